@@ -1,0 +1,1 @@
+"""The messaging system of the 2011 Kafka paper."""
