@@ -1,0 +1,107 @@
+"""Everything that can go wrong, under one base class, with the broker's error codes both ways."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KafkaError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ConfigError(KafkaError):
+    """A setting is unknown, or its value makes no sense."""
+
+
+class MissingExtraError(KafkaError):
+    """A feature needs an optional dependency; the text names the extra to install."""
+
+
+class ProtocolError(KafkaError):
+    """Bytes that are not a frame, a request or a response of the 0.7 protocol."""
+
+
+class BrokerConnectionError(KafkaError):
+    """A broker could not be reached, or the connection to it ended before the answer was complete."""
+
+
+class MessageSizeTooLargeError(KafkaError):
+    """A payload is larger than max.message.size; nothing of its set was written."""
+
+
+class LogError(KafkaError):
+    """A log directory or segment cannot be used as it is; the text names the path."""
+
+
+class LogClosedError(LogError):
+    """The log was closed, or stopped after an I/O error."""
+
+
+class BrokerError(KafkaError):
+    """An error that a broker answers by number."""
+
+    code: int = -1
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class UnknownError(BrokerError):
+    """The broker could not say what was wrong, or answered a number that has no name."""
+
+    code = -1
+
+
+class OffsetOutOfRangeError(BrokerError):
+    """The offset lies before the first segment or beyond the flushed end of the log."""
+
+    code = 1
+
+
+class InvalidMessageError(BrokerError):
+    """A message has a wrong CRC, an unknown magic or codec, or a payload that does not open."""
+
+    code = 2
+
+
+class WrongPartitionError(BrokerError):
+    """The partition number is not one that this broker has for the topic."""
+
+    code = 3
+
+
+class InvalidMessageSizeError(BrokerError):
+    """A length makes no sense, or a fetch was too small to hold one whole message."""
+
+    code = 4
+
+
+class ErrorCodes:
+    """The numbers of 0.7's error table, both ways."""
+
+    NONE: ClassVar[int] = 0
+    _BY_CODE: ClassVar[dict[int, type[BrokerError]]] = {
+        error.code: error
+        for error in (
+            UnknownError,
+            OffsetOutOfRangeError,
+            InvalidMessageError,
+            WrongPartitionError,
+            InvalidMessageSizeError,
+        )
+    }
+
+    @classmethod
+    def error_for(cls, code: int, message: str) -> BrokerError:
+        """Return the exception for a broker's error number; an unknown number is kept in `code`."""
+        known = cls._BY_CODE.get(code)
+        if known is None:
+            return UnknownError(f"{message} (error code {code})", code)
+        return known(message)
+
+    @classmethod
+    def code_for(cls, error: BaseException) -> int:
+        """Return the number that a broker answers for an exception; -1 for one that has none."""
+        return error.code if isinstance(error, BrokerError) else UnknownError.code

@@ -1,0 +1,47 @@
+"""Which names a topic may have: they become directories and znodes, so they are plain."""
+
+from __future__ import annotations
+
+import re
+
+from kafka2011.errors import KafkaError
+
+MAX_DIRECTORY_NAME_BYTES = 255
+DEFAULT_MAX_TOPIC_NAME_LENGTH = 255
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class InvalidTopicError(KafkaError):
+    """The name is empty, too long, '.', '..', or holds a character other than letters, digits, '.', '_', '-'."""
+
+
+def validate_topic(
+    topic: str, partition: int = 0, max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH
+) -> None:
+    """Raise InvalidTopicError unless the topic may be used."""
+    if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
+        raise InvalidTopicError(
+            f"topic {topic[:300]!r} is not a name: use letters, digits, '.', '_' and '-', but not '.' or '..'"
+        )
+    if (
+        len(topic) > max_topic_name_length
+        or len(log_directory_name(topic, partition)) > MAX_DIRECTORY_NAME_BYTES
+    ):
+        raise InvalidTopicError(
+            f"topic {topic[:300]!r} has {len(topic)} characters: at most {max_topic_name_length} are allowed, and"
+            f" at most {MAX_DIRECTORY_NAME_BYTES} for the directory of a partition"
+        )
+
+
+def log_directory_name(topic: str, partition: int) -> str:
+    """Return the name of the directory that holds one partition's log."""
+    return f"{topic}-{partition}"
+
+
+def parse_log_directory_name(name: str) -> tuple[str, int] | None:
+    """Return (topic, partition) for a log directory's name, or None when it is not one."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isascii() or not number.isdigit():
+        return None
+    return topic, int(number)
