@@ -71,9 +71,7 @@ def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPE
     for chunk in chunks:
         opened_bytes += len(chunk)
         if opened_bytes > max_opened_bytes:
-            raise InvalidMessageError(
-                f"a compressed set of {len(data)} bytes opens to more than {max_opened_bytes}"
-            )
+            raise InvalidMessageError(f"a compressed set of {len(data)} bytes opens to more than {max_opened_bytes}")
         yield chunk
 
 
@@ -89,9 +87,7 @@ def _open_gzip(data: bytes) -> Iterator[bytes]:
                 yield chunk
                 chunk = inflater.decompress(inflater.unconsumed_tail, CHUNK_BYTES)
         except zlib.error as error:
-            raise InvalidMessageError(
-                f"a GZIP payload of {len(data)} bytes does not open: {error}"
-            ) from error
+            raise InvalidMessageError(f"a GZIP payload of {len(data)} bytes does not open: {error}") from error
         rest = inflater.unused_data
         # Members may follow one another; what follows and is none is ignored, as Java does.
         if not rest.startswith(_GZIP_MAGIC):
@@ -115,9 +111,7 @@ def _open_snappy(data: bytes, max_opened_bytes: int) -> Iterator[bytes]:
         (length,) = _LENGTH.unpack_from(data, position)
         position += 4
         if length < 0 or position + length > len(data):
-            raise InvalidMessageError(
-                f"a Snappy block of {length} bytes does not fit its payload of {len(data)}"
-            )
+            raise InvalidMessageError(f"a Snappy block of {length} bytes does not fit its payload of {len(data)}")
         yield _open_snappy_block(data[position : position + length], max_opened_bytes)
         position += length
 
@@ -127,9 +121,7 @@ def _open_snappy_block(block: bytes, max_opened_bytes: int) -> bytes:
         claimed_bytes = cramjam.snappy.decompress_raw_len(block)
         # The claim sizes the output buffer, so it is checked before anything is allocated.
         if claimed_bytes > max_opened_bytes or claimed_bytes > SNAPPY_MAX_RATIO * len(block):
-            raise InvalidMessageError(
-                f"a Snappy block of {len(block)} bytes claims to open to {claimed_bytes}"
-            )
+            raise InvalidMessageError(f"a Snappy block of {len(block)} bytes claims to open to {claimed_bytes}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise InvalidMessageError(f"a Snappy block of {len(block)} bytes does not open: {error}") from error

@@ -194,8 +194,7 @@ def scan(
         if checksum(data[payload_start:end]) != crc:
             fault = f"CRC differs from the stored {crc:#010x}"
             break
-        if end - payload_start > largest:
-            largest = end - payload_start
+        largest = max(largest, end - payload_start)
         codec = attributes & CODEC_MASK
         if codec:
             wrappers.append(Wrapper(position, payload_start, end, codec))
@@ -230,16 +229,12 @@ def decode(
             length, magic, attributes, crc = unpack(data, position)
             end = position + 4 + length
             payload = data[position + 10 : end]
-            if magic == 1 and MIN_LENGTH < length and end <= size and crc32(payload) == crc:
+            if magic == 1 and length > MIN_LENGTH and end <= size and crc32(payload) == crc:
                 if attributes & CODEC_MASK:
-                    wrapper = Message(
-                        topic, broker_id, partition, offset + position, offset + end, 0, payload
-                    )
+                    wrapper = Message(topic, broker_id, partition, offset + position, offset + end, 0, payload)
                     yield from _open_wrapper(wrapper, attributes & CODEC_MASK, max_opened_bytes, _depth + 1)
                 else:
-                    yield new(
-                        Message, (topic, broker_id, partition, offset + position, offset + end, 0, payload)
-                    )
+                    yield new(Message, (topic, broker_id, partition, offset + position, offset + end, 0, payload))
                 position = end
                 continue
         checked = scan(data, position, max_messages=1)
@@ -260,9 +255,7 @@ def decode(
 def _too_small(data: bytes, topic: str, partition: int, offset: int) -> InvalidMessageSizeError:
     where = f"{topic}-{partition} at offset {offset}"
     if len(data) < _LENGTH.size:
-        return InvalidMessageSizeError(
-            f"a fetch of {len(data)} bytes is too small for any message in {where}"
-        )
+        return InvalidMessageSizeError(f"a fetch of {len(data)} bytes is too small for any message in {where}")
     needed_bytes = _LENGTH.size + _LENGTH.unpack_from(data)[0]
     return InvalidMessageSizeError(
         f"a fetch of {len(data)} bytes is too small for the message in {where}, which needs {needed_bytes};"

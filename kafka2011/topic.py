@@ -16,18 +16,13 @@ class InvalidTopicError(KafkaError):
     """The name is empty, too long, '.', '..', or holds a character other than letters, digits, '.', '_', '-'."""
 
 
-def validate_topic(
-    topic: str, partition: int = 0, max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH
-) -> None:
+def validate_topic(topic: str, partition: int = 0, max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH) -> None:
     """Raise InvalidTopicError unless the topic may be used."""
     if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
         raise InvalidTopicError(
             f"topic {topic[:300]!r} is not a name: use letters, digits, '.', '_' and '-', but not '.' or '..'"
         )
-    if (
-        len(topic) > max_topic_name_length
-        or len(log_directory_name(topic, partition)) > MAX_DIRECTORY_NAME_BYTES
-    ):
+    if len(topic) > max_topic_name_length or len(log_directory_name(topic, partition)) > MAX_DIRECTORY_NAME_BYTES:
         raise InvalidTopicError(
             f"topic {topic[:300]!r} has {len(topic)} characters: at most {max_topic_name_length} are allowed, and"
             f" at most {MAX_DIRECTORY_NAME_BYTES} for the directory of a partition"
