@@ -1,0 +1,317 @@
+"""Requests and responses of Kafka 0.7 as values and as bytes; no sockets here.
+
+    request    size int32 | type int16  | body        size counts all after itself
+    response   size int32 | error int16 | body        produce has no response at all
+
+    type            request body                                                    response body
+    0 produce       topic, partition int32, set size int32, set                     -
+    1 fetch         topic, partition int32, offset int64, max bytes int32           set
+    2 multifetch    count int16, that many fetch bodies                             each: size int32, error int16, set
+    3 multiproduce  count int16, that many produce bodies                           -
+    4 offsets       topic, partition int32, time int64, max count int32             count int32, int64 each
+
+A topic is an int16 length and UTF-8. Bytes behind a body are ignored, as 0.7 does. Wrong bytes raise ProtocolError and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka2011.errors import ErrorCodes, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PRODUCE = 0
+FETCH = 1
+MULTIFETCH = 2
+MULTIPRODUCE = 3
+OFFSETS = 4
+
+LATEST = -1
+"""In an offsets request, as a time: the flushed end of the log."""
+EARLIEST = -2
+"""In an offsets request, as a time: the start of the oldest segment."""
+ANY_PARTITION = -1
+"""In a produce request: the broker picks a partition at random."""
+
+DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
+MAX_INT32 = 2**31 - 1
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_FRAME_HEADER = struct.Struct(">ih")  # size, then type or error
+_PARTITION_AND_SIZE = struct.Struct(">ii")
+_FETCH_TAIL = struct.Struct(">iqi")
+_OFFSETS_TAIL = struct.Struct(">iqi")
+
+RESPONSE_HEADER_BYTES = _FRAME_HEADER.size
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequest:
+    """Append a message set to one partition; nothing is answered."""
+
+    topic: str
+    partition: int
+    messages: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """Send at most `max_bytes` of one partition's log from `offset` on."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MultiFetchRequest:
+    """Several fetches answered in one response, each with an error of its own."""
+
+    fetches: tuple[FetchRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiProduceRequest:
+    """Several produces in one request, handled in order; nothing is answered."""
+
+    produces: tuple[ProduceRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRequest:
+    """Up to `max_count` segment starts from before a time in ms, or before LATEST or EARLIEST, newest first."""
+
+    topic: str
+    partition: int
+    time_ms: int
+    max_count: int
+
+
+Request = ProduceRequest | FetchRequest | MultiFetchRequest | MultiProduceRequest | OffsetsRequest
+
+
+def encode_request(request: Request) -> bytes:
+    """Return the whole frame of a request. Raises ProtocolError when a value does not fit its field."""
+    try:
+        if isinstance(request, ProduceRequest):
+            return _frame(PRODUCE, [_encode_produce(request)])
+        if isinstance(request, FetchRequest):
+            return _frame(FETCH, [_encode_fetch(request)])
+        if isinstance(request, MultiFetchRequest):
+            count = _INT16.pack(len(request.fetches))
+            return _frame(MULTIFETCH, [count, *map(_encode_fetch, request.fetches)])
+        if isinstance(request, MultiProduceRequest):
+            count = _INT16.pack(len(request.produces))
+            return _frame(MULTIPRODUCE, [count, *map(_encode_produce, request.produces)])
+        tail = _OFFSETS_TAIL.pack(request.partition, request.time_ms, request.max_count)
+        return _frame(OFFSETS, [_encode_topic(request.topic), tail])
+    except struct.error as error:
+        raise ProtocolError(f"a value does not fit its field in {type(request).__name__}: {error}") from error
+
+
+def decode_request(frame: bytes) -> Request:
+    """Return the request in a frame without its size field. Raises ProtocolError for anything else."""
+    reader = _Body(frame)
+    request_type = reader.int16()
+    if request_type == PRODUCE:
+        return reader.produce()
+    if request_type == FETCH:
+        return reader.fetch()
+    if request_type == MULTIFETCH:
+        return MultiFetchRequest(tuple(reader.fetch() for _ in range(reader.count())))
+    if request_type == MULTIPRODUCE:
+        return MultiProduceRequest(tuple(reader.produce() for _ in range(reader.count())))
+    if request_type == OFFSETS:
+        return OffsetsRequest(reader.topic(), *reader.unpack(_OFFSETS_TAIL))
+    raise ProtocolError(f"request type {request_type} is unknown")
+
+
+def encode_response_header(error_code: int, body_bytes: int) -> bytes:
+    """Return size and error of a response, or of one part of a multifetch response, whose body follows."""
+    return _FRAME_HEADER.pack(body_bytes + 2, error_code)
+
+
+def encode_offsets_body(offsets: Sequence[int]) -> bytes:
+    """Return the body of an offsets response."""
+    return struct.pack(f">i{len(offsets)}q", len(offsets), *offsets)
+
+
+def decode_response(frame: bytes, what: str) -> bytes:
+    """Return the body of a response frame without its size field.
+
+    Raises the BrokerError for the number in it, with `what` (topic, partition, offset asked for) in its text, or
+    ProtocolError when the frame is too short.
+    """
+    if len(frame) < _INT16.size:
+        raise ProtocolError(f"a response of {len(frame)} bytes to {what} is too short for an error number")
+    (error_code,) = _INT16.unpack_from(frame)
+    if error_code:
+        raise ErrorCodes.error_for(error_code, f"the broker refused {what}")
+    return frame[2:]
+
+
+def decode_multifetch_body(body: bytes, count: int) -> list[tuple[int, bytes]]:
+    """Return (error code, set) for each of the `count` parts that were asked for."""
+    parts: list[tuple[int, bytes]] = []
+    position = 0
+    for _ in range(count):
+        if position + _FRAME_HEADER.size > len(body):
+            raise ProtocolError(f"a multifetch response has {len(parts)} parts instead of {count}")
+        size, error_code = _FRAME_HEADER.unpack_from(body, position)
+        end = position + _INT32.size + size
+        if size < _INT16.size or end > len(body):
+            raise ProtocolError(f"part {len(parts)} of a multifetch response claims {size} bytes")
+        parts.append((error_code, body[position + _FRAME_HEADER.size : end]))
+        position = end
+    return parts
+
+
+def decode_offsets_body(body: bytes) -> list[int]:
+    """Return the offsets in an offsets response, newest first."""
+    if len(body) < _INT32.size:
+        raise ProtocolError(f"an offsets response of {len(body)} bytes is too short")
+    (count,) = _INT32.unpack_from(body)
+    if count < 0 or _INT32.size + 8 * count > len(body):
+        raise ProtocolError(f"an offsets response of {len(body)} bytes claims {count} offsets")
+    return list(struct.unpack_from(f">{count}q", body, _INT32.size))
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames.
+
+    Give it what was received with `receive_data`, take frames with `next_frame` until that returns None, which means
+    that more bytes are needed. It holds what was received and nothing for what was merely announced.
+    """
+
+    __slots__ = ("_data", "_max_frame_bytes", "_partial", "_position")
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._data = b""  # received, and whole frames of it not yet taken, from _position on
+        self._position = 0
+        self._partial = bytearray()  # the beginning of a frame whose rest has not come; _data is used up then
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How many bytes were received and not yet given out in a frame."""
+        return len(self._partial) or len(self._data) - self._position
+
+    def receive_data(self, data: bytes) -> None:
+        """Take bytes as they came from the other side."""
+        if self._partial:
+            self._partial += data
+        else:
+            self._data = self._data[self._position :] + data
+            self._position = 0
+
+    def next_frame(self) -> bytes | None:
+        """Return the next frame without its size field, or None if it is not complete.
+
+        Raises ProtocolError when its size is not positive or larger than allowed.
+        """
+        if self._partial:
+            if self.missing_bytes() > 0:
+                return None
+            self._data = bytes(self._partial)
+            self._position = 0
+            self._partial = bytearray()
+        data, start = self._data, self._position + _INT32.size
+        if start <= len(data):
+            end = start + self._checked(_INT32.unpack_from(data, start - _INT32.size)[0])
+            if end <= len(data):
+                self._position = end
+                return data[start:end]
+        self._partial += data[self._position :]
+        self._data = b""
+        self._position = 0
+        return None
+
+    def missing_bytes(self) -> int:
+        """Return how many bytes the frame that `next_frame` found incomplete still needs, as far as is known."""
+        partial = self._partial
+        if len(partial) < _INT32.size:
+            return _INT32.size - len(partial)
+        return _INT32.size + self._checked(_INT32.unpack_from(partial)[0]) - len(partial)
+
+    def _checked(self, size: int) -> int:
+        if not 0 < size <= self._max_frame_bytes:
+            raise ProtocolError(f"a frame announces {size} bytes: allowed are 1 to {self._max_frame_bytes}")
+        return size
+
+
+def _frame(request_type: int, parts: list[bytes]) -> bytes:
+    size = _INT16.size + sum(map(len, parts))
+    if size > MAX_INT32:
+        raise ProtocolError(f"a request of {size} bytes does not fit a frame")
+    return b"".join((_FRAME_HEADER.pack(size, request_type), *parts))
+
+
+def _encode_topic(topic: str) -> bytes:
+    data = topic.encode()
+    return _INT16.pack(len(data)) + data
+
+
+def _encode_produce(request: ProduceRequest) -> bytes:
+    tail = _PARTITION_AND_SIZE.pack(request.partition, len(request.messages))
+    return b"".join((_encode_topic(request.topic), tail, request.messages))
+
+
+def _encode_fetch(request: FetchRequest) -> bytes:
+    return _encode_topic(request.topic) + _FETCH_TAIL.pack(request.partition, request.offset, request.max_bytes)
+
+
+class _Body:
+    """A position in a frame that only moves forward, and never past its end."""
+
+    __slots__ = ("_data", "_position")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def unpack(self, fields: struct.Struct) -> tuple[int, ...]:
+        position = self._position
+        self._position = position + fields.size
+        try:
+            return fields.unpack_from(self._data, position)
+        except struct.error as error:
+            raise ProtocolError(f"a request of {len(self._data)} bytes ends in the middle of a field") from error
+
+    def take(self, size: int, what: str) -> bytes:
+        position = self._position
+        end = position + size
+        if size < 0 or end > len(self._data):
+            raise ProtocolError(f"{what} claims {size} bytes in a request of {len(self._data)}")
+        self._position = end
+        return self._data[position:end]
+
+    def int16(self) -> int:
+        return self.unpack(_INT16)[0]
+
+    def count(self) -> int:
+        count = self.int16()
+        if count < 0:
+            raise ProtocolError(f"a request claims {count} parts")
+        return count
+
+    def topic(self) -> str:
+        data = self.take(self.int16(), "a topic")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"topic {data[:300]!r} is not UTF-8") from error
+
+    def produce(self) -> ProduceRequest:
+        topic = self.topic()
+        partition, size = self.unpack(_PARTITION_AND_SIZE)
+        return ProduceRequest(topic, partition, self.take(size, "a message set"))
+
+    def fetch(self) -> FetchRequest:
+        return FetchRequest(self.topic(), *self.unpack(_FETCH_TAIL))
