@@ -1,0 +1,88 @@
+"""The broker registry: which brokers live, and which partitions they store (paper, section 3.2)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from zk import ephemeral, paths
+from zk.cluster import MAX_INT32, Broker, broker_id_from, decimal_from
+from zk.errors import MalformedNode
+from zk.malformed import MalformedNodes
+from zk.nodes import Nodes
+
+if TYPE_CHECKING:
+    from zk.client import ZkClient
+    from zk.nodes import Watch
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerRegistry:
+    """Reads and writes /brokers. Keeps no state: after a new session the broker registers all it has again.
+
+    Readers leave out malformed znodes of others, log each once, and count them in `malformed.count`.
+    Every method raises ZkUnavailable when ZooKeeper does not answer.
+    """
+
+    def __init__(self, client: ZkClient) -> None:
+        self._nodes = Nodes(client)
+        self.malformed = MalformedNodes(logger)
+
+    def ensure_parents(self) -> None:
+        """Create the persistent parents, so that they can be watched."""
+        self._nodes.ensure_persistent(paths.BROKER_IDS)
+        self._nodes.ensure_persistent(paths.BROKER_TOPICS)
+
+    def register(self, broker: Broker, wait_ms: int = 0) -> None:
+        """Register a broker, waiting up to `wait_ms` for an old node of its id to go.
+
+        A broker that is restarted at once meets its own old node until that session times out, so wait a session
+        timeout and some. Raises NodeHeld, naming the holder, when the node lives on.
+        """
+        self.ensure_parents()
+        ephemeral.hold(self._nodes, paths.broker(broker.id), broker.text.encode(), wait_ms)
+        logger.info("Registered broker %d as %s", broker.id, broker.text)
+
+    def register_topic(self, broker_id: int, topic: str, partitions: int, wait_ms: int = 0) -> None:
+        """Register how many partitions of a topic a broker stores; waits and raises as `register` does."""
+        if not 0 < partitions <= MAX_INT32:
+            raise ValueError(f"topic {topic}: {partitions} partitions cannot be registered")
+        path = paths.topic_broker(topic, broker_id)
+        ephemeral.hold(self._nodes, path, b"%d" % partitions, wait_ms)
+        logger.info("Registered %d partitions of topic %s on broker %d", partitions, topic, broker_id)
+
+    def deregister(self, broker_id: int) -> None:
+        """Remove what this session registered for a broker: its topics first, so that none names an unknown broker."""
+        topics = self.topics()
+        own = self._nodes.session_id
+        for path, node in self._nodes.get_many(paths.topic_broker(t, broker_id) for t in topics).items():
+            if node.owner == own:
+                ephemeral.release(self._nodes, path)
+        ephemeral.release(self._nodes, paths.broker(broker_id))
+
+    def brokers(self, watch: Watch | None = None) -> dict[int, Broker]:
+        """Return the live brokers by id."""
+        found: dict[int, Broker] = {}
+        for name, node in self._nodes.read_children(paths.BROKER_IDS, watch).items():
+            try:
+                broker_id = broker_id_from(node.path, name)
+                found[broker_id] = Broker.from_node(broker_id, node.data)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+        return dict(sorted(found.items()))
+
+    def topics(self, watch: Watch | None = None) -> list[str]:
+        """List all topics that were ever registered, sorted; their nodes stay when their brokers go."""
+        return self._nodes.children(paths.BROKER_TOPICS, watch)
+
+    def partitions_of(self, topic: str, watch: Watch | None = None) -> dict[int, int]:
+        """Tell how many partitions of a topic each live broker stores, by broker id; empty for an unknown topic."""
+        found: dict[int, int] = {}
+        for name, node in self._nodes.read_children(paths.topic(topic), watch).items():
+            try:
+                broker_id = broker_id_from(node.path, name)
+                found[broker_id] = decimal_from(node.path, node.data, MAX_INT32, "a number of partitions")
+            except MalformedNode as error:
+                self.malformed.skip(error)
+        return dict(sorted(found.items()))

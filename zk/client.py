@@ -1,0 +1,180 @@
+"""The ZooKeeper client: kazoo's, with three gaps closed that leases and commits cannot live with.
+
+- kazoo keeps calls that are made while it is not connected and sends them after the reconnect, in whatever session
+  that brings. Ours refuses them at once (NotConnected), and refuses every call made `within_session` of another
+  session. Checking, queueing and the change of state happen under one lock, so a call can only ever be sent on
+  the connection, and in the session, that it was checked against.
+- kazoo does not tell the session timeout that the server granted; a lease needs it.
+- kazoo's timeouts under gevent derive from BaseException; nothing here uses them.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionClosedError, SessionExpiredError
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import KazooRetry
+
+from zk.errors import NotConnected, ZkError, ZkUnavailable
+from zk.nodes import CallRefused, Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_SESSION_TIMEOUT_MS = 6000
+
+_wanted_session: ContextVar[int | None] = ContextVar("wanted_session", default=None)
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
+    """Notes what the server answered to a connect."""
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        answer = super()._invoke(timeout, request, xid)
+        if isinstance(request, Connect):
+            self.client.granted_timeout_ms = answer[0].time_out
+        return answer
+
+
+class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
+    """A kazoo client that never queues a call over a reconnect. Made by `connect`; a context manager."""
+
+    def __init__(self, hosts: str, session_timeout_ms: int, handler: Any) -> None:
+        super().__init__(
+            hosts=hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=handler,
+            logger=logging.getLogger("zk.kazoo"),
+            # Reconnecting is tried for ever, and soon enough to save a session of two seconds.
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, sleep_func=handler.sleep_func
+            ),
+        )
+        self._gate = handler.rlock_object()
+        self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
+        self.requested_timeout_ms = session_timeout_ms
+        self.granted_timeout_ms = 0
+
+    @property
+    def session_id(self) -> int | None:
+        """The id of the session while connected, else None. Another id than before: register again."""
+        identity = self.client_id
+        return identity[0] if identity else None
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """The session timeout that the server granted, which may differ from the one asked for."""
+        return self.granted_timeout_ms or self.requested_timeout_ms
+
+    @contextmanager
+    def within_session(self, session_id: int | None) -> Iterator[None]:
+        """Refuse every call made in this block unless it goes out in that session. None asks for no one session."""
+        token = _wanted_session.set(session_id)
+        try:
+            yield
+        finally:
+            _wanted_session.reset(token)
+
+    def _call(self, request: Any, async_object: Any) -> bool | None:
+        """Queue a request on the live connection, or fail its result; False then, as kazoo expects."""
+        with self._gate:
+            refusal = self._refusal()
+            if refusal is None:
+                self._queue.append((request, async_object))
+                wake = self._connection._write_sock
+        if refusal is not None:
+            async_object.set_exception(refusal)
+            return False
+        # Outside the gate: this blocks while the socket pair is full, and the connection loop needs the gate.
+        try:
+            wake.send(b"\0")
+        except (OSError, AttributeError):  # closed meanwhile
+            async_object.set_exception(ConnectionClosedError("the client has been closed"))
+        return None
+
+    def _refusal(self) -> Exception | None:
+        if self._live.is_set():
+            wanted = _wanted_session.get()
+            if wanted is None or wanted == self._session_id:
+                return None
+            return CallRefused("the session is another one now")
+        if self._state == KeeperState.EXPIRED_SESSION:
+            return SessionExpiredError()  # type: ignore[no-any-return]
+        if self._stopped.is_set():
+            return ConnectionClosedError("the client has been closed")  # type: ignore[no-any-return]
+        return CallRefused("not connected")
+
+    def _session_callback(self, state: Any) -> None:
+        with self._gate:
+            super()._session_callback(state)
+
+    def shutdown(self) -> None:
+        """End the session and free all resources. May be called twice, and while ZooKeeper is away."""
+        try:
+            self.stop()
+            self.close()
+        except Exception as error:  # noqa: BLE001 - kazoo raises bare Exceptions when its loop is slow to end
+            logger.warning("The ZooKeeper client did not close in order: %s", error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+
+def connect(
+    zk_connect: str,
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS,
+    connection_timeout_ms: int | None = None,
+    handler: Any = None,
+) -> ZkClient:
+    """Connect to ZooKeeper and make the chroot of `zk_connect` (`host:port,host:port/chroot`) where it is missing.
+
+    `connection_timeout_ms` defaults to the session timeout. `handler` is kazoo's seam for concurrency: plain
+    threads by default, `kazoo.handlers.gevent.SequentialGeventHandler()` in a gevent program.
+    Raises ZkError, naming `zk_connect`, when it makes no sense and when nobody answers in time.
+    """
+    hosts, _, rest = zk_connect.partition("/")
+    chroot = f"/{rest.strip('/')}" if rest.strip("/") else ""
+    timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
+    try:
+        client = ZkClient(hosts, session_timeout_ms, handler or SequentialThreadingHandler())
+    except ValueError as error:
+        raise ZkError(f"zk.connect {zk_connect!r} is not host:port,host:port/chroot: {error}") from error
+    try:
+        _await_connection(client, zk_connect, timeout_ms)
+        if chroot:
+            _make_chroot(client, chroot, zk_connect)
+    except BaseException:
+        client.shutdown()
+        raise
+    return client
+
+
+def _await_connection(client: ZkClient, zk_connect: str, timeout_ms: int) -> None:
+    client.start_async().wait(timeout_ms / 1000)
+    if not client.connected:
+        raise NotConnected(f"no ZooKeeper answered at {zk_connect} within {timeout_ms} ms")
+
+
+def _make_chroot(client: ZkClient, chroot: str, zk_connect: str) -> None:
+    """Make the chroot as a plain path, then let the client live under it: nobody else has seen the client yet."""
+    try:
+        Nodes(client).ensure_persistent(chroot)
+    except ZkUnavailable as error:
+        raise NotConnected(f"ZooKeeper at {zk_connect} went away while its chroot was made: {error}") from error
+    client.chroot = chroot

@@ -1,0 +1,86 @@
+"""Ephemeral znodes of this session: claim, hold, release.
+
+A create whose answer was lost may have happened, so "exists already" says nothing by itself: the session that owns
+the node decides. The same text under another session is still another's: most often our own node of the session
+before, which will go, and take with it whatever was built on it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from zk.errors import NodeExists, NodeHeld, SessionExpired, ZkError, ZkUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zk.nodes import Nodes
+
+_CLAIMS = 5
+"""How often a node may vanish between create and read before that is an error."""
+_LOOK_AGAIN_S = 1.0
+"""A watch can be lost with its connection, so a waiting holder also looks by itself."""
+
+
+def claim(nodes: Nodes, path: str, data: bytes) -> None:
+    """Make an ephemeral node of ours hold `data`, in one attempt, in one session. Raises NodeHeld."""
+    bound = nodes.within(nodes.session_id)
+    for _ in range(_CLAIMS):
+        try:
+            bound.create_with_parents(path, data, ephemeral=True)
+        except NodeExists:
+            node = bound.get(path)
+            if node is None:
+                continue  # its session ended between the two calls
+            if node.owner != bound.session_id:
+                raise NodeHeld(path, node.data, node.owner) from None
+            if node.data != data:
+                bound.set(path, data, node.version)
+        return
+    raise ZkError(f"{path}: came and went {_CLAIMS} times while it was claimed")
+
+
+def hold(nodes: Nodes, path: str, data: bytes, wait_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
+    """Claim a node, waiting up to `wait_ms` for another's to go and for ZooKeeper to come back.
+
+    Raises NodeHeld, naming the holder, or ZkUnavailable, whichever stood in the way last; SessionExpired at once,
+    since whoever registers must then begin anew.
+    """
+    deadline = clock() + wait_ms / 1000
+    changed = nodes.client.handler.event_object()
+
+    def on_change(_event: object) -> None:
+        changed.set()
+
+    while True:
+        changed.clear()
+        try:
+            claim(nodes, path, data)
+        except SessionExpired:
+            raise
+        except (NodeHeld, ZkUnavailable) as error:
+            if clock() >= deadline:
+                raise
+            if isinstance(error, NodeHeld) and not _watched(nodes, path, on_change):
+                continue
+        else:
+            return
+        changed.wait(min(_LOOK_AGAIN_S, max(deadline - clock(), 0)))
+
+
+def _watched(nodes: Nodes, path: str, on_change: Callable[[object], None]) -> bool:
+    """Set a watch on a node; False when it is gone already."""
+    try:
+        return nodes.exists(path, on_change)
+    except ZkUnavailable:
+        return True
+
+
+def release(nodes: Nodes, path: str) -> bool:
+    """Delete a node if it belongs to this session; False, and nothing deleted, when it does not or is absent."""
+    bound = nodes.within(nodes.session_id)
+    node = bound.get(path)
+    if node is None or node.owner != bound.session_id:
+        return False
+    return bound.delete(path)

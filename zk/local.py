@@ -1,0 +1,285 @@
+"""A real ZooKeeper server on this machine, from the jars that PySpark ships."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from zk.child import ChildProcess
+from zk.errors import LocalZooKeeperError
+from zk.ports import free_port
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+_MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
+# Only what the server loads: all of PySpark's 250 jars would slow its start.
+_JARS = (
+    "zookeeper-[0-9]*",
+    "zookeeper-jute-*",
+    "slf4j-api-*",
+    "log4j-api-[0-9]*",
+    "log4j-core-*",
+    "log4j-slf4j2-impl-*",
+    "netty-buffer-*",
+    "netty-codec-[0-9]*",
+    "netty-codec-base-*",
+    "netty-common-*",
+    "netty-handler-[0-9]*",
+    "netty-resolver-[0-9]*",
+    "netty-transport-*",
+    "snappy-java-*",
+    "metrics-core-*",
+)
+_JVM_OPTIONS = (
+    "-Xms16m",
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    "-Dzookeeper.preAllocSize=1024",  # KiB; by default a transaction log begins at 64 MiB
+)
+_LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %-5p %c{1}: %m%n
+# A probe that comes before the database is open makes it log a harmless error.
+logger.connection.name = org.apache.zookeeper.server.ServerCnxn
+logger.connection.level = fatal
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+"""
+_SETTINGS = """\
+tickTime=500
+minSessionTimeout=1000
+maxSessionTimeout=60000
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=srvr,ruok,stat,mntr,cons
+autopurge.snapRetainCount=3
+autopurge.purgeInterval=1
+"""
+_READY_TIMEOUT_S = 30.0
+_PROBE_INTERVAL_S = 0.05
+_PORT_TRIES = 5
+_LOG_TAIL_BYTES = 2000
+
+
+class LocalZooKeeper:
+    """One standalone ZooKeeper server in a child process, which dies with this one. A context manager.
+
+    Port 0 means a free one, which is kept when the server is stopped and started again. Without `data_dir` the data
+    lies in a temporary directory, is not forced to disk, and goes with `close` (or the end of the `with` block);
+    with one it stays. Sessions may be as short as one second. Listens on `host` only.
+
+    Raises LocalZooKeeperError, with the end of the server's log, when it does not start.
+    """
+
+    def __init__(self, port: int = 0, data_dir: Path | str | None = None, host: str = "127.0.0.1") -> None:
+        self.host = host
+        self._chosen_port = port
+        self._port = port
+        self._given_dir = None if data_dir is None else Path(data_dir).absolute()
+        self._temporary_dir: tempfile.TemporaryDirectory[str] | None = None
+        self._child: ChildProcess | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to. Raises LocalZooKeeperError before one was chosen."""
+        if not self._port:
+            raise LocalZooKeeperError("the local ZooKeeper was not started, so it has no port yet")
+        return self._port
+
+    @property
+    def connect_string(self) -> str:
+        """What to give as zk.connect."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's process lives (paused or not)."""
+        return self._child is not None and self._child.running
+
+    @property
+    def pid(self) -> int:
+        """The server's process id. Raises LocalZooKeeperError when it was never started."""
+        return self._started_child().pid
+
+    @property
+    def log_path(self) -> Path:
+        """The server's log: warnings and errors."""
+        return self._data_dir() / "zookeeper.log"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers; nothing when it runs."""
+        if self.running:
+            return
+        java, class_path = find_java(), find_jars()
+        tries = 1 if self._port else _PORT_TRIES
+        for left in reversed(range(tries)):
+            self._port = self._port or free_port(self.host)
+            try:
+                self._start_on_port(java, class_path)
+            except _PortTakenError:
+                if not left:
+                    raise
+                self._port = self._chosen_port
+            else:
+                return
+
+    def stop(self) -> None:
+        """Stop the server in order; its port and data stay for another `start`. Nothing when it does not run."""
+        if self._child is not None:
+            self._child.stop()
+
+    def kill(self) -> None:
+        """End the server at once, as kill -9 does; its port and data stay for another `start`."""
+        if self._child is not None:
+            self._child.kill()
+
+    def pause(self) -> None:
+        """Stop the server's process where it is (SIGSTOP): connections stay open, nobody answers."""
+        self._started_child().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused server go on (SIGCONT)."""
+        self._started_child().send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Stop the server and remove its data, if that is temporary."""
+        self.stop()
+        if self._temporary_dir is not None:
+            self._temporary_dir.cleanup()
+            self._temporary_dir = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _data_dir(self) -> Path:
+        if self._given_dir is not None:
+            return self._given_dir
+        if self._temporary_dir is None:
+            self._temporary_dir = tempfile.TemporaryDirectory(prefix="zookeeper-", ignore_cleanup_errors=True)
+        return Path(self._temporary_dir.name)
+
+    def _started_child(self) -> ChildProcess:
+        if self._child is None:
+            raise LocalZooKeeperError("the local ZooKeeper was not started")
+        return self._child
+
+    def _start_on_port(self, java: str, class_path: str) -> None:
+        directory = self._data_dir()
+        directory.mkdir(parents=True, exist_ok=True)
+        settings = directory / "zoo.cfg"
+        settings.write_text(
+            f"{_SETTINGS}dataDir={directory / 'data'}\nclientPortAddress={self.host}\nclientPort={self._port}\n"
+        )
+        logging_settings = directory / "log4j2.properties"
+        logging_settings.write_text(_LOGGING)
+        options = [*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={logging_settings}"]
+        if self._given_dir is None:
+            options.append("-Dzookeeper.forceSync=no")  # nobody will read this data after a crash
+        log_begin = self.log_path.stat().st_size if self.log_path.exists() else 0
+        self._child = ChildProcess([java, *options, "-cp", class_path, _MAIN_CLASS, str(settings)], self.log_path)
+        self._child.start()
+        try:
+            self._await_ready(self._child, log_begin)
+        except BaseException:
+            self._child.stop()
+            raise
+
+    def _await_ready(self, child: ChildProcess, log_begin: int) -> None:
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while True:
+            status = child.poll()
+            if status is not None:
+                log = self._log_since(log_begin)
+                kind = _PortTakenError if "Address already in use" in log else LocalZooKeeperError
+                raise kind(
+                    f"ZooKeeper on {self.connect_string} ended with status {status}; end of {self.log_path}:\n{log}"
+                )
+            if _serves(self.host, self.port):
+                return
+            if time.monotonic() > deadline:
+                log = self._log_since(log_begin)
+                raise LocalZooKeeperError(
+                    f"ZooKeeper on {self.connect_string} did not answer within {_READY_TIMEOUT_S:.0f} s;"
+                    f" end of {self.log_path}:\n{log}"
+                )
+            time.sleep(_PROBE_INTERVAL_S)
+
+    def _log_since(self, begin: int) -> str:
+        with self.log_path.open("rb") as log:
+            log.seek(begin)
+            return log.read()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace").strip()
+
+
+class _PortTakenError(LocalZooKeeperError):
+    """Somebody else listens on the port."""
+
+
+def find_java() -> str:
+    """Find the Java command, in JAVA_HOME or on the path. Raises LocalZooKeeperError."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home, "bin", "java")
+        if java.exists():
+            return str(java)
+    found = shutil.which("java")
+    if found is None:
+        raise LocalZooKeeperError(
+            "a local ZooKeeper needs Java 17 or later: install it (Debian: apt-get install openjdk-17-jre-headless)"
+            " or set JAVA_HOME"
+        )
+    return found
+
+
+def find_jars() -> str:
+    """Find ZooKeeper's jars in PySpark, without importing it, as a class path. Raises LocalZooKeeperError."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise LocalZooKeeperError(
+            "a local ZooKeeper runs from PySpark's jars: pip install 'kafka2011[local]', or give zk.connect of a"
+            " ZooKeeper that runs elsewhere"
+        )
+    directory = Path(next(iter(spec.submodule_search_locations)), "jars")
+    jars: list[str] = []
+    for pattern in _JARS:
+        found = sorted(str(jar) for jar in directory.glob(f"{pattern}.jar"))
+        if not found:
+            raise LocalZooKeeperError(f"no {pattern}.jar in {directory}: this PySpark ships another ZooKeeper")
+        jars += found
+    return os.pathsep.join(jars)
+
+
+def _serves(host: str, port: int) -> bool:
+    """Ask a server for its state: True once it serves requests."""
+    with suppress(OSError), socket.create_connection((host, port), timeout=2) as probe:
+        probe.sendall(b"srvr")
+        with probe.makefile("rb") as answer:
+            return b"Mode: standalone" in answer.read(4096)
+    return False

@@ -1,0 +1,112 @@
+"""Every znode path of Kafka 0.7. No other module writes one.
+
+    /brokers/ids/{id}                                   ephemeral   creator:host:port
+    /brokers/topics/{topic}/{id}                        ephemeral   number of partitions
+    /consumers/{group}/ids/{consumer}                   ephemeral   subscription
+    /consumers/{group}/owners/{topic}/{id}-{partition}  ephemeral   {consumer}-{stream number}
+    /consumers/{group}/offsets/{topic}/{id}-{partition} persistent  next offset to consume
+
+The nodes between are persistent, hold null data, and stay.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zk.errors import InvalidName
+
+if TYPE_CHECKING:
+    from zk.cluster import Partition
+
+BROKERS = "/brokers"
+BROKER_IDS = "/brokers/ids"
+BROKER_TOPICS = "/brokers/topics"
+CONSUMERS = "/consumers"
+
+ROOTS = (BROKERS, CONSUMERS)
+"""What a dump of all registries walks."""
+
+MAX_NAME_LENGTH = 255
+# What ZooKeeper refuses in a path (control characters, surrogates, the private use area), and the separator.
+_REFUSED = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+
+
+def component(name: str, what: str) -> str:
+    """Return `name` if it can be one component of a path; `what` names its kind in the InvalidName raised if not."""
+    if not name or name in {".", ".."} or len(name) > MAX_NAME_LENGTH or _REFUSED.search(name):
+        raise InvalidName(
+            f"{what} {name!r}: must be 1 to {MAX_NAME_LENGTH} characters,"
+            " not '.' or '..', without '/' and control characters"
+        )
+    return name
+
+
+def broker(broker_id: int) -> str:
+    """Return where a broker registers itself."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(topic_name: str) -> str:
+    """Return the parent of a topic's entries, one for each broker that stores it."""
+    return f"{BROKER_TOPICS}/{component(topic_name, 'topic')}"
+
+
+def topic_broker(topic_name: str, broker_id: int) -> str:
+    """Return where a broker registers how many partitions of a topic it stores."""
+    return f"{topic(topic_name)}/{broker_id}"
+
+
+def group(group_name: str) -> str:
+    """Return the root of all that belongs to one consumer group."""
+    return f"{CONSUMERS}/{component(group_name, 'group')}"
+
+
+def consumer_ids(group_name: str) -> str:
+    """Return the parent of a group's members."""
+    return f"{group(group_name)}/ids"
+
+
+def consumer(group_name: str, consumer_id: str) -> str:
+    """Return where a member of a group registers its subscription."""
+    return f"{consumer_ids(group_name)}/{component(consumer_id, 'consumer')}"
+
+
+def group_owners(group_name: str) -> str:
+    """Return the parent of the topics of which a group owns partitions."""
+    return f"{group(group_name)}/owners"
+
+
+def owners(group_name: str, topic_name: str) -> str:
+    """Return the parent of the owner nodes of one topic in one group."""
+    return f"{group_owners(group_name)}/{component(topic_name, 'topic')}"
+
+
+def owner(group_name: str, topic_name: str, partition: Partition) -> str:
+    """Return where the stream that owns a partition writes its id."""
+    return f"{owners(group_name, topic_name)}/{partition.name}"
+
+
+def group_offsets(group_name: str) -> str:
+    """Return the parent of the topics of which a group committed offsets."""
+    return f"{group(group_name)}/offsets"
+
+
+def offsets(group_name: str, topic_name: str) -> str:
+    """Return the parent of the offset nodes of one topic in one group."""
+    return f"{group_offsets(group_name)}/{component(topic_name, 'topic')}"
+
+
+def offset(group_name: str, topic_name: str, partition: Partition) -> str:
+    """Return where a group keeps the next offset to consume of a partition."""
+    return f"{offsets(group_name, topic_name)}/{partition.name}"
+
+
+def parent(path: str) -> str:
+    """Return the path one level up, '/' for a top-level path."""
+    return path.rpartition("/")[0] or "/"
+
+
+def child(path: str, name: str) -> str:
+    """Return the path of a child, as ZooKeeper names it in a listing."""
+    return f"{path}{name}" if path == "/" else f"{path}/{name}"
