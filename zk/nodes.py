@@ -186,6 +186,12 @@ class Nodes:
             self.delete_tree(paths.child(path, name))
         self.delete(path)
 
+    def sync(self) -> None:
+        """Ask the leader for nothing but an answer; reads that follow see all that was written before."""
+        with self.client.within_session(self._wanted):
+            result = self.client.sync_async("/")
+        self._answer(result, "/")
+
     def _answer(self, result: Any, path: str, version: int = ANY_VERSION) -> Any:
         """Await an answer and translate its error. Waits by `wait`, whose timeout raises nothing under any handler."""
         timeout_ms = self.client.session_timeout_ms

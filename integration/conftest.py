@@ -1,0 +1,35 @@
+"""Fixtures: one real ZooKeeper for all tests, and a fresh chroot for each."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zk.local import LocalZooKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_chroots = count()
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[LocalZooKeeper]:
+    """Start one real ZooKeeper server for the whole run: do not stop, kill or pause it (see `own_zookeeper`)."""
+    with LocalZooKeeper() as server:
+        yield server
+
+
+@pytest.fixture
+def zk_connect(zookeeper: LocalZooKeeper) -> str:
+    """Give a zk.connect with a chroot that no other test uses."""
+    return f"{zookeeper.connect_string}/test-{next(_chroots)}"
+
+
+@pytest.fixture
+def own_zookeeper() -> Iterator[LocalZooKeeper]:
+    """Start a ZooKeeper server for one test, which may stop, kill and pause it."""
+    with LocalZooKeeper() as server:
+        yield server

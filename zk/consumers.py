@@ -1,0 +1,75 @@
+"""The consumer registry: which members a group has, and what they subscribe to (paper, section 3.2)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from zk import ephemeral, paths
+from zk.cluster import text_from
+from zk.errors import GroupInUse, MalformedNode
+from zk.malformed import MalformedNodes
+from zk.nodes import Nodes
+
+if TYPE_CHECKING:
+    from zk.client import ZkClient
+    from zk.nodes import Watch
+
+logger = logging.getLogger(__name__)
+
+
+class ConsumerRegistry:
+    """Reads and writes /consumers/{group}/ids. A subscription is plain text here: its meaning is the consumer's.
+
+    With `session_id`, every call goes out in that session or raises NotConnected. Nothing is retried.
+    Every method raises ZkUnavailable when ZooKeeper does not answer.
+    """
+
+    def __init__(self, client: ZkClient, session_id: int | None = None) -> None:
+        self._nodes = Nodes(client, session_id)
+        self.malformed = MalformedNodes(logger)
+
+    def ensure_group(self, group: str) -> None:
+        """Create a group's persistent parents, so that they can be watched."""
+        self._nodes.ensure_persistent(paths.consumer_ids(group))
+        self._nodes.ensure_persistent(paths.group_owners(group))
+        self._nodes.ensure_persistent(paths.group_offsets(group))
+
+    def register(self, group: str, consumer_id: str, subscription: str) -> None:
+        """Register a member with its subscription, in one write: 0.7 members stall on an empty one.
+
+        Raises NodeHeld when another session has that consumer id.
+        """
+        if not subscription:
+            raise ValueError(f"consumer {consumer_id}: an empty subscription would stall the group's other members")
+        ephemeral.claim(self._nodes, paths.consumer(group, consumer_id), subscription.encode())
+        logger.info("Registered consumer %s of group %s: %s", consumer_id, group, subscription)
+
+    def deregister(self, group: str, consumer_id: str) -> bool:
+        """Remove a member that this session registered; False when it was not there or is another's."""
+        return ephemeral.release(self._nodes, paths.consumer(group, consumer_id))
+
+    def members(self, group: str, watch: Watch | None = None) -> list[str]:
+        """List the ids of a group's members, sorted; empty for an unknown group."""
+        return self._nodes.children(paths.consumer_ids(group), watch)
+
+    def subscriptions(self, group: str, watch: Watch | None = None) -> dict[str, str]:
+        """Read what each member subscribes to, by consumer id. Nodes without text are skipped, logged and counted."""
+        found: dict[str, str] = {}
+        for consumer_id, node in self._nodes.read_children(paths.consumer_ids(group), watch).items():
+            try:
+                found[consumer_id] = text_from(node.path, node.data)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+        return found
+
+    def groups(self) -> list[str]:
+        """List all groups that ever were, sorted."""
+        return self._nodes.children(paths.CONSUMERS)
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group with its offsets. Raises GroupInUse while it has members."""
+        members = self.members(group)
+        if members:
+            raise GroupInUse(group, members)
+        self._nodes.delete_tree(paths.group(group))

@@ -1,0 +1,99 @@
+"""The offset registry: how far each group has consumed each partition (paper, section 3.2)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zk import paths
+from zk.cluster import Partition, decimal_from
+from zk.errors import MalformedNode, NoNode, VersionConflict
+from zk.malformed import MalformedNodes
+from zk.nodes import Nodes
+
+if TYPE_CHECKING:
+    from zk.client import ZkClient
+    from zk.nodes import Node
+
+logger = logging.getLogger(__name__)
+
+MAX_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """The next offset to consume of a partition, and the version of the znode that said so."""
+
+    offset: int
+    version: int
+
+
+class OffsetRegistry:
+    """Reads and writes /consumers/{group}/offsets.
+
+    With `session_id`, every call goes out in that session or raises NotConnected. Nothing is retried, and nothing is
+    queued over a reconnect. Every method raises ZkUnavailable when ZooKeeper does not answer.
+    """
+
+    def __init__(self, client: ZkClient, session_id: int | None = None) -> None:
+        self._nodes = Nodes(client, session_id)
+        self.malformed = MalformedNodes(logger)
+
+    def read(self, group: str, topic: str, partition: Partition) -> CommittedOffset | None:
+        """Read a partition's offset; None when the group has none. Raises MalformedNode."""
+        node = self._nodes.get(paths.offset(group, topic, partition))
+        return None if node is None else _committed(node)
+
+    def write(self, group: str, topic: str, partition: Partition, offset: int) -> int:
+        """Write an offset whatever is there, and return the new version: every earlier one no longer commits."""
+        return self._nodes.upsert(paths.offset(group, topic, partition), _text(offset))
+
+    def commit(self, group: str, topic: str, partition: Partition, offset: int, version: int) -> int:
+        """Write an offset if the znode is still at `version`; return the new version. Raises VersionConflict.
+
+        After ConnectionLost nobody knows whether it was written: read it, or write again as the owner.
+        """
+        path = paths.offset(group, topic, partition)
+        try:
+            return self._nodes.set(path, _text(offset), version)
+        except NoNode:
+            raise VersionConflict(path, version) from None
+
+    def offsets(self, group: str, topic: str) -> dict[Partition, CommittedOffset]:
+        """Read a group's offsets of one topic, in numeric order; malformed nodes are skipped and counted."""
+        found: dict[Partition, CommittedOffset] = {}
+        under = paths.offsets(group, topic)
+        for name, node in self._nodes.read_children(under).items():
+            try:
+                found[Partition.from_name(name, under)] = _committed(node)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+        return dict(sorted(found.items()))
+
+    def topics(self, group: str) -> list[str]:
+        """List the topics of which a group has offsets, sorted."""
+        return self._nodes.children(paths.group_offsets(group))
+
+    def export_group(self, group: str) -> dict[str, dict[Partition, int]]:
+        """Read all offsets of a group: topic to partition to offset."""
+        return {
+            topic: {partition: committed.offset for partition, committed in self.offsets(group, topic).items()}
+            for topic in self.topics(group)
+        }
+
+    def import_group(self, group: str, offsets: dict[str, dict[Partition, int]]) -> None:
+        """Write offsets as `export_group` returns them; those of other partitions stay."""
+        for topic, by_partition in offsets.items():
+            for partition, offset in by_partition.items():
+                self.write(group, topic, partition, offset)
+
+
+def _text(offset: int) -> bytes:
+    if not 0 <= offset <= MAX_INT64:
+        raise ValueError(f"offset {offset}: must be 0 to {MAX_INT64}")
+    return b"%d" % offset
+
+
+def _committed(node: Node) -> CommittedOffset:
+    return CommittedOffset(decimal_from(node.path, node.data, MAX_INT64, "an offset"), node.version)

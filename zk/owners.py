@@ -1,0 +1,76 @@
+"""The ownership registry: which stream owns each partition in a group (paper, section 3.2)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zk import ephemeral, paths
+from zk.cluster import Partition, text_from
+from zk.errors import MalformedNode
+from zk.malformed import MalformedNodes
+from zk.nodes import Nodes
+
+if TYPE_CHECKING:
+    from zk.client import ZkClient
+    from zk.nodes import Node
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The stream (`{consumer}-{number}`) that owns a partition, and the session that wrote so."""
+
+    stream_id: str
+    session_id: int
+
+
+class OwnerRegistry:
+    """Reads and writes /consumers/{group}/owners.
+
+    With `session_id`, every call goes out in that session or raises NotConnected. Nothing is retried, and nothing is
+    queued over a reconnect. Every method raises ZkUnavailable when ZooKeeper does not answer.
+    """
+
+    def __init__(self, client: ZkClient, session_id: int | None = None) -> None:
+        self._nodes = Nodes(client, session_id)
+        self.malformed = MalformedNodes(logger)
+
+    def claim(self, group: str, topic: str, partition: Partition, stream_id: str) -> None:
+        """Make a stream of this session the owner of a partition. Raises NodeHeld, naming the other owner."""
+        ephemeral.claim(self._nodes, paths.owner(group, topic, partition), stream_id.encode())
+
+    def release(self, group: str, topic: str, partition: Partition) -> bool:
+        """Give up a partition; False, and nothing deleted, when this session does not own it."""
+        return ephemeral.release(self._nodes, paths.owner(group, topic, partition))
+
+    def is_mine(self, group: str, topic: str, partition: Partition) -> bool:
+        """Tell whether this session owns a partition now."""
+        node = self._nodes.get(paths.owner(group, topic, partition))
+        return node is not None and node.owner == self._nodes.session_id
+
+    def owner_of(self, group: str, topic: str, partition: Partition) -> Owner | None:
+        """Read who owns a partition. Raises MalformedNode."""
+        node = self._nodes.get(paths.owner(group, topic, partition))
+        return None if node is None else _owner(node)
+
+    def owners(self, group: str, topic: str) -> dict[Partition, Owner]:
+        """Read who owns each partition of a topic, in numeric order; malformed nodes are skipped and counted."""
+        found: dict[Partition, Owner] = {}
+        under = paths.owners(group, topic)
+        for name, node in self._nodes.read_children(under).items():
+            try:
+                found[Partition.from_name(name, under)] = _owner(node)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+        return dict(sorted(found.items()))
+
+    def topics(self, group: str) -> list[str]:
+        """List the topics of which a group ever owned partitions, sorted."""
+        return self._nodes.children(paths.group_owners(group))
+
+
+def _owner(node: Node) -> Owner:
+    return Owner(text_from(node.path, node.data), node.owner)
