@@ -1,0 +1,131 @@
+"""Settings of a broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003  # a field's type
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003  # a field's type
+from typing import ClassVar
+
+from kafka2011.config.kinds import MAX_INT64, ZK_CONNECT, Boolean, Decimal, Directory, Integer, Text, TopicMap
+from kafka2011.config.settings import Fallback, Settings, same_as, setting
+from kafka2011.errors import ConfigError
+from kafka2011.topic import DEFAULT_MAX_TOPIC_NAME_LENGTH
+
+DEFAULT_QUEUED_MAX_BYTES = 256 * 1024 * 1024
+
+# 0.7's znode is split at every ':', so what is registered cannot hold one.
+_REGISTERED_NAME = re.compile(r"[^:\s]+")
+_ALL_ADDRESSES = {"0.0.0.0", "::"}  # noqa: S104  # named in order to be refused as a registered name
+
+
+def _registered_name(config: BrokerConfig) -> str:
+    if config.bind_address in _ALL_ADDRESSES or ":" in config.bind_address:
+        raise ConfigError(
+            f"hostname must be given when bind.address is {config.bind_address}: it is the name that clients connect to"
+        )
+    return config.bind_address
+
+
+def _queued_max_bytes(config: BrokerConfig) -> int:
+    return max(DEFAULT_QUEUED_MAX_BYTES, config.max_socket_request_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig(Settings):
+    """Settings of a broker, with 0.7's names and defaults; port 0 picks a free port."""
+
+    COMPONENT: ClassVar[str] = "broker"
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        "num.threads": "one event loop serves all connections",
+        "monitoring.period.secs": "nothing is gathered over such a period",
+        "zk.synctime.ms": "only consumers wait for it",
+    }
+
+    brokerid: int = setting(None, Integer(0), "The broker's number, another one for each broker of a cluster.")
+    bind_address: str = setting("127.0.0.1", Text(re.compile(r"\S+"), "an address"), "The address to listen on.")
+    hostname: str = setting(
+        None,
+        Text(_REGISTERED_NAME, "a name or address without ':'"),
+        "What is registered in ZooKeeper, for clients to connect to. Must be given when the broker listens on all"
+        " addresses.",
+        fallback=Fallback("`bind.address`", _registered_name),
+    )
+    port: int = setting(6667, Integer(0, 65535), "The port to listen on; 0 takes a free one.")
+    log_dir: Path = setting(None, Directory(), "The directory that holds the logs.")
+
+    num_partitions: int = setting(1, Integer(1), "Partitions of a topic on this broker.")
+    topic_partition_count_map: Mapping[str, int] = setting(
+        "", TopicMap(Integer(1)), "Partitions on this broker of single topics, `topic:count,...`."
+    )
+    max_topic_name_length: int = setting(
+        DEFAULT_MAX_TOPIC_NAME_LENGTH, Integer(1), "Longer topic names are refused, in characters."
+    )
+    join_topics: bool = setting(
+        False, Boolean(), "Take a share of every topic that is registered, instead of waiting to be written to."
+    )
+
+    log_file_size: int = setting(
+        1024**3, Integer(1), "A segment larger than this is closed and the next one begun, in bytes."
+    )
+    topic_log_file_size: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for single topics.")
+    log_roll_hours: float = setting(168.0, Decimal(), "A segment older than this is closed too.")
+    topic_log_roll_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for single topics.")
+
+    log_retention_hours: float = setting(168.0, Decimal(), "Segments last written to before this time are deleted.")
+    topic_log_retention_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for single topics.")
+    log_retention_size: int = setting(
+        -1,
+        Integer(-1, MAX_INT64),
+        "The oldest segments are deleted while the rest of the log is at least this large, in bytes; -1: never.",
+    )
+    topic_log_retention_size: Mapping[str, int] = setting(
+        "", TopicMap(Integer(-1, MAX_INT64)), "The same for single topics."
+    )
+    log_cleanup_interval_mins: float = setting(10.0, Decimal(), "Time between two looks for segments to delete.")
+
+    log_flush_interval: int = setting(500, Integer(1), "Messages after which a log is flushed, and so readable.")
+    log_default_flush_scheduler_interval_ms: int = setting(
+        3000, Integer(1), "Time between two looks for logs to flush."
+    )
+    log_default_flush_interval_ms: int = setting(
+        None,
+        Integer(1),
+        "Time after which a log with new messages is flushed.",
+        fallback=same_as("log.default.flush.scheduler.interval.ms"),
+    )
+    topic_flush_intervals_ms: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for single topics.")
+
+    max_message_size: int = setting(1_000_000, Integer(), "A set with a larger payload is dropped, in bytes.")
+    max_socket_request_bytes: int = setting(
+        100 * 1024 * 1024, Integer(1), "A larger request, or a compressed set that opens to more, is refused."
+    )
+    queued_max_bytes: int = setting(
+        None,
+        Integer(1, MAX_INT64),
+        "Memory for the requests of all connections together; those that find it full wait."
+        " At least `max.socket.request.bytes`.",
+        fallback=Fallback(
+            f"`{DEFAULT_QUEUED_MAX_BYTES}`, or `max.socket.request.bytes` if larger",
+            _queued_max_bytes,
+        ),
+    )
+    socket_send_buffer: int = setting(102400, Integer(1), "SO_SNDBUF of a connection, in bytes.")
+    socket_receive_buffer: int = setting(102400, Integer(1), "SO_RCVBUF of a connection, in bytes.")
+
+    enable_zookeeper: bool = setting(True, Boolean(), "Register in ZooKeeper; without it clients must name the broker.")
+    zk_connect: str = setting("", ZK_CONNECT, "ZooKeeper's servers, `host:port,host:port`, and a `/chroot` if wanted.")
+    zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper takes this broker for dead.")
+    zk_connectiontimeout_ms: int = setting(
+        None, Integer(1), "How long to wait for ZooKeeper at the start.", fallback=same_as("zk.sessiontimeout.ms")
+    )
+
+    def _check(self) -> None:
+        if self.queued_max_bytes < self.max_socket_request_bytes:
+            raise ConfigError(
+                f"queued.max.bytes ({self.queued_max_bytes}) is less than max.socket.request.bytes"
+                f" ({self.max_socket_request_bytes}), so the largest request could never be read"
+            )
+        if self.enable_zookeeper and not self.zk_connect:
+            raise ConfigError("zk.connect must be given for the broker, unless enable.zookeeper is false")

@@ -1,0 +1,68 @@
+"""Settings of the consumers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kafka2011.config.kinds import ZK_CONNECT, Boolean, Choice, Integer, Text
+from kafka2011.config.settings import Settings, same_as, setting
+from kafka2011.errors import ConfigError
+
+_NAME = Text(re.compile(r"(?!\.{1,2}\Z)[^/\s\x00-\x1f\x7f-\x9f]{1,255}"), "a name without '/' and blanks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleConsumerConfig(Settings):
+    """Settings of one connection that fetches from one broker."""
+
+    COMPONENT: ClassVar[str] = "simple consumer"
+
+    socket_timeout_ms: int = setting(30000, Integer(1), "How long to wait for a connection, one read or one write.")
+    socket_buffersize: int = setting(65536, Integer(1), "SO_RCVBUF of a connection, in bytes.")
+    fetch_size: int = setting(1024 * 1024, Integer(1), "Bytes asked for in one fetch.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(SimpleConsumerConfig):
+    """Settings of a member of a consumer group."""
+
+    COMPONENT: ClassVar[str] = "consumer"
+
+    groupid: str = setting(None, _NAME, "The consumer group.")
+    consumerid: str = setting("", _NAME, "This member's name in the group. Default: host, time and a random number.")
+    zk_connect: str = setting(None, ZK_CONNECT, "ZooKeeper's servers, `host:port,host:port`, and a `/chroot`.")
+    zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper gives this member up.")
+    zk_connectiontimeout_ms: int = setting(
+        None, Integer(1), "How long to wait for ZooKeeper at the start.", fallback=same_as("zk.sessiontimeout.ms")
+    )
+    zk_synctime_ms: int = setting(2000, Integer(1), "How far a ZooKeeper server may lag behind its leader.")
+
+    autooffset_reset: str = setting(
+        "smallest",
+        Choice(("smallest", "largest")),
+        "Where to start without a committed offset, or when it is no longer there.",
+    )
+    autocommit_enable: bool = setting(True, Boolean(), "Commit what was consumed, every now and then.")
+    autocommit_interval_ms: int = setting(10000, Integer(1), "Time between two such commits.")
+    fetcher_backoff_ms: int = setting(1000, Integer(1), "Time to the next fetch when there was nothing new.")
+    queuedchunks_max: int = setting(10, Integer(1), "Fetched sets that may wait for one stream.")
+    rebalance_retries_max: int = setting(4, Integer(1), "Tries of a rebalance before it is logged as failing.")
+    rebalance_backoff_ms: int = setting(
+        None,
+        Integer(1),
+        "Time between two tries, and the longest wait for the application when a partition is given up.",
+        fallback=same_as("zk.synctime.ms"),
+    )
+    consumer_timeout_ms: int = setting(
+        -1, Integer(-1), "Iteration ends after this time without a message; -1: it waits for ever."
+    )
+    shallowiterator_enable: bool = setting(
+        False, Boolean(), "Give compressed sets as they are, closed, instead of the messages inside."
+    )
+
+    def _check(self) -> None:
+        for key, value in (("groupid", self.groupid), ("zk.connect", self.zk_connect)):
+            if not value:
+                raise ConfigError(f"{key} must not be empty for the consumer")

@@ -1,0 +1,64 @@
+"""Where settings come from: a Java properties file, the environment, and `key=value` on the command line."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import javaproperties
+
+from kafka2011.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ENVIRONMENT_PREFIX = "KAFKA2011_"
+
+
+class Given(NamedTuple):
+    """One key with its value, and where it was found."""
+
+    key: str
+    value: object
+    source: str
+
+
+def from_file(path: Path | str) -> list[Given]:
+    """Read a properties file as Java reads it. Raises ConfigError when it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            properties = javaproperties.load(file)
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings in {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is not a properties file: {error}") from error
+    return [Given(key, value, str(path)) for key, value in properties.items()]
+
+
+def from_environment(environ: Mapping[str, str], variables: Mapping[str, str], others: Iterable[str]) -> list[Given]:
+    """Pick the settings out of an environment; `variables` gives the key of each name.
+
+    Raises ConfigError for a KAFKA2011_ variable that is neither among these nor among the `others`.
+    """
+    others = set(others)
+    found = []
+    for name, value in sorted(environ.items()):
+        if name in variables:
+            found.append(Given(variables[name], value, f"environment variable {name}"))
+        elif name.startswith(ENVIRONMENT_PREFIX) and name not in others:
+            near = difflib.get_close_matches(name, [*variables, *others], n=1, cutoff=0.5)
+            hint = f": did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"unknown setting in the environment variable {name}{hint}")
+    return found
+
+
+def from_overrides(overrides: Iterable[str]) -> list[Given]:
+    """Split `key=value` texts. Raises ConfigError for one without an equals sign."""
+    found = []
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--override {text!r} is not key=value")
+        found.append(Given(key.strip(), value, f"--override {text}"))
+    return found
