@@ -1,0 +1,72 @@
+"""What importing the package costs, and what the local server says when something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zk
+from zk import local
+from zk.errors import LocalZooKeeperError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVERY_MODULE = (
+    "zk.brokers, zk.child, zk.client, zk.cluster, zk.consumers, zk.ephemeral, zk.errors, zk.local, zk.nodes,"
+    " zk.offsets, zk.owners, zk.paths, zk.ports, zk.sessions, zk.testing, zk.tree"
+)
+
+
+def modules_after(statement: str) -> set[str]:
+    script = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+def test_no_module_imports_gevent_pyspark_or_kafka2011() -> None:
+    """Clients run without either, and the coordination layer knows nothing of what is built on it."""
+    assert not modules_after(f"import {EVERY_MODULE}") & {"gevent", "pyspark", "kafka2011"}
+
+
+def test_importing_the_package_imports_not_even_kazoo() -> None:
+    """Names are imported when they are first used."""
+    assert not modules_after("import zk") & {"kazoo", "subprocess"}
+    assert "kazoo" in modules_after("from zk import connect")
+
+
+def test_every_public_name_is_there() -> None:
+    """What __all__ promises can be had, and nothing else."""
+    for name in zk.__all__:
+        assert getattr(zk, name).__name__ == name
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = zk.nonsense
+
+
+def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without the extra is told what to install."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(LocalZooKeeperError, match=r"pip install 'kafka2011\[local\]'"):
+        local.find_jars()
+
+
+def test_without_java_the_error_names_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without Java is told which one to install."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(LocalZooKeeperError, match="Java 17"):
+        local.find_java()
+
+
+def test_java_home_comes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """JAVA_HOME is the user's choice; one without a java is passed over."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(local.shutil, "which", lambda name: "/elsewhere/java")
+    assert local.find_java() == "/elsewhere/java"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
+    assert local.find_java() == f"{tmp_path}/bin/java"
