@@ -1,0 +1,453 @@
+"""A partition's log: segment files of about one size that are appended to at the end (paper, section 3.1).
+
+A message is addressed by the byte offset where it starts. Only what was flushed can be read, and every "end" that
+is shown to the outside is the flushed one. There is no message cache: the page cache is the cache.
+
+Appends, flushes and readers run side by side; waiting for the disk may let other greenlets or threads run:
+
+- `append lock`: held by append, by retention while it decides, and by close. The active segment grows only under it.
+- `flush lock`: held while something is brought to disk, so there is one fsync at a time. The active segment is
+  replaced, and the flushed end moves, only under it.
+- Order: append lock, then flush lock. A flush takes only the second, so appends go on while it waits; a roll takes
+  both, so it holds up appends to this log and nothing else. Readers take none. Neither lock needs to be reentrant.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kafka2011.broker.recovery import recover_last_segment
+from kafka2011.broker.retention import NO_LIMIT, DeletedSegment, count_excess, count_expired
+from kafka2011.broker.segment import (
+    EMPTY_SLICE,
+    LogSegment,
+    LogSlice,
+    SegmentList,
+    find_segment_files,
+    fsync_directory,
+    os_error_text,
+)
+from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from kafka2011.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+LATEST = -1
+EARLIEST = -2
+
+Lock = AbstractContextManager[Any]
+
+
+class LogFailedError(LogClosedError):
+    """Writing, flushing or deleting failed. The log takes nothing more: only recovery tells what is on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How one topic's logs are kept."""
+
+    max_segment_bytes: int = 1024 * 1024 * 1024  # a segment strictly larger than this is followed by a new one
+    roll_ms: float = 168 * 3_600_000  # so is one that got its first append longer ago than this
+    retention_ms: float = 168 * 3_600_000  # segments last written longer ago than this are deleted
+    retention_bytes: int = NO_LIMIT  # the oldest are deleted while at least this much remains; -1: never
+    flush_interval: int = 500  # messages, those inside compressed sets counted
+    flush_interval_ms: float = 3000  # by the timer, if that many messages did not come
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """An end of the log, with how many messages this process has appended up to there."""
+
+    offset: int
+    messages: int
+
+
+class Log:
+    """One partition's log in `directory`, which is made if it is absent.
+
+    `recover` cuts the last segment behind its last good message first; `recovery` then tells what was found.
+    `fsync` may let others run while it waits; `make_lock` must give locks that fit it. `request_flush` is called, not
+    again before a flush has begun, when flush_interval messages wait; by default the append flushes by itself.
+    Raises LogError naming the path if the files cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        topic: str,
+        partition: int,
+        settings: LogSettings,
+        *,
+        clock: Clock,
+        fsync: Callable[[int], None] = os.fsync,
+        make_lock: Callable[[], Lock] = threading.RLock,
+        request_flush: Callable[[Log], None] | None = None,
+        recover: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.settings = settings
+        self.failure: LogFailedError | None = None
+        self.flushes = 0
+        self.flush_time_ms = 0.0
+        self.rolls = 0
+        self.deleted_segments = 0
+        self.deleted_bytes = 0
+        self._clock = clock
+        self._fsync = fsync
+        self._request_flush = request_flush or Log.flush
+        self._append_lock = make_lock()
+        self._flush_lock = make_lock()
+        self._closed = False
+        try:
+            if not directory.is_dir():
+                directory.mkdir()
+                fsync_directory(directory.parent, fsync)
+            self.recovery = recover_last_segment(directory, fsync, progress) if recover else None
+            self._segments = self._open_segments()
+        except OSError as error:
+            raise LogError(os_error_text("cannot open the log in", directory, error)) from error
+        self._appended = self._flushed = self._flushing = _End(self._segments.active.end_offset, 0)
+        self._opened_end_offset = self._appended.offset
+        self._flush_is_requested = False
+        self._last_flush_ms = clock.monotonic_ms()
+        self._first_append_ms: float | None = None  # to the active segment, by this process
+
+    def _open_segments(self) -> SegmentList:
+        files = find_segment_files(self.directory, warn_of_others=True)
+        segments = [LogSegment(path, start, path.stat().st_size) for start, path in files]
+        for segment, following in pairwise(segments):
+            if segment.end_offset != following.start_offset:
+                raise LogError(
+                    f"{following.path} does not continue {segment.path.name}, which ends at offset"
+                    f" {segment.end_offset}: a segment is missing or has changed"
+                )
+        if segments:
+            segments[-1].hold_for_append()
+        else:
+            segments = [self._create_segment(0)]
+        return SegmentList.of(segments)
+
+    # Offsets
+
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first byte that is kept."""
+        return self._segments.starts[0]
+
+    @property
+    def end_offset(self) -> int:
+        """Offset behind the last byte that can be read: the flushed end."""
+        return self._flushed.offset
+
+    @property
+    def appended_end_offset(self) -> int:
+        """Offset behind the last byte that was appended, which the next append starts at."""
+        return self._appended.offset
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes can be read."""
+        return max(0, self.end_offset - self.start_offset)
+
+    @property
+    def unflushed_messages(self) -> int:
+        """How many messages wait for a flush."""
+        return self._appended.messages - self._flushed.messages
+
+    @property
+    def appended_bytes(self) -> int:
+        """How many bytes this process has appended."""
+        return self._appended.offset - self._opened_end_offset
+
+    @property
+    def appended_messages(self) -> int:
+        """How many messages this process has appended."""
+        return self._appended.messages
+
+    @property
+    def segment_offsets(self) -> tuple[int, ...]:
+        """First offset of every segment."""
+        return self._segments.starts
+
+    # Appending
+
+    def append(self, data: bytes, messages: int) -> int:
+        """Append whole, validated messages and return the offset where they start.
+
+        `messages` counts them, those inside compressed sets too. Raises LogFailedError after an I/O error, from then
+        on always, and LogClosedError when closed.
+        """
+        with self._append_lock:
+            self._check_open()
+            if not data:
+                return self._appended.offset
+            try:
+                if self._is_roll_due():
+                    with self._flush_lock:
+                        self._sync()
+                        self._roll(self._segments.segments)
+                segment = self._segments.active
+                segment.append(data)
+            except OSError as error:
+                self._fail("append to", error)
+            start = self._appended
+            self._appended = end = _End(start.offset + len(data), start.messages + messages)
+            if self._first_append_ms is None:
+                self._first_append_ms = self._clock.monotonic_ms()
+            is_flush_due = not self._flush_is_requested and (
+                end.messages - self._flushing.messages >= self.settings.flush_interval
+            )
+            if is_flush_due:
+                self._flush_is_requested = True
+        if is_flush_due:
+            self._request_flush(self)
+        return start.offset
+
+    def _is_roll_due(self) -> bool:
+        if self._segments.active.size_bytes > self.settings.max_segment_bytes:
+            return True
+        first_ms = self._first_append_ms
+        return first_ms is not None and self._clock.monotonic_ms() - first_ms > self.settings.roll_ms
+
+    def _roll(self, kept: tuple[LogSegment, ...]) -> None:
+        """Start a new segment at the end of the flushed log, behind those that are kept. Needs both locks."""
+        old = self._segments.active
+        segment = self._create_segment(self._appended.offset)
+        self._segments = SegmentList.of((*kept, segment))
+        self._first_append_ms = None
+        self.rolls += 1
+        old.release()
+        logger.info("rolled %s-%d to a new segment at offset %d", self.topic, self.partition, segment.start_offset)
+
+    def _create_segment(self, start_offset: int) -> LogSegment:
+        segment = LogSegment.create(self.directory, start_offset)
+        try:
+            fsync_directory(self.directory, self._fsync)
+        except OSError:
+            segment.release()
+            raise
+        return segment
+
+    # Flushing
+
+    def flush(self) -> None:
+        """Bring everything appended so far to disk and let it be read. Does nothing on a closed log.
+
+        Appends go on meanwhile; what they add is not covered. Raises LogFailedError.
+        """
+        wanted = self._appended.offset
+        with self._flush_lock:
+            self._flush_is_requested = False
+            if self._closed or self._flushed.offset >= wanted:
+                return
+            try:
+                self._sync()
+            except OSError as error:
+                self._fail("flush", error)
+
+    def is_flush_due(self, now_ms: float) -> bool:
+        """Say if something waits for a flush and the last one is flush_interval_ms ago, on the monotonic clock."""
+        return (
+            self._appended.offset > self._flushed.offset
+            and now_ms - self._last_flush_ms >= self.settings.flush_interval_ms
+        )
+
+    def _sync(self) -> None:
+        """Bring the active segment to disk, as far as it goes now. Needs the flush lock."""
+        if self.failure is not None:
+            # A second fsync may succeed although the first one's pages were dropped: never ask again.
+            raise self._refusal(self.failure)
+        end = self._appended  # noted before the fsync: what comes while it runs may not be on disk
+        if end.offset == self._flushed.offset:
+            return
+        self._flushing = end
+        self._last_flush_ms = started_ms = self._clock.monotonic_ms()
+        self._segments.active.sync(self._fsync)
+        self._flushed = end
+        self.flushes += 1
+        self.flush_time_ms += self._clock.monotonic_ms() - started_ms
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int) -> LogSlice:
+        """Return at most `max_bytes` of flushed bytes at `offset`, ready for sendfile; none at the flushed end.
+
+        Never more than the rest of one segment. Costs the same whatever the offset and size. Raises
+        OffsetOutOfRangeError, and LogError when the segment's file cannot be opened.
+        """
+        while True:
+            # The end before the list: a list is never older than the end, so the end lies within it.
+            end = self._flushed.offset
+            segments = self._segments
+            if not segments.starts[0] <= offset <= end:
+                raise OffsetOutOfRangeError(
+                    f"offset {offset} of {self.topic}-{self.partition} is out of range:"
+                    f" it has {segments.starts[0]} to {end}"
+                )
+            if self._closed:
+                raise LogClosedError(f"the log in {self.directory} is closed")
+            if offset == end or max_bytes <= 0:
+                return EMPTY_SLICE
+            segment = segments.find(offset)
+            size = min(max_bytes, end - offset, segment.end_offset - offset)
+            try:
+                return segment.slice(offset - segment.start_offset, size)
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) and segments is not self._segments:
+                    continue  # deleted since we looked: look again
+                raise LogError(os_error_text("cannot read", segment.path, error)) from error
+
+    def offsets_before(self, time_ms: int, max_count: int) -> list[int]:
+        """Return where segments start that were last written at or before a time, newest first, at most `max_count`.
+
+        The flushed end counts as one more, written now, when the last segment has flushed bytes. LATEST starts at the
+        newest of these, EARLIEST is the oldest alone.
+        """
+        end = self._flushed.offset
+        segments = self._segments
+        offsets = list(segments.starts)
+        has_end = end > offsets[-1]
+        if has_end:
+            offsets.append(end)
+        if time_ms == EARLIEST:
+            count = 1
+        elif time_ms == LATEST or (has_end and self._clock.wall_ms() <= time_ms):
+            count = len(offsets)
+        else:
+            count = self._count_modified_until(time_ms, segments)
+        return offsets[:count][::-1][: max(0, max_count)]
+
+    def _count_modified_until(self, time_ms: int, segments: SegmentList) -> int:
+        for count in range(len(segments.segments), 0, -1):
+            segment = segments.segments[count - 1]
+            try:
+                if segment.modified_ms() <= time_ms:
+                    return count
+            except FileNotFoundError:  # deleted since we looked, like all before it
+                return 0
+            except OSError as error:
+                raise LogError(os_error_text("cannot read", segment.path, error)) from error
+        return 0
+
+    # Retention
+
+    def delete_old_segments(self) -> list[DeletedSegment]:
+        """Delete, oldest first, the segments that are older than retention_ms or beyond retention_bytes.
+
+        Slices that readers hold stay good. When all go, an empty segment opens at the end, so that offsets never
+        restart. That end is flushed first, even if nobody will read the bytes: otherwise a power cut between here
+        and the deletion could leave a file that ends before the next one starts. Raises LogFailedError.
+        """
+        with self._append_lock:
+            if self._closed:
+                return []
+            self._check_open()
+            try:
+                doomed, expired = self._choose_old_segments()
+                kept = self._segments.segments[len(doomed) :]
+                if kept:
+                    self._segments = SegmentList.of(kept)
+                elif doomed[-1].size_bytes:
+                    with self._flush_lock:
+                        self._sync()
+                        self._roll(())
+                else:  # the empty segment that would be opened is there already
+                    doomed = doomed[:-1]
+                    self._segments = SegmentList.of(self._segments.segments[-1:])
+            except OSError as error:
+                self._fail("choose old segments of", error)
+        return self._delete(doomed, expired)
+
+    def _choose_old_segments(self) -> tuple[tuple[LogSegment, ...], int]:
+        """Return the segments to delete, and how many of them because of their age."""
+        segments = self._segments.segments
+        now_ms = self._clock.wall_ms()
+        expired = count_expired((segment.modified_ms() for segment in segments), now_ms, self.settings.retention_ms)
+        remaining = segments[expired:]
+        flushed = [min(segment.end_offset, self.end_offset) - segment.start_offset for segment in remaining]
+        excess = count_excess(flushed, sum(flushed), self.settings.retention_bytes)
+        return segments[: expired + excess], expired
+
+    def _delete(self, doomed: tuple[LogSegment, ...], expired: int) -> list[DeletedSegment]:
+        deleted = []
+        for index, segment in enumerate(doomed):
+            try:
+                segment.path.unlink()
+                # One by one: names that vanish out of order would leave a gap, and a log with a gap does not open.
+                fsync_directory(self.directory, self._fsync)
+            except OSError as error:
+                self._fail("delete a segment of", error)
+            reason = (
+                f"last written more than {self.settings.retention_ms:.0f} ms ago"
+                if index < expired
+                else f"beyond {self.settings.retention_bytes} bytes"
+            )
+            self.deleted_segments += 1
+            self.deleted_bytes += segment.size_bytes
+            deleted.append(
+                DeletedSegment(
+                    self.topic, self.partition, segment.start_offset, segment.size_bytes, segment.path, reason
+                )
+            )
+            logger.info("deleted %s (%d bytes): %s", segment.path, segment.size_bytes, reason)
+        return deleted
+
+    # Ending
+
+    def _check_open(self) -> None:
+        if self.failure is not None:
+            raise self._refusal(self.failure)
+        if self._closed:
+            raise LogClosedError(f"the log in {self.directory} is closed")
+
+    def _refusal(self, failure: LogFailedError) -> LogFailedError:
+        return LogFailedError(f"{self.topic}-{self.partition} takes no more since: {failure}")
+
+    def _fail(self, doing: str, error: OSError) -> NoReturn:
+        failure = LogFailedError(os_error_text(f"could not {doing} the log in", self.directory, error))
+        if self.failure is None:
+            self.failure = failure
+        raise failure from error
+
+    def close(self) -> None:
+        """Flush and close; slices that readers hold stay good. May be called twice. Raises LogFailedError.
+
+        After a failure it only closes.
+        """
+        with self._append_lock, self._flush_lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if self.failure is None:
+                    self._sync()
+            except OSError as error:
+                self._fail("flush", error)
+            finally:
+                self._segments.active.release()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Log {self.topic}-{self.partition}, {self.start_offset} to {self.end_offset}>"

@@ -1,0 +1,205 @@
+"""One segment file of a partition's log, and pieces of it for sendfile (paper, section 3.1).
+
+`{log directory}/{offset of the first byte, 20 digits}.kafka` holds messages back to back and nothing else. The
+segment that is appended to keeps its file open; any other is opened when somebody reads from it, and closed when
+the last reader is done, so that few files stay open and the bytes of a deleted segment live until its last send ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import threading
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+SEGMENT_SUFFIX = ".kafka"
+CUT_SUFFIX = ".cut"
+OFFSET_DIGITS = 20
+
+_SEGMENT_NAME = re.compile(r"([0-9]{20})\.kafka")
+
+
+def segment_path(directory: Path, start_offset: int) -> Path:
+    """Return where the segment that starts at this offset lies."""
+    return directory / f"{start_offset:0{OFFSET_DIGITS}}{SEGMENT_SUFFIX}"
+
+
+def find_segment_files(directory: Path, *, warn_of_others: bool = False) -> list[tuple[int, Path]]:
+    """Return (start offset, path) of every segment file in the directory, by offset."""
+    found = []
+    for path in directory.iterdir():
+        name = _SEGMENT_NAME.fullmatch(path.name)
+        if name and path.is_file():
+            found.append((int(name[1]), path))
+        elif warn_of_others and path.suffix != CUT_SUFFIX:
+            logger.warning("skipped %s: not a segment file", path)
+    return sorted(found)
+
+
+def fsync_directory(directory: Path, fsync: Callable[[int], None]) -> None:
+    """Make names that were added to or removed from the directory survive a power cut."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def os_error_text(doing: str, path: Path, error: OSError) -> str:
+    """Return one sentence for an operating system's error, with what to do about it where that is known."""
+    text = f"{doing} {path}: {error.strerror or error}"
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        text += "; every partition keeps one file open: raise the limit on open files (ulimit -n)"
+    return text
+
+
+class LogSlice:
+    """A piece of one segment file: `size` bytes at `position` of `fd`. Size 0 is an empty set, without a file.
+
+    A context manager: the file stays open, even if its segment is deleted meanwhile, until `release()`, which may
+    be called twice. A slice belongs to one reader.
+    """
+
+    __slots__ = ("_segment", "fd", "position", "size")
+
+    def __init__(self, segment: LogSegment | None, fd: int, position: int, size: int) -> None:
+        self._segment = segment
+        self.fd = fd
+        self.position = position
+        self.size = size
+
+    def release(self) -> None:
+        """Let go of the file; the last one to do so closes it."""
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            self.fd = -1  # a number that may soon belong to another file
+            segment.release()
+
+    def __enter__(self) -> LogSlice:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<LogSlice of {self.size} bytes at {self.position}>"
+
+
+EMPTY_SLICE = LogSlice(None, -1, 0, 0)
+"""The slice of no bytes. It holds nothing, so everybody may share it."""
+
+
+class LogSegment:
+    """A file that starts at `start_offset` of the log and holds `size_bytes` bytes, flushed or not.
+
+    Methods let OSError through: only the log knows whether it is a reader's trouble or the end of the log.
+    """
+
+    __slots__ = ("_fd", "_holders", "_lock", "path", "size_bytes", "start_offset")
+
+    def __init__(self, path: Path, start_offset: int, size_bytes: int) -> None:
+        self.path = path
+        self.start_offset = start_offset
+        self.size_bytes = size_bytes
+        self._fd = -1
+        self._holders = 0
+        # Held for a few instructions and never while waiting, so it needs no lock of the caller's concurrency.
+        self._lock = threading.Lock()
+
+    @classmethod
+    def create(cls, directory: Path, start_offset: int) -> LogSegment:
+        """Make a new, empty file and hold it open for appending. Raises FileExistsError if it is there."""
+        segment = cls(segment_path(directory, start_offset), start_offset, 0)
+        segment.hold_for_append(os.O_CREAT | os.O_EXCL)
+        return segment
+
+    @property
+    def end_offset(self) -> int:
+        """Offset behind the last byte that was appended."""
+        return self.start_offset + self.size_bytes
+
+    def hold_for_append(self, flags: int = 0) -> None:
+        """Open the file for appending and keep it open until `release()`."""
+        with self._lock:
+            assert self._fd < 0, "the file is open already"
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o666)
+            self._holders = 1
+
+    def hold(self) -> int:
+        """Return the file's descriptor, open until `release()`; all holders share one."""
+        with self._lock:
+            if self._fd < 0:
+                self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._holders += 1
+            return self._fd
+
+    def release(self) -> None:
+        """Undo one hold; the last one closes the file."""
+        with self._lock:
+            assert self._holders > 0, "released more often than held"
+            self._holders -= 1
+            if self._holders == 0:
+                fd, self._fd = self._fd, -1
+                os.close(fd)
+
+    def slice(self, position: int, size: int) -> LogSlice:
+        """Return `size` bytes at `position` for sending. The caller keeps them within what is flushed."""
+        return LogSlice(self, self.hold(), position, size)
+
+    def append(self, data: bytes) -> None:
+        """Write all of `data` behind the last byte, into the page cache. Raises OSError; part may then be written."""
+        written = os.write(self._fd, data)
+        while written < len(data):  # a full disk, a signal, or more than one call can take
+            count = os.write(self._fd, memoryview(data)[written:])
+            if not count:
+                raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+            written += count
+        self.size_bytes += written
+
+    def sync(self, fsync: Callable[[int], None]) -> None:
+        """Bring what was appended to disk. The segment must be held for appending."""
+        fsync(self._fd)
+
+    def modified_ms(self) -> float:
+        """Say when the file was last written, in wall clock milliseconds since the epoch."""
+        return os.stat(self.path).st_mtime_ns / 1_000_000  # noqa: PTH116 (Path.stat costs twice as much)
+
+    def __repr__(self) -> str:
+        return f"<LogSegment {self.path}, {self.size_bytes} bytes>"
+
+
+class SegmentList(NamedTuple):
+    """All segments of a log by offset, with their first offsets apart, for bisecting.
+
+    It never changes: a log replaces the whole list, so that a reader without a lock sees one state of it.
+    """
+
+    starts: tuple[int, ...]
+    segments: tuple[LogSegment, ...]
+
+    @classmethod
+    def of(cls, segments: Iterable[LogSegment]) -> SegmentList:
+        """Make the list from segments in order."""
+        ordered = tuple(segments)
+        return cls(tuple(segment.start_offset for segment in ordered), ordered)
+
+    @property
+    def active(self) -> LogSegment:
+        """The segment that is appended to."""
+        return self.segments[-1]
+
+    def find(self, offset: int) -> LogSegment:
+        """Return the segment that holds the byte at this offset, which must not lie before the first one."""
+        return self.segments[bisect_right(self.starts, offset) - 1]
