@@ -238,8 +238,9 @@ class Log:
         segment = LogSegment.create(self.directory, start_offset)
         try:
             fsync_directory(self.directory, self._fsync)
-        except OSError:
+        except BaseException:  # also when a greenlet is stopped while it waits: the next try must find no file
             segment.release()
+            segment.path.unlink()
             raise
         return segment
 

@@ -102,11 +102,12 @@ def recover_last_segment(
 
     Whatever remains is on disk afterwards. Raises LogError naming the path.
     """
-    files = find_segment_files(directory)
-    if not files:
-        return None
-    start_offset, path = files[-1]
+    path = directory
     try:
+        files = find_segment_files(directory)
+        if not files:
+            return None
+        start_offset, path = files[-1]
         with path.open("r+b", buffering=0) as file:
             return _recover(file, path, start_offset, fsync, progress or (lambda _bytes: None))
     except OSError as error:
