@@ -1,1 +1,106 @@
-"""The messaging system of the 2011 Kafka paper."""
+"""The messaging system of the 2011 Kafka paper, with the bytes of Apache Kafka 0.7.
+
+Everything public is here. Names are loaded when first used, so that a client imports neither gevent nor pyspark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafka2011.compression import Codec
+    from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
+    from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
+    from kafka2011.errors import (
+        BrokerConnectionError,
+        BrokerError,
+        ConfigError,
+        InvalidMessageError,
+        InvalidMessageSizeError,
+        KafkaError,
+        MessageSizeTooLargeError,
+        OffsetOutOfRangeError,
+        ProtocolError,
+        UnknownError,
+        WrongPartitionError,
+    )
+    from kafka2011.local import LocalCluster
+    from kafka2011.message import Message, MessageSet
+    from kafka2011.producer.sync_producer import SyncProducer
+    from kafka2011.protocol import ANY_PARTITION, EARLIEST, LATEST
+    from kafka2011.topic import InvalidTopicError
+
+__all__ = [
+    "ANY_PARTITION",
+    "EARLIEST",
+    "LATEST",
+    "BrokerConfig",
+    "BrokerConnectionError",
+    "BrokerError",
+    "Codec",
+    "ConfigError",
+    "ConsumerConfig",
+    "FetchedSet",
+    "InvalidMessageError",
+    "InvalidMessageSizeError",
+    "InvalidTopicError",
+    "KafkaError",
+    "LocalCluster",
+    "Message",
+    "MessageSet",
+    "MessageSizeTooLargeError",
+    "OffsetOutOfRangeError",
+    "ProducerConfig",
+    "ProtocolError",
+    "SimpleConsumer",
+    "SimpleConsumerConfig",
+    "SyncProducer",
+    "SyncProducerConfig",
+    "UnknownError",
+    "WrongPartitionError",
+]
+
+_HOMES = {
+    "kafka2011.compression": ("Codec",),
+    "kafka2011.config": (
+        "BrokerConfig",
+        "ConsumerConfig",
+        "ProducerConfig",
+        "SimpleConsumerConfig",
+        "SyncProducerConfig",
+    ),
+    "kafka2011.consumer.simple_consumer": ("FetchedSet", "SimpleConsumer"),
+    "kafka2011.errors": (
+        "BrokerConnectionError",
+        "BrokerError",
+        "ConfigError",
+        "InvalidMessageError",
+        "InvalidMessageSizeError",
+        "KafkaError",
+        "MessageSizeTooLargeError",
+        "OffsetOutOfRangeError",
+        "ProtocolError",
+        "UnknownError",
+        "WrongPartitionError",
+    ),
+    "kafka2011.local": ("LocalCluster",),
+    "kafka2011.message": ("Message", "MessageSet"),
+    "kafka2011.producer.sync_producer": ("SyncProducer",),
+    "kafka2011.protocol": ("ANY_PARTITION", "EARLIEST", "LATEST"),
+    "kafka2011.topic": ("InvalidTopicError",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

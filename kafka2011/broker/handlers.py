@@ -1,0 +1,192 @@
+"""What a broker does with each request, and what it answers; no sockets here.
+
+| request | handled well | refused |
+|---|---|---|
+| produce, multiproduce | appended in order, nothing answered | bad set, topic or partition: connection closed |
+| produce over max.message.size | - | set dropped, logged, counted; the connection goes on |
+| fetch | pieces of segment files | error number in the answer |
+| multifetch | one answer, outer error 0 | each part carries its own error number |
+| offsets | list of offsets | wrong partition: connection closed |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka2011.broker.segment import LogSlice
+from kafka2011.errors import (
+    BrokerError,
+    ErrorCodes,
+    InvalidMessageError,
+    InvalidMessageSizeError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    WrongPartitionError,
+)
+from kafka2011.protocol import (
+    ANY_PARTITION,
+    EARLIEST,
+    LATEST,
+    MAX_INT32,
+    RESPONSE_HEADER_BYTES,
+    FetchRequest,
+    MultiFetchRequest,
+    MultiProduceRequest,
+    OffsetsRequest,
+    ProduceRequest,
+    Request,
+    encode_offsets_body,
+    encode_response_header,
+)
+from kafka2011.topic import InvalidTopicError
+
+if TYPE_CHECKING:
+    from kafka2011.broker.log_manager import LogManager
+    from kafka2011.broker.message_check import MessageChecker
+
+logger = logging.getLogger(__name__)
+
+
+class RefusedError(KafkaError):
+    """A request is answered by closing its connection; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What to send: bytes, and pieces of segment files that go out by sendfile and must be released after."""
+
+    parts: tuple[bytes | LogSlice, ...]
+
+    def release(self) -> None:
+        """Let go of the segment files, sent or not; may be called twice."""
+        for part in self.parts:
+            if isinstance(part, LogSlice):
+                part.release()
+
+
+class RequestHandlers:
+    """Handles decoded requests against the logs.
+
+    `counts` tells how many requests, sets, messages and refusals of each kind there were. An I/O error of a log passes
+    through: the broker stops on it.
+    """
+
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+        self.counts: Counter[str] = Counter()
+
+    def handle(self, request: Request, checker: MessageChecker) -> Reply | None:
+        """Do what a request asks for and return the reply; None for produce. Raises RefusedError."""
+        try:
+            if isinstance(request, ProduceRequest):
+                self._produce(request, checker)
+                return None
+            if isinstance(request, FetchRequest):
+                return self._fetch(request)
+            if isinstance(request, MultiFetchRequest):
+                return self._multifetch(request)
+            if isinstance(request, MultiProduceRequest):
+                for produce in request.produces:
+                    self._produce(produce, checker)
+                return None
+            return self._offsets(request)
+        except (InvalidTopicError, WrongPartitionError, InvalidMessageError) as error:
+            raise RefusedError(str(error)) from error
+
+    def _produce(self, request: ProduceRequest, checker: MessageChecker) -> None:
+        counts = self.counts
+        counts["produce"] += 1
+        partition = request.partition
+        if partition == ANY_PARTITION:
+            partition = self._logs.choose_partition(request.topic)
+        self._logs.get(request.topic, partition)  # refuses a wrong topic or partition before the set is looked at
+        try:
+            checked = checker.check(request.messages)
+        except MessageSizeTooLargeError as error:
+            counts["dropped_sets"] += 1
+            logger.warning(
+                "dropped a set for %s-%d: %s (%d dropped so far)",
+                request.topic,
+                partition,
+                error,
+                counts["dropped_sets"],
+            )
+            return
+        except InvalidMessageError as error:
+            raise RefusedError(f"produce to {request.topic}-{partition}: {error}") from error
+        log = self._logs.get_or_create(request.topic, partition)
+        if checked.data:
+            log.append(checked.data, checked.messages)
+            counts["messages_in"] += checked.messages
+
+    def _fetch(self, request: FetchRequest) -> Reply:
+        self.counts["fetch"] += 1
+        try:
+            piece = self._read(request, MAX_INT32 - RESPONSE_HEADER_BYTES)
+        except (BrokerError, InvalidTopicError) as error:
+            return Reply((self._error_header(error, request),))
+        if piece is None:
+            return Reply((encode_response_header(0, 0),))
+        return Reply((encode_response_header(0, piece.size), piece))
+
+    def _multifetch(self, request: MultiFetchRequest) -> Reply:
+        self.counts["multifetch"] += 1
+        parts: list[bytes | LogSlice] = []
+        body_bytes = 0
+        try:
+            for fetch in request.fetches:
+                try:
+                    piece = self._read(
+                        fetch, MAX_INT32 - RESPONSE_HEADER_BYTES * (len(request.fetches) + 1) - body_bytes
+                    )
+                except (BrokerError, InvalidTopicError) as error:
+                    parts.append(self._error_header(error, fetch))
+                    continue
+                parts.append(encode_response_header(0, piece.size if piece else 0))
+                if piece is not None:
+                    parts.append(piece)
+                    body_bytes += piece.size
+        except BaseException:
+            Reply(tuple(parts)).release()
+            raise
+        body_bytes += RESPONSE_HEADER_BYTES * len(request.fetches)
+        return Reply((encode_response_header(0, body_bytes), *parts))
+
+    def _read(self, request: FetchRequest, limit_bytes: int) -> LogSlice | None:
+        """Return the piece of the log asked for, or None where an empty set is the answer."""
+        if request.max_bytes < 0:
+            raise InvalidMessageSizeError(f"{request.max_bytes} is no number of bytes")
+        log = self._logs.get(request.topic, request.partition)
+        if log is None:
+            return None
+        piece = log.read(request.offset, min(request.max_bytes, limit_bytes))
+        if piece.size == 0:
+            piece.release()
+            return None
+        return piece
+
+    def _error_header(self, error: KafkaError, request: FetchRequest) -> bytes:
+        code = ErrorCodes.code_for(error)
+        self.counts[f"fetch_error_{code}"] += 1
+        logger.info(
+            "fetch of %s-%d at %d answered with error %d: %s",
+            request.topic[:300],
+            request.partition,
+            request.offset,
+            code,
+            error,
+        )
+        return encode_response_header(code, 0)
+
+    def _offsets(self, request: OffsetsRequest) -> Reply:
+        self.counts["offsets"] += 1
+        log = self._logs.get(request.topic, request.partition)
+        if log is not None:
+            offsets = log.offsets_before(request.time_ms, request.max_count)
+        else:
+            offsets = [0] if request.time_ms in {LATEST, EARLIEST} else []
+        body = encode_offsets_body(offsets)
+        return Reply((encode_response_header(0, len(body)) + body,))

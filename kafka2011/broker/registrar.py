@@ -1,0 +1,129 @@
+"""Keeps a broker and its topics registered in ZooKeeper, through session expiry and new topics (paper, section 3.2)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import gevent
+from gevent.event import Event
+from kazoo.handlers.gevent import SequentialGeventHandler
+
+from zk.brokers import BrokerRegistry
+from zk.client import connect
+from zk.errors import ZkError, ZkUnavailable
+from zk.sessions import SessionEvents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zk.client import ZkClient
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+OLD_NODE_GRACE_MS = 5000
+"""On top of the session timeout, for ZooKeeper to notice that a broker of our id has gone."""
+RETRY_S = 1.0
+
+
+class BrokerRegistrar:
+    """Registers a broker, then every topic on its disk, and later each topic when its first log appears.
+
+    `topics` tells topic and number of partitions for all logs. `on_failure` is told when the registration is lost for
+    good: another process holds our id.
+    """
+
+    def __init__(
+        self,
+        zk_connect: str,
+        broker: Broker,
+        topics: Callable[[], Mapping[str, int]],
+        *,
+        session_timeout_ms: int,
+        connection_timeout_ms: int,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._zk_connect = zk_connect
+        self._broker = broker
+        self._topics = topics
+        self._session_timeout_ms = session_timeout_ms
+        self._connection_timeout_ms = connection_timeout_ms
+        self._wait_ms = session_timeout_ms + OLD_NODE_GRACE_MS
+        self._on_failure = on_failure
+        self._client: ZkClient | None = None
+        self._loop: gevent.Greenlet[[], None] | None = None
+        self._wake = Event()
+        self._registered: dict[str, int] = {}
+        self._session_id: int | None = None
+
+    def start(self) -> None:
+        """Connect and register; returns when the broker and all its topics stand in ZooKeeper.
+
+        Raises NodeHeld when a node of our id lives on, ZkError when ZooKeeper does not answer.
+        """
+        if self._loop is not None:
+            return
+        self._client = connect(
+            self._zk_connect, self._session_timeout_ms, self._connection_timeout_ms, SequentialGeventHandler()
+        )
+        self._registry = BrokerRegistry(self._client)
+        self._events = SessionEvents(self._client)
+        self._events.wake(self._wake.set)
+        self._register_missing(self._events.session_id)
+        self._loop = gevent.spawn(self._run)
+
+    def topic_added(self, _topic: str, _partitions: int) -> None:
+        """Have a new topic registered soon; never waits."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Remove the registration and end the session, within the session timeout; may be called twice."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.kill()
+        client, self._client = self._client, None
+        if client is None:
+            return
+        self._events.close()
+        # In a greenlet of its own, because ZooKeeper may be out of reach.
+        leaving = gevent.spawn(self._leave, client)
+        leaving.join(self._session_timeout_ms / 1000)
+        if not leaving.ready():
+            logger.warning("ZooKeeper at %s did not answer: the registration ends with its session", self._zk_connect)
+            leaving.kill(block=False)
+
+    def _leave(self, client: ZkClient) -> None:
+        try:
+            self._registry.deregister(self._broker.id)
+        except ZkError as error:
+            logger.warning("the registration of broker %d ends with its session: %s", self._broker.id, error)
+        client.shutdown()
+
+    def _run(self) -> None:
+        """Register what is missing whenever the session is another one or a topic was added."""
+        while True:
+            self._wake.clear()  # before looking, so that a change after the look wakes us again
+            session_id = self._events.session_id
+            try:
+                if session_id is not None:
+                    self._register_missing(session_id)
+                self._wake.wait()
+            except ZkUnavailable as error:
+                logger.warning("broker %d is not registered for now: %s", self._broker.id, error)
+                gevent.sleep(RETRY_S)
+            except ZkError as error:
+                self._on_failure(error)
+                return
+
+    def _register_missing(self, session_id: int | None) -> None:
+        if session_id != self._session_id:
+            if self._session_id is not None:
+                logger.warning("the ZooKeeper session of broker %d is another one: registering again", self._broker.id)
+            self._registered.clear()
+            self._registry.register(self._broker, self._wait_ms)
+            self._session_id = session_id
+        for topic, partitions in self._topics().items():
+            if self._registered.get(topic) != partitions:
+                self._registry.register_topic(self._broker.id, topic, partitions, self._wait_ms)
+                self._registered[topic] = partitions

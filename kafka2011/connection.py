@@ -1,0 +1,188 @@
+"""One blocking connection to one broker, for producers and consumers alike.
+
+A broker serves a connection strictly in order and answers everything but produce, so whoever holds the connection's
+lock may send a request and read the next response as its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import socket
+import struct
+import threading
+from typing import TYPE_CHECKING, Self
+
+from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.protocol import DEFAULT_MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+_SIZE = struct.Struct(">i")
+
+
+class BrokerConnection:
+    """A socket that connects when first needed and again after a failure.
+
+    All sizes are in bytes, all times in milliseconds. Every method may raise BrokerConnectionError, which names the
+    broker; the connection is closed by then, and the next call opens a new one. `lock` serializes its users.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        connect_timeout_ms: int = 5000,
+        socket_timeout_ms: int = 30000,
+        buffer_bytes: int = 100 * 1024,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.lock = threading.RLock()
+        self._connect_timeout_s = connect_timeout_ms / 1000
+        self._socket_timeout_s = socket_timeout_ms / 1000
+        self._buffer_bytes = buffer_bytes
+        self._max_frame_bytes = max_frame_bytes
+        self._socket: socket.socket | None = None
+
+    def __repr__(self) -> str:
+        return f"<BrokerConnection to {self.host}:{self.port}>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a socket; it may already be dead at the other side."""
+        return self._socket is not None
+
+    def open(self) -> None:
+        """Connect, unless connected."""
+        with self.lock:
+            self._opened()
+
+    def send(self, frame: bytes) -> None:
+        """Send one request."""
+        with self.lock:
+            opened = self._opened()
+            try:
+                opened.sendall(frame)
+            except OSError as error:
+                raise self._failed("sending to", error) from error
+
+    def receive(self) -> bytes:
+        """Return the next response without its size field."""
+        with self.lock:
+            opened = self._opened()
+            try:
+                (size,) = _SIZE.unpack(self._receive_exactly(opened, _SIZE.size))
+                if not 0 < size <= self._max_frame_bytes:
+                    self._discard()
+                    raise ProtocolError(f"{self.host}:{self.port} announces a response of {size} bytes")
+                return self._receive_exactly(opened, size)
+            except OSError as error:
+                raise self._failed("reading from", error) from error
+
+    def request(self, frame: bytes) -> bytes:
+        """Send one request and return its response; once more on a new connection if an old one turns out dead.
+
+        For requests that change nothing: a produce must not be sent twice unasked.
+        """
+        with self.lock:
+            was_open = self.is_open
+            try:
+                self.send(frame)
+                return self.receive()
+            except BrokerConnectionError:
+                if not was_open:
+                    raise
+            self.send(frame)
+            return self.receive()
+
+    def ended_by_broker(self) -> bool:
+        """Say whether the broker has closed an open connection, as it does when it refuses a set.
+
+        Only for a connection on which no response is due: bytes that wait to be read count as no end.
+        """
+        with self.lock:
+            if self._socket is None:
+                return False
+            try:
+                if not _readable(self._socket):
+                    return False
+                return self._socket.recv(1, socket.MSG_PEEK) == b""
+            except OSError:
+                return True
+
+    def close(self) -> None:
+        """Close at once; may be called twice."""
+        with self.lock:
+            self._discard()
+
+    def drain_and_close(self) -> None:
+        """Send what lies in the socket, wait until the broker has handled it and closed its side, then close.
+
+        Bounded by the socket timeout. Responses that nobody asked for are thrown away.
+        """
+        with self.lock:
+            if self._socket is None:
+                return
+            try:
+                self._socket.shutdown(socket.SHUT_WR)
+                while self._socket.recv(65536):
+                    pass
+            except OSError as error:
+                logger.warning("%s:%d did not end the connection in order: %s", self.host, self.port, error)
+            finally:
+                self._discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> socket.socket:
+        if self._socket is None:
+            try:
+                opened = socket.create_connection((self.host, self.port), timeout=self._connect_timeout_s)
+            except OSError as error:
+                raise BrokerConnectionError(f"cannot connect to broker {self.host}:{self.port}: {error}") from error
+            opened.settimeout(self._socket_timeout_s)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffer_bytes)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
+            self._socket = opened
+        return self._socket
+
+    def _receive_exactly(self, opened: socket.socket, size: int) -> bytes:
+        buffer = bytearray(size)
+        rest = memoryview(buffer)
+        while rest:
+            received_bytes = opened.recv_into(rest)
+            if not received_bytes:
+                raise ConnectionResetError(f"the connection ended {len(rest)} bytes before the response did")
+            rest = rest[received_bytes:]
+        return bytes(buffer)
+
+    def _failed(self, doing: str, error: OSError) -> BrokerConnectionError:
+        self._discard()
+        return BrokerConnectionError(f"{doing} broker {self.host}:{self.port} failed: {error}")
+
+    def _discard(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+
+def _readable(opened: socket.socket) -> bool:
+    poller = select.poll()
+    poller.register(opened, select.POLLIN)
+    return bool(poller.poll(0))

@@ -1,0 +1,135 @@
+"""SimpleConsumer: fetches from one broker at offsets of the caller's choice (paper, section 3.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from kafka2011.config import SimpleConsumerConfig
+from kafka2011.connection import BrokerConnection
+from kafka2011.errors import ErrorCodes
+from kafka2011.message import Message, decode, scan
+from kafka2011.protocol import (
+    FetchRequest,
+    MultiFetchRequest,
+    OffsetsRequest,
+    decode_multifetch_body,
+    decode_offsets_body,
+    decode_response,
+    encode_request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import TracebackType
+
+    from kafka2011.errors import BrokerError
+
+
+class FetchedSet:
+    """What a broker sent for one partition from one offset on; iterate over it for its messages.
+
+    A message that the fetch size cut off at the end is left out. Iterating raises `error`, where the broker refused
+    this part of a multifetch, InvalidMessageError at a corrupt message, and InvalidMessageSizeError when the fetch
+    was too small for even one message.
+    """
+
+    __slots__ = ("broker_id", "data", "error", "offset", "partition", "topic")
+
+    def __init__(
+        self, request: FetchRequest, broker_id: int | None, data: bytes, error: BrokerError | None = None
+    ) -> None:
+        self.topic = request.topic
+        self.partition = request.partition
+        self.offset = request.offset
+        self.broker_id = broker_id
+        self.data = data
+        self.error = error
+
+    @property
+    def next_offset(self) -> int:
+        """Where to fetch next, once every message here is consumed."""
+        return self.offset + scan(self.data).end
+
+    def __iter__(self) -> Iterator[Message]:
+        if self.error is not None:
+            raise self.error
+        return decode(self.data, self.topic, self.broker_id, self.partition, self.offset)
+
+    def __repr__(self) -> str:
+        return f"<FetchedSet of {len(self.data)} bytes from {self.topic}-{self.partition} at {self.offset}>"
+
+
+class SimpleConsumer:
+    """A consumer of one broker, over one blocking connection; may be shared by threads.
+
+    It keeps no offset: the caller asks for one, and finds where to go on in the last message's `next_offset`. Requests
+    are repeated once on a new connection if an old one turns out dead. `broker_id` is what messages will carry.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        config: SimpleConsumerConfig | Mapping[str, object] | None = None,
+        broker_id: int | None = None,
+    ) -> None:
+        self._config = SimpleConsumerConfig.of(config)
+        self.broker_id = broker_id
+        self._connection = BrokerConnection(
+            host,
+            port,
+            socket_timeout_ms=self._config.socket_timeout_ms,
+            buffer_bytes=self._config.socket_buffersize,
+        )
+
+    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchedSet:
+        """Fetch up to `max_bytes` (default: fetch.size) from an offset; the result yields messages.
+
+        Empty at the end of the log, and for a topic that the broker does not know. Raises OffsetOutOfRangeError,
+        WrongPartitionError or UnknownError as the broker answers, BrokerConnectionError if it does not.
+        """
+        request = FetchRequest(topic, partition, offset, self._config.fetch_size if max_bytes is None else max_bytes)
+        frame = self._connection.request(encode_request(request))
+        return FetchedSet(request, self.broker_id, decode_response(frame, _description(request)))
+
+    def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
+        """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts."""
+        requests = tuple(FetchRequest(*fetch) for fetch in fetches)
+        frame = self._connection.request(encode_request(MultiFetchRequest(requests)))
+        body = decode_response(frame, f"a multifetch of {len(requests)} parts")
+        return [
+            FetchedSet(
+                request,
+                self.broker_id,
+                data,
+                ErrorCodes.error_for(code, f"the broker refused {_description(request)}") if code else None,
+            )
+            for request, (code, data) in zip(requests, decode_multifetch_body(body, len(requests)), strict=True)
+        ]
+
+    def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int = 1) -> list[int]:
+        """Return up to `max_count` offsets, newest first, where segments from before a time start.
+
+        `time_ms` is since the epoch, or LATEST for the flushed end, or EARLIEST for the first offset there is. For a
+        topic that the broker does not know: [0] for LATEST and EARLIEST, else nothing.
+        """
+        request = OffsetsRequest(topic, partition, time_ms, max_count)
+        frame = self._connection.request(encode_request(request))
+        what = f"the offsets of {topic}-{partition} before {time_ms}"
+        return decode_offsets_body(decode_response(frame, what))
+
+    def close(self) -> None:
+        """Close the connection; may be called twice. The next call connects again."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _description(request: FetchRequest) -> str:
+    return f"a fetch of {request.topic}-{request.partition} at offset {request.offset}"
