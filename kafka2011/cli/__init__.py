@@ -1,1 +1,1 @@
-"""The cli."""
+"""The command line: each command in a module of its own, imported only when it runs."""

@@ -1,0 +1,59 @@
+# `make demo` and `make test` need nothing but make: they set up the rest themselves (scripts/setup.sh).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+export FILE
+
+PYTHON := .venv/bin/python
+
+.PHONY: help
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+.PHONY: demo
+demo: setup-local ## run three brokers, replay FILE=path (or made-up activity) through them, and account for every line
+	@$(PYTHON) -m kafka2011 demo $${FILE:+--file "$$FILE"}
+
+.PHONY: test
+test: lint types contracts unit integration ## check and test everything
+
+.PHONY: lint
+lint: setup-test ## ruff: rules and format
+	@echo "== ruff"
+	@$(PYTHON) -m ruff check
+	@$(PYTHON) -m ruff format --check
+
+.PHONY: types
+types: setup-test ## mypy --strict
+	@echo "== mypy"
+	@$(PYTHON) -m mypy
+
+.PHONY: contracts
+contracts: setup-test ## import-linter: which module may import which
+	@echo "== import contracts"
+	@.venv/bin/lint-imports --no-cache
+
+.PHONY: unit
+unit: setup-test ## tests without ZooKeeper, in seconds
+	@echo "== unit tests"
+	@$(PYTHON) -m pytest tests --durations=5
+
+.PHONY: integration
+integration: setup-test ## tests with real ZooKeeper and real processes
+	@echo "== integration tests"
+	@$(PYTHON) -m pytest integration --durations=10
+
+.PHONY: docs
+docs: setup-test ## write the tables of settings and commands into README.md again
+	@$(PYTHON) scripts/update_readme.py
+
+.PHONY: setup-local setup-test
+setup-local setup-test: setup-%:
+	@scripts/setup.sh $*
+
+.PHONY: clean
+clean: ## remove all that was made or installed here, .venv too
+	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find kafka2011 zk tests integration scripts -name __pycache__ -type d -prune -exec rm -rf {} +

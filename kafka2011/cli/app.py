@@ -1,0 +1,132 @@
+"""The group of all commands, and what happens when one of them fails.
+
+Exit status: 0 done, 1 failed, 2 called wrongly (settings included), 130 after Ctrl-C. An error is one line on
+standard error; `--debug` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka2011.cli.logs import configure
+from kafka2011.errors import ConfigError, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = "kafka2011"
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
+
+COMMANDS = {
+    "broker": "Run a broker until it is told to stop.",
+    "cluster": "Run a ZooKeeper and several brokers until Ctrl-C.",
+    "demo": "Replay a log through a cluster with faults, and account for every line.",
+    "dump-log": "Show the messages in segment files, and check them.",
+    "fetch": "Read one partition of one broker from an offset on.",
+    "offsets": "Show where segments of a partition start, and where it ends.",
+    "ping": "Ask brokers whether they serve requests.",
+    "produce": "Publish lines, each as one message.",
+    "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",
+    "topics": "List, describe and create topics.",
+    "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
+}
+"""Every command with the first line of its help, so that the overview imports none of them."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of all commands."""
+        return [name for name in COMMANDS if importlib.util.find_spec(_module(name)) is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command; None when there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(_module(cmd_name)).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview without importing the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+def _module(command: str) -> str:
+    return f"kafka2011.cli.{command.replace('-', '_')}"
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"{PROGRAM} {importlib.metadata.version(PROGRAM)}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Log everything, and show a traceback with an error.")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."
+)
+def cli(debug: bool) -> None:
+    """Run and use the messaging system of the 2011 Kafka paper."""
+    configure(debug=debug)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in arguments
+    try:
+        result = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output went away; the interpreter must not try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001  # the last resort: one line, whatever it was
+        if debug:
+            traceback.print_exc()
+        click.echo(_one_line(error), err=True)
+        return _exit_status(error)
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def _exit_status(error: Exception) -> int:
+    return EXIT_USAGE if isinstance(error, (click.UsageError, ConfigError)) else EXIT_FAILED
+
+
+def _one_line(error: Exception) -> str:
+    where = PROGRAM
+    text = str(error)
+    if isinstance(error, click.ClickException):
+        text = error.format_message()
+        context: Any = getattr(error, "ctx", None)
+        if context is not None:
+            where = context.command_path
+            text += f" (try '{where} --help')"
+    elif not isinstance(error, (KafkaError, OSError)) and not _is_coordination_error(error):
+        text = f"internal error: {type(error).__name__}: {text} (try again with --debug)"
+    return f"{where}: error: {' '.join(text.split())}"
+
+
+def _is_coordination_error(error: Exception) -> bool:
+    """Say whether an error is one of the coordination layer's, without importing that layer for it."""
+    errors = sys.modules.get("zk.errors")
+    return errors is not None and isinstance(error, errors.ZkError)

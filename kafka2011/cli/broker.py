@@ -1,0 +1,36 @@
+"""`kafka2011 broker`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.broker.server import run_broker
+from kafka2011.cli.logs import log_progress_of_a_server
+from kafka2011.config import BrokerConfig
+
+if TYPE_CHECKING:
+    from kafka2011.broker.server import KafkaServer
+
+
+@click.command("broker")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False, metavar="[SERVER.PROPERTIES]")
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="One setting; may be given many times."
+)
+def command(file: Path | None, overrides: tuple[str, ...]) -> int:
+    """Run a broker until it is told to stop.
+
+    Settings come from the file, then from KAFKA2011_ variables of the environment, then from --override. Ctrl-C or
+    SIGTERM stops the broker in order, a second one at once.
+    """
+    log_progress_of_a_server()
+    config = BrokerConfig.from_sources(file, os.environ, overrides)
+
+    def say_where(server: KafkaServer) -> None:
+        click.echo(f"broker {config.brokerid} listens on {config.bind_address}:{server.port}")
+
+    return run_broker(config, say_where)

@@ -1,0 +1,63 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import click
+
+from kafka2011.config.kinds import ZK_CONNECT
+
+_HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+):(?P<port>[0-9]{1,5})")
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def read_address(_context: click.Context, _parameter: click.Parameter, text: str) -> Address:
+    """Read host:port; an IPv6 address stands in brackets."""
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise click.BadParameter(f"{text!r} is not host:port")
+    return Address(match["host"].strip("[]"), int(match["port"]))
+
+
+def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    """Read what zk.connect may be."""
+    try:
+        read = ZK_CONNECT.read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if not read:
+        raise click.BadParameter("it is empty")
+    return read
+
+
+broker_option = click.option(
+    "--broker",
+    callback=read_address,
+    metavar="HOST:PORT",
+    default="127.0.0.1:6667",
+    show_default=True,
+    help="The broker to talk to.",
+)
+
+zookeeper_option = click.option(
+    "--zookeeper",
+    "zk_connect",
+    callback=read_zk_connect,
+    metavar="HOST:PORT",
+    envvar="KAFKA2011_ZK_CONNECT",
+    show_envvar=True,
+    default="127.0.0.1:2181",
+    show_default=True,
+    help="ZooKeeper's servers, host:port,host:port/chroot.",
+)

@@ -1,0 +1,75 @@
+"""Tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import Console
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+
+_WIDE = 10_000  # a pipe has no width, and nothing that is piped may be cut
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints text as it is; without colours and widths when piped."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else _WIDE
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def printable(text: str) -> str:
+    """Return text in which nothing steers a terminal: it may come from others' znodes and messages."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, as_json: bool) -> None:
+    """Print rows under column names, or as a JSON list of objects. None is '-' or null."""
+    if as_json:
+        show_json_list(dict(zip(columns, row, strict=True)) for row in rows)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    cells = [["-" if value is None else printable(str(value)) for value in row] for row in rows]
+    numeric = [all(_is_number(row[index]) for row in cells) for index in range(len(columns))]
+    for name, is_number in zip(columns, numeric, strict=True):
+        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    # Rich pads the last column; nothing that is piped needs that.
+    with console() as out, out.capture() as captured:
+        out.print(table)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text.replace(".", "", 1).lstrip("-").isdigit()
+
+
+def show_json(document: Any) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def show_json_list(items: Iterable[Any]) -> None:
+    """Print one JSON list, item by item, so that it may be longer than memory."""
+    for line in _json_list(items):
+        click.echo(line, nl=False)
+
+
+def _json_list(items: Iterable[Any]) -> Iterator[str]:
+    separator = "[\n"
+    for item in items:
+        yield f"{separator}  {json.dumps(item, ensure_ascii=False)}"
+        separator = ",\n"
+    yield "[]\n" if separator == "[\n" else "\n]\n"

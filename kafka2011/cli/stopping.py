@@ -1,0 +1,39 @@
+"""Waiting for Ctrl-C or SIGTERM, in commands that run servers in other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+_LOOK_INTERVAL_S = 0.5
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """Turn the first SIGINT or SIGTERM in this block into an event; a second one interrupts whatever runs."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt(signal.Signals(number).name)
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    former = [signal.signal(number, on_signal) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, former, strict=True):
+            signal.signal(number, handler)
+
+
+def wait_for_stop(stop: threading.Event, look: Callable[[], None]) -> None:
+    """Wait for the event, and call `look` now and then, which raises when a server is gone."""
+    while not stop.wait(_LOOK_INTERVAL_S):
+        look()

@@ -1,0 +1,36 @@
+"""`kafka2011 zookeeper`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafka2011.cli.stopping import stop_signals, wait_for_stop
+from kafka2011.errors import KafkaError
+from zk.local import LocalZooKeeper
+
+
+@click.command("zookeeper")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=2181, show_default=True, help="The port; 0 takes a free one."
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to keep the data. Default: a temporary directory, which goes at the end.",
+)
+def command(host: str, port: int, data_dir: Path | None) -> None:
+    """Run a local ZooKeeper server until Ctrl-C.
+
+    For one machine: it runs from the jars that PySpark ships, in a small heap, and allows sessions of one second.
+    """
+    with stop_signals() as stop, LocalZooKeeper(port, data_dir, host) as server:
+        click.echo(f"ZooKeeper listens on {server.connect_string}; Ctrl-C stops it")
+        wait_for_stop(stop, lambda: _must_run(server))
+
+
+def _must_run(server: LocalZooKeeper) -> None:
+    if not server.running:
+        raise KafkaError(f"ZooKeeper on {server.connect_string} ended by itself: see {server.log_path}")

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Makes .venv with this project and one of its extras in it, on a Debian machine that may have nothing yet:
+#   scripts/setup.sh local    what the demo needs
+#   scripts/setup.sh test     that, and everything the tests need
+# What is there is used again; a second run takes a few milliseconds.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly VENV=.venv
+readonly EXTRA=${1:?which extra: local or test}
+readonly LEAST_JAVA=17
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+    say "setup: $*"
+    exit 1
+}
+
+# Installs Debian packages where that is allowed; the last argument says what to do where it is not.
+apt_install() {
+    local instead=${*: -1}
+    local packages=("${@:1:$#-1}")
+    local as_root=()
+    command -v apt-get >/dev/null || fail "$instead"
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo -n true 2>/dev/null || fail "$instead"
+        as_root=(sudo -n)
+    fi
+    local apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
+        -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0)
+    say "setup: installing ${packages[*]}"
+    if ! apt-cache show "${packages[@]}" >/dev/null 2>&1; then
+        "${apt_get[@]}" update </dev/null >&2 || say "setup: apt-get update failed"
+        "${apt_get[@]}" install --no-install-recommends "${packages[@]}" </dev/null >&2 || fail "$instead"
+    elif ! "${apt_get[@]}" install --no-install-recommends "${packages[@]}" </dev/null >&2; then
+        # The lists may be older than the archive.
+        "${apt_get[@]}" update </dev/null >&2 || say "setup: apt-get update failed"
+        "${apt_get[@]}" install --no-install-recommends "${packages[@]}" </dev/null >&2 || fail "$instead"
+    fi
+}
+
+java_version() {
+    local java=java
+    if [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ]; then
+        java=$JAVA_HOME/bin/java
+    fi
+    "$java" -version 2>&1 | sed -n 's/.* version "\([0-9][0-9]*\).*/\1/p' || true
+}
+
+ensure_java() {
+    local found
+    found=$(java_version)
+    [ "${found:-0}" -lt "$LEAST_JAVA" ] || return 0
+    local wanted="Java $LEAST_JAVA or later is needed: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+    apt_install openjdk-17-jre-headless "$wanted"
+    found=$(java_version)
+    [ "${found:-0}" -ge "$LEAST_JAVA" ] || fail "$wanted (the java that is found first has version ${found:-none})"
+}
+
+# A python3 may be too old, may be a shim that leads nowhere, and on Debian may lack the modules behind `venv`.
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-python3}" python3 /usr/bin/python3 python3.11 python3.12 python3.13 python3.14; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            [ "$1" = any ] || "$candidate" -c 'import ensurepip, venv' 2>/dev/null || continue
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+}
+
+ensure_python() {
+    python=$(find_python with-venv)
+    [ -z "$python" ] || return 0
+    apt_install python3 python3-venv \
+        "Python 3.11 or later with its venv module is needed: apt-get install python3-venv, or set PYTHON"
+    python=$(find_python with-venv)
+    [ -n "$python" ] || fail "no Python 3.11 or later with a venv module was found: install one, or set PYTHON"
+}
+
+# A virtual environment does not work where it was not made: its scripts begin with its path.
+venv_works() {
+    "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || return 1
+    [ ! -e "$VENV/made-in" ] || [ "$(cat "$VENV/made-in")" = "$PWD" ]
+}
+
+installed() {
+    local extra
+    for extra in "$EXTRA" test; do # `test` has all that the others have
+        ! cmp -s pyproject.toml "$VENV/installed-$extra" || return 0
+    done
+    return 1
+}
+
+ensure_java
+if ! venv_works; then
+    ensure_python
+    say "setup: making $VENV with $("$python" -V)"
+    "$python" -m venv --clear "$VENV" || fail "$python -m venv failed"
+    printf '%s\n' "$PWD" >"$VENV/made-in"
+fi
+if ! installed; then
+    say "setup: installing kafka2011[$EXTRA] into $VENV"
+    rm -f "$VENV"/installed-*
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e ".[$EXTRA]" >&2 ||
+        fail "pip could not install kafka2011[$EXTRA]"
+    cp pyproject.toml "$VENV/installed-$EXTRA"
+fi
