@@ -43,7 +43,7 @@ class LogManager:
 
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
     how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
-    log. `clock`, `fsync`, `make_lock` and `request_flush` are as for Log.
+    log. `clock`, `fsync`, `unlink`, `make_lock` and `request_flush` are as for Log.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class LogManager:
         max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH,
         clock: Clock | None = None,
         fsync: Callable[[int], None] = os.fsync,
+        unlink: Callable[[Path], None] = os.unlink,
         make_lock: Callable[[], Lock] = threading.RLock,
         request_flush: Callable[[Log], None] | None = None,
         on_new_topic: Callable[[str, int], None] | None = None,
@@ -70,6 +71,7 @@ class LogManager:
         self._max_topic_name_length = max_topic_name_length
         self._clock = clock or SystemClock()
         self._fsync = fsync
+        self._unlink = unlink
         self._make_lock = make_lock
         self._request_flush = request_flush
         self._on_new_topic = on_new_topic
@@ -178,6 +180,7 @@ class LogManager:
             self._settings_for(topic),
             clock=self._clock,
             fsync=self._fsync,
+            unlink=self._unlink,
             make_lock=self._make_lock,
             request_flush=self._request_flush,
             recover=recover,

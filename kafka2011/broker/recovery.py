@@ -233,7 +233,8 @@ def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | N
     while position < size and not effort.is_spent:
         chunk = os.pread(fd, min(SEARCH_CHUNK_BYTES, size - position), position)
         effort.bytes -= len(chunk)
-        for candidate in _CANDIDATE.finditer(chunk):
+        is_zeros = chunk.count(0) == len(chunk)  # what a power cut leaves; slow to match against
+        for candidate in () if is_zeros else _CANDIDATE.finditer(chunk):
             at = position + candidate.start()
             end = at + 4 + int.from_bytes(chunk[candidate.start() : candidate.start() + 4], "big")
             if end > size:
