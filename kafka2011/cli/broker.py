@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafka2011.broker.ready import Ready
 from kafka2011.broker.server import run_broker
 from kafka2011.cli.logs import log_progress_of_a_server
 from kafka2011.config import BrokerConfig
 
 if TYPE_CHECKING:
-    from kafka2011.broker.server import KafkaServer
+    from kafka2011.broker.ready import Ready
+from kafka2011.broker.server import KafkaServer
 
 
 @click.command("broker")
@@ -30,7 +32,7 @@ def command(file: Path | None, overrides: tuple[str, ...]) -> int:
     log_progress_of_a_server()
     config = BrokerConfig.from_sources(file, os.environ, overrides)
 
-    def say_where(server: KafkaServer) -> None:
-        click.echo(f"broker {config.brokerid} listens on {config.bind_address}:{server.port}")
+    def say_ready(server: KafkaServer) -> None:
+        click.echo(str(Ready(config.brokerid, config.hostname, server.port)))
 
-    return run_broker(config, say_where)
+    return run_broker(config, say_ready)
