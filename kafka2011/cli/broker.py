@@ -14,8 +14,7 @@ from kafka2011.cli.logs import log_progress_of_a_server
 from kafka2011.config import BrokerConfig
 
 if TYPE_CHECKING:
-    from kafka2011.broker.ready import Ready
-from kafka2011.broker.server import KafkaServer
+    from kafka2011.broker.server import KafkaServer
 
 
 @click.command("broker")
