@@ -112,7 +112,7 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
         if self._state == KeeperState.EXPIRED_SESSION:
             return SessionExpiredError()  # type: ignore[no-any-return]
         if self._stopped.is_set():
-            return ConnectionClosedError("the client has been closed")  # type: ignore[no-any-return]
+            return CallRefused("the client has been closed")
         return CallRefused("not connected")
 
     def _session_callback(self, state: Any) -> None:

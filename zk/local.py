@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import os
 import shutil
@@ -69,7 +70,7 @@ minSessionTimeout=1000
 maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=srvr,ruok,stat,mntr,cons
+4lw.commands.whitelist=conf,srvr,ruok,stat,mntr,cons
 autopurge.snapRetainCount=3
 autopurge.purgeInterval=1
 """
@@ -194,9 +195,10 @@ class LocalZooKeeper:
     def _start_on_port(self, java: str, class_path: str) -> None:
         directory = self._data_dir()
         directory.mkdir(parents=True, exist_ok=True)
+        data = directory / "data"
         settings = directory / "zoo.cfg"
         settings.write_text(
-            f"{_SETTINGS}dataDir={directory / 'data'}\nclientPortAddress={self.host}\nclientPort={self._port}\n"
+            f"{_SETTINGS}dataDir={_java_text(data)}\nclientPortAddress={self.host}\nclientPort={self._port}\n"
         )
         logging_settings = directory / "log4j2.properties"
         logging_settings.write_text(_LOGGING)
@@ -207,12 +209,12 @@ class LocalZooKeeper:
         self._child = ChildProcess([java, *options, "-cp", class_path, _MAIN_CLASS, str(settings)], self.log_path)
         self._child.start()
         try:
-            self._await_ready(self._child, log_begin)
+            self._await_ready(self._child, data, log_begin)
         except BaseException:
             self._child.stop()
             raise
 
-    def _await_ready(self, child: ChildProcess, log_begin: int) -> None:
+    def _await_ready(self, child: ChildProcess, data: Path, log_begin: int) -> None:
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while True:
             status = child.poll()
@@ -222,7 +224,7 @@ class LocalZooKeeper:
                 raise kind(
                     f"ZooKeeper on {self.connect_string} ended with status {status}; end of {self.log_path}:\n{log}"
                 )
-            if _serves(self.host, self.port):
+            if _serves(self.host, self.port, data):
                 return
             if time.monotonic() > deadline:
                 log = self._log_since(log_begin)
@@ -276,10 +278,18 @@ def find_jars() -> str:
     return os.pathsep.join(jars)
 
 
-def _serves(host: str, port: int) -> bool:
-    """Ask a server for its state: True once it serves requests."""
+def _java_text(path: Path) -> str:
+    """Escape a path for a Java properties file, whose escapes are those of JSON and whose bytes are Latin-1."""
+    return json.dumps(str(path))[1:-1]
+
+
+def _serves(host: str, port: int, data_dir: Path) -> bool:
+    """Ask a server for its settings: True once it serves requests, and is the one that keeps its data there.
+
+    Any other command would be answered just as well by another ZooKeeper that has the port.
+    """
     with suppress(OSError), socket.create_connection((host, port), timeout=2) as probe:
-        probe.sendall(b"srvr")
+        probe.sendall(b"conf")
         with probe.makefile("rb") as answer:
-            return b"Mode: standalone" in answer.read(4096)
+            return f"dataDir={data_dir}/".encode() in answer.read(4096)
     return False

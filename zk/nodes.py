@@ -210,10 +210,10 @@ class Nodes:
             raise VersionConflict(path, version) from error
         except CallRefused as error:
             raise NotConnected(f"{path}: not sent: {error}") from error
-        except kazoo_errors.SessionExpiredError as error:
-            raise SessionExpired(f"{path}: the ZooKeeper session has expired") from error
         except (kazoo_errors.ConnectionLoss, kazoo_errors.ConnectionClosedError) as error:
             raise ConnectionLost(f"{path}: the connection to ZooKeeper was lost") from error
+        except kazoo_errors.SessionExpiredError as error:  # the base of ConnectionClosedError, so after it
+            raise SessionExpired(f"{path}: the ZooKeeper session has expired") from error
         except kazoo_errors.KazooException as error:
             raise ZkError(f"{path}: {type(error).__name__} {error}") from error
 

@@ -32,7 +32,7 @@ def test_any_broker_comes_back_from_its_text(broker_id: int, creator: str, host:
 @pytest.mark.parametrize("data", NOT_A_BROKER)
 def test_a_malformed_broker_names_its_path(data: bytes | None) -> None:
     """Whoever reads the error knows which znode to look at."""
-    with pytest.raises(MalformedNode, match="^/brokers/ids/7: ") as caught:
+    with pytest.raises(MalformedNode, match=r"^/brokers/ids/7: ") as caught:
         Broker.from_node(7, data)
     assert caught.value.path == "/brokers/ids/7"
 
@@ -79,7 +79,7 @@ def test_partitions_have_the_two_orders_of_07() -> None:
 @pytest.mark.parametrize("data", [None, b"", b"-1", b"+1", b"01", b" 1", b"1.0", b"11", b"\xd9\xa1", b"9" * 30])
 def test_a_number_is_plain_decimal_within_its_limit(data: bytes | None) -> None:
     """What int() alone would take (signs, spaces, other digits) is malformed here."""
-    with pytest.raises(MalformedNode, match="not a size|no data"):
+    with pytest.raises(MalformedNode, match=r"not a size|no data"):
         decimal_from("/x", data, 10, "a size")
 
 

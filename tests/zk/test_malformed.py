@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-
-import pytest
+from typing import TYPE_CHECKING
 
 from zk.errors import MalformedNode
 from zk.malformed import MalformedNodes
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_a_malformed_znode_is_counted_always_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,273 @@
+"""The ZooKeeper client: connecting, and what is never sent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from kazoo.client import KazooClient
+
+from zk.client import connect
+from zk.errors import ConnectionLost, NodeExists, NoNode, NotConnected, SessionExpired, VersionConflict, ZkError
+from zk.nodes import Nodes
+from zk.ports import free_port
+from zk.sessions import SessionEvents
+from zk.testing import expire_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zk.client import ZkClient
+    from zk.local import LocalZooKeeper
+
+    Eventually = Callable[..., None]
+
+
+def test_the_chroot_is_made_with_null_data(zk_connect: str, zookeeper: LocalZooKeeper) -> None:
+    """Several levels of it, by several clients, and nothing lands outside of it."""
+    for _ in range(2):
+        with connect(f"{zk_connect}/deep/er", 2000) as client:
+            Nodes(client).ensure_persistent("/a")
+    raw = KazooClient(f"{zookeeper.connect_string}/{zk_connect.rpartition('/')[2]}")
+    raw.start()
+    try:
+        for path in ("/", "/deep", "/deep/er", "/deep/er/a"):
+            assert raw.get(path)[0] is None, path
+        assert raw.get_children("/deep/er") == ["a"]
+    finally:
+        raw.stop()
+        raw.close()
+
+
+def test_the_granted_session_timeout_is_known(zk_connect: str) -> None:
+    """It is the server's word that counts, not what was asked for."""
+    with connect(zk_connect, 100, connection_timeout_ms=20_000) as client:
+        assert client.session_timeout_ms == 1000
+    with connect(zk_connect, 2000) as client:
+        assert client.session_timeout_ms == 2000
+
+
+def test_nobody_there_is_an_error_that_names_the_address() -> None:
+    """Within the connection timeout, and as an Exception."""
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(NotConnected, match=rf"{address}/x within 300 ms"):
+        connect(f"{address}/x", 2000, connection_timeout_ms=300)
+
+
+@pytest.mark.parametrize("address", ["", "/chroot", "h:port", ":2181"])
+def test_an_address_without_sense_is_an_error(address: str) -> None:
+    """At once."""
+    with pytest.raises(ZkError, match=r"zk\.connect"):
+        connect(address, 2000, connection_timeout_ms=100)
+
+
+def test_errors_are_ours_and_name_the_path(client: ZkClient) -> None:
+    """Whatever kazoo raises."""
+    nodes = Nodes(client)
+    with pytest.raises(NoNode, match="/a/b"):
+        nodes.create("/a/b", b"x")
+    nodes.create_with_parents("/a/b", b"x")
+    with pytest.raises(NodeExists, match="/a/b"):
+        nodes.create("/a/b", b"x")
+    with pytest.raises(VersionConflict, match=r"/a/b: no longer at version 7"):
+        nodes.set("/a/b", b"y", 7)
+    assert nodes.set("/a/b", b"y", 0) == 1
+    assert nodes.get("/nothing") is None
+    assert nodes.delete("/nothing") is False
+    assert nodes.children("/nothing") == []
+
+
+def test_many_nodes_are_read_at_once(client: ZkClient) -> None:
+    """More than go out together, and those that are absent are left out."""
+    nodes = Nodes(client)
+    for number in range(200):
+        nodes.create_with_parents(f"/many/{number:03}", b"%d" % number)
+    read = nodes.read_children("/many")
+    assert list(read) == [f"{number:03}" for number in range(200)]
+    assert [node.data for node in read.values()] == [b"%d" % number for number in range(200)]
+    assert list(nodes.get_many(["/many/000", "/many/none"])) == ["/many/000"]
+
+
+def test_a_watch_is_set_on_a_path_that_does_not_exist_yet(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:
+    """And fires when it is created, and when its children change."""
+    nodes, fired = Nodes(client), threading.Event()
+    assert nodes.children("/later", lambda _: fired.set()) == []
+    Nodes(new_client()).ensure_persistent("/later")
+    assert fired.wait(20)
+    fired.clear()
+    assert nodes.children("/later", lambda _: fired.set()) == []
+    Nodes(new_client()).ensure_persistent("/later/child")
+    assert fired.wait(20)
+
+
+def test_a_call_in_another_session_is_refused(client: ZkClient) -> None:
+    """It never reaches ZooKeeper, whatever kind it is."""
+    nodes = Nodes(client)
+    nodes.upsert("/x", b"before")
+    stranger = Nodes(client, nodes.session_id + 1)
+    calls: list[Callable[[], object]] = [
+        lambda: stranger.get("/x"),
+        lambda: stranger.get_many(["/x"]),
+        lambda: stranger.exists("/x"),
+        lambda: stranger.children("/"),
+        lambda: stranger.create("/y", b""),
+        lambda: stranger.set("/x", b"after"),
+        lambda: stranger.delete("/x"),
+        stranger.sync,
+    ]
+    for call in calls:
+        with pytest.raises(NotConnected):
+            call()
+    assert nodes.children("/") == ["x"]
+    assert nodes.get("/x").data == b"before"  # type: ignore[union-attr]
+
+
+def test_a_call_made_while_disconnected_is_refused_and_never_sent(own_zookeeper: LocalZooKeeper) -> None:
+    """By itself, kazoo would keep it and send it after the reconnect."""
+    with connect(own_zookeeper.connect_string, 4000) as client:
+        events = SessionEvents(client)
+        own_zookeeper.stop()
+        while events.session_id is not None:
+            events.wait(10)
+        with pytest.raises(NotConnected):
+            Nodes(client).create("/late", b"")
+        own_zookeeper.start()
+        while events.session_id is None:
+            assert events.wait(30)
+        assert Nodes(client).children("/") == ["zookeeper"]
+
+
+@dataclass
+class Writer:
+    """Creates znode after znode until it is told to stop, and notes what became of each."""
+
+    prefix: str
+    nodes: Nodes
+    stop: threading.Event
+    refused: list[str] = field(default_factory=list)
+    confirmed: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def __call__(self) -> None:
+        for number in count():
+            if self.stop.is_set():
+                return
+            path = f"/{self.prefix}-{number}"
+            try:
+                self.nodes.create(path, b"")
+            except NotConnected:
+                self.refused.append(path)
+                self.stop.wait(0.005)
+            except (ConnectionLost, SessionExpired):
+                self.unknown.append(path)
+            else:
+                self.confirmed.append(path)
+
+
+def test_every_call_ends_while_zookeeper_comes_and_goes(own_zookeeper: LocalZooKeeper, eventually: Eventually) -> None:
+    """None hangs; what was refused did not happen, what was confirmed did; what is unknown says so."""
+    stop = threading.Event()
+    with connect(own_zookeeper.connect_string, 2000) as client:
+        writers = [Writer(f"w{number}", Nodes(client), stop) for number in range(4)]
+        threads = [threading.Thread(target=writer, daemon=True) for writer in writers]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            seen = [len(writer.confirmed) for writer in writers]
+            eventually(lambda: all(len(w.confirmed) > before for w, before in zip(writers, seen, strict=True)))  # noqa: B023
+            own_zookeeper.stop()
+            own_zookeeper.start()
+            eventually(lambda: client.session_id is not None)
+            expire_session(client)
+        eventually(lambda: client.session_id is not None)
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+        there = {f"/{name}" for name in Nodes(client).children("/")}
+    for writer in writers:
+        assert writer.refused
+        assert there.isdisjoint(writer.refused)
+        assert there.issuperset(writer.confirmed)
+
+
+def test_shutdown_ends_while_zookeeper_is_away(own_zookeeper: LocalZooKeeper) -> None:
+    """Stopped or paused, and a second time."""
+    with connect(own_zookeeper.connect_string, 2000) as away, connect(own_zookeeper.connect_string, 2000) as paused:
+        own_zookeeper.pause()
+        paused.shutdown()
+        own_zookeeper.resume()
+        own_zookeeper.stop()
+        away.shutdown()
+        away.shutdown()
+        with pytest.raises(NotConnected, match="closed"):
+            Nodes(away).get("/")
+
+
+def test_the_gevent_handler_works_without_monkey_patching(zk_connect: str) -> None:
+    """Registering, watching, expiry and a new session in a gevent program; timeouts are Exceptions there too."""
+    done = subprocess.run(
+        [sys.executable, "-c", GEVENT_PROGRAM, zk_connect], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+GEVENT_PROGRAM = """
+import sys
+import gevent
+from gevent import monkey
+from gevent.event import Event
+from kazoo.handlers.gevent import SequentialGeventHandler
+from zk import Broker, BrokerRegistry, NodeHeld, ZkError, connect
+from zk.nodes import Nodes
+from zk.ports import free_port
+from zk.sessions import SessionEvents, SessionLease
+from zk.testing import expire_session
+
+assert not monkey.is_module_patched("socket")
+turns = 0
+
+def turn():
+    global turns
+    while True:
+        turns += 1
+        gevent.sleep(0.001)
+
+gevent.spawn(turn)
+try:
+    connect(f"127.0.0.1:{free_port()}", 2000, 200, SequentialGeventHandler())
+    raise SystemExit("connected to nobody")
+except ZkError:
+    pass
+assert turns > 20, turns
+with connect(sys.argv[1], 2000, 20_000, SequentialGeventHandler()) as client:
+    with connect(sys.argv[1], 2000, 20_000, SequentialGeventHandler()) as other:
+        registry, events, changed = BrokerRegistry(client), SessionEvents(client), Event()
+        broker = Broker.created(1, "h", 9092, 1)
+        registry.ensure_parents()
+        registry.brokers(lambda _: changed.set())
+        BrokerRegistry(other).register(broker)
+        assert changed.wait(20)
+        before = turns
+        try:
+            registry.register(broker, wait_ms=300)
+            raise SystemExit("took another's node")
+        except NodeHeld:
+            pass
+        assert turns > before + 20
+        gevent.spawn_later(0.2, other.shutdown)
+        registry.register(broker, wait_ms=20_000)
+        first = client.session_id
+        SessionLease(client, first).renew()
+        expire_session(client)
+        while client.session_id in (None, first):
+            assert events.wait(20)
+        registry.register(broker, wait_ms=20_000)
+        assert Nodes(client).get("/brokers/ids/1").owner == client.session_id != first
+print("done")
+"""

@@ -1,0 +1,197 @@
+"""The consumer, owner and offset registries on a real ZooKeeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zk import paths
+from zk.cluster import Partition
+from zk.consumers import ConsumerRegistry
+from zk.errors import GroupInUse, MalformedNode, NodeHeld, NotConnected, VersionConflict
+from zk.nodes import Nodes
+from zk.offsets import CommittedOffset, OffsetRegistry
+from zk.owners import Owner, OwnerRegistry
+from zk.sessions import SessionEvents
+from zk.testing import expire_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zk.client import ZkClient
+
+P0, P2, P10 = Partition(0, 0), Partition(0, 2), Partition(0, 10)
+
+
+def await_new_session(client: ZkClient, old: int) -> int:
+    events = SessionEvents(client)
+    while True:
+        session_id = events.session_id
+        if session_id not in (None, old):
+            return session_id
+        events.wait(1)
+
+
+@pytest.mark.parametrize("text", ['{ "topic": 2,"other": 1 }', "*2*page|click", "!1!.*-internal"])
+def test_a_subscription_is_kept_as_it_is(client: ZkClient, text: str) -> None:
+    """Its meaning is the consumer's."""
+    registry = ConsumerRegistry(client)
+    registry.register("g", "g_h-1-00000001", text)
+    assert registry.subscriptions("g") == {"g_h-1-00000001": text}
+    assert registry.members("g") == ["g_h-1-00000001"]
+    assert Nodes(client).get(paths.consumer("g", "g_h-1-00000001")).data == text.encode()  # type: ignore[union-attr]
+
+
+def test_an_empty_subscription_is_never_written(client: ZkClient) -> None:
+    """It would stall every 0.7 member."""
+    registry = ConsumerRegistry(client)
+    with pytest.raises(ValueError, match="empty"):
+        registry.register("g", "c", "")
+    assert registry.groups() == []
+
+
+def test_a_subscription_without_text_is_left_out(client: ZkClient) -> None:
+    """A malformed member does not stall ours, but is seen to exist."""
+    registry = ConsumerRegistry(client)
+    registry.register("g", "good", "*1*t")
+    Nodes(client).create(paths.consumer("g", "null"), None)
+    Nodes(client).create(paths.consumer("g", "bytes"), b"\xff")
+    assert registry.subscriptions("g") == {"good": "*1*t"}
+    assert registry.members("g") == ["bytes", "good", "null"]
+    assert registry.malformed.count == 2
+
+
+def test_a_member_leaves(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:
+    """By itself, or with its session; nobody else removes it."""
+    registry, other = ConsumerRegistry(client), new_client()
+    registry.register("g", "a", "*1*t")
+    ConsumerRegistry(other).register("g", "b", "*1*t")
+    assert registry.deregister("g", "b") is False
+    assert registry.deregister("g", "a") is True
+    assert registry.members("g") == ["b"]
+    other.shutdown()
+    assert registry.members("g") == []
+
+
+def test_a_group_is_deleted_only_without_members(client: ZkClient) -> None:
+    """With all it holds; a second time is no error."""
+    registry, offsets = ConsumerRegistry(client), OffsetRegistry(client)
+    registry.register("g", "a", "*1*t")
+    registry.register("h", "a", "*1*t")
+    offsets.write("g", "t", P0, 5)
+    with pytest.raises(GroupInUse, match="group g still has members: a"):
+        registry.delete_group("g")
+    registry.deregister("g", "a")
+    registry.delete_group("g")
+    registry.delete_group("g")
+    assert registry.groups() == ["h"]
+
+
+def test_a_partition_has_one_owner(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:
+    """The first claim wins, the other learns whose it is, and only the owner gives it up."""
+    ours, other_client = OwnerRegistry(client), new_client()
+    theirs = OwnerRegistry(other_client)
+    ours.claim("g", "t", P0, "a-0")
+    ours.claim("g", "t", P0, "a-0")
+    with pytest.raises(NodeHeld, match=r"/consumers/g/owners/t/0-0 is held by session 0x[0-9a-f]+: a-0"):
+        theirs.claim("g", "t", P0, "b-0")
+    assert (ours.is_mine("g", "t", P0), theirs.is_mine("g", "t", P0)) == (True, False)
+    assert theirs.release("g", "t", P0) is False
+    assert ours.release("g", "t", P0) is True
+    assert ours.release("g", "t", P0) is False
+    theirs.claim("g", "t", P0, "b-0")
+    assert ours.owner_of("g", "t", P0) == Owner("b-0", other_client.session_id)
+
+
+def test_owners_are_listed_in_numeric_order(client: ZkClient) -> None:
+    """Without those whose name or text makes no sense."""
+    registry = OwnerRegistry(client)
+    for partition in (P10, P2, P0):
+        registry.claim("g", "t", partition, f"a-{partition.partition}")
+    Nodes(client).create(f"{paths.owners('g', 't')}/x", b"a-0")
+    Nodes(client).create(f"{paths.owners('g', 't')}/1-1", None)
+    assert [(p, o.stream_id) for p, o in registry.owners("g", "t").items()] == [
+        (P0, "a-0"),
+        (P2, "a-2"),
+        (P10, "a-10"),
+    ]
+    assert registry.malformed.count == 2
+    assert registry.topics("g") == ["t"]
+    assert registry.owner_of("g", "t", Partition(7, 7)) is None
+
+
+def test_registries_of_an_expired_session_write_no_more(client: ZkClient) -> None:
+    """A member that slept through its expiry can neither commit nor own in the session that kazoo made meanwhile."""
+    session_id = client.session_id
+    assert session_id is not None
+    consumers, owners = ConsumerRegistry(client, session_id), OwnerRegistry(client, session_id)
+    offsets = OffsetRegistry(client, session_id)
+    owners.claim("g", "t", P0, "a-0")
+    version = offsets.write("g", "t", P0, 5)
+    expire_session(client)
+    await_new_session(client, session_id)
+    for call in (
+        lambda: offsets.commit("g", "t", P0, 9, version),
+        lambda: offsets.write("g", "t", P0, 9),
+        lambda: owners.claim("g", "t", P2, "a-0"),
+        lambda: owners.is_mine("g", "t", P0),
+        lambda: owners.release("g", "t", P0),
+        lambda: consumers.register("g", "a", "*1*t"),
+    ):
+        with pytest.raises(NotConnected):
+            call()
+    assert OffsetRegistry(client).read("g", "t", P0) == CommittedOffset(5, version)
+    assert OwnerRegistry(client).owners("g", "t") == {}
+
+
+def test_an_offset_is_committed_only_over_the_version_it_was_read_at(client: ZkClient) -> None:
+    """Who takes a partition writes its start first, so the owner before commits no more."""
+    registry = OffsetRegistry(client)
+    assert registry.read("g", "t", P0) is None
+    old = registry.write("g", "t", P0, 100)
+    old = registry.commit("g", "t", P0, 150, old)
+    new = registry.write("g", "t", P0, 150)
+    with pytest.raises(VersionConflict, match="/consumers/g/offsets/t/0-0"):
+        registry.commit("g", "t", P0, 175, old)
+    registry.commit("g", "t", P0, 200, new)
+    assert registry.read("g", "t", P0) == CommittedOffset(200, new + 1)
+
+
+def test_a_commit_of_an_offset_that_is_gone_is_a_conflict(client: ZkClient) -> None:
+    """The group was deleted: nothing is created again by a late commit."""
+    with pytest.raises(VersionConflict):
+        OffsetRegistry(client).commit("g", "t", P0, 1, 0)
+    assert ConsumerRegistry(client).groups() == []
+
+
+@pytest.mark.parametrize("offset", [-1, 2**63])
+def test_an_offset_that_07_could_not_read_is_never_written(client: ZkClient, offset: int) -> None:
+    """Offsets are int64."""
+    with pytest.raises(ValueError, match="offset"):
+        OffsetRegistry(client).write("g", "t", P0, offset)
+
+
+def test_a_malformed_offset_is_an_error_when_asked_for_and_left_out_of_lists(client: ZkClient) -> None:
+    """Its owner must know; an overview goes on."""
+    registry = OffsetRegistry(client)
+    registry.write("g", "t", P0, 7)
+    Nodes(client).upsert(paths.offset("g", "t", P2), b"seven")
+    with pytest.raises(MalformedNode, match="/consumers/g/offsets/t/0-2: not an offset: seven"):
+        registry.read("g", "t", P2)
+    assert registry.offsets("g", "t") == {P0: CommittedOffset(7, 0)}
+    assert registry.malformed.count == 1
+
+
+def test_offsets_of_a_group_go_to_another(client: ZkClient) -> None:
+    """Export and import; what is not in the import stays."""
+    registry = OffsetRegistry(client)
+    registry.write("g", "t", P10, 2**63 - 1)
+    registry.write("g", "t", P2, 0)
+    registry.write("g", "u", P0, 34)
+    exported = registry.export_group("g")
+    assert exported == {"t": {P2: 0, P10: 2**63 - 1}, "u": {P0: 34}}
+    registry.write("h", "v", P0, 1)
+    registry.import_group("h", exported)
+    assert registry.export_group("h") == {**exported, "v": {P0: 1}}
+    assert registry.export_group("unknown") == {}
