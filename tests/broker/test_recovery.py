@@ -1,0 +1,237 @@
+"""Recovery of a log's last segment after an unclean stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from kafka2011.broker import recovery as recovery_module
+from kafka2011.broker.recovery import Recovery, recover_last_segment
+from kafka2011.broker.segment import segment_path
+from kafka2011.compression import Codec
+from kafka2011.errors import LogError
+from kafka2011.message import MessageSet, encode
+
+START = 5000
+MESSAGES = [encode(b"hello"), encode(b""), encode(b"kafka 0.7"), encode(b"old", magic=0), encode(b"last one")]
+WHOLE = b"".join(MESSAGES)
+
+
+def recover(directory: Path, data: bytes, start: int = START) -> Recovery:
+    segment_path(directory, start).write_bytes(data)
+    found = recover_last_segment(directory)
+    assert found is not None
+    return found
+
+
+def file_name(fd: int) -> str:
+    return str(Path(f"/proc/self/fd/{fd}").readlink())
+
+
+def remains(directory: Path, start: int = START) -> bytes:
+    return segment_path(directory, start).read_bytes()
+
+
+def cut_files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.glob("*.cut")}
+
+
+def test_a_good_segment_is_left_alone(tmp_path: Path) -> None:
+    found = recover(tmp_path, WHOLE)
+    assert (found.size_bytes, found.valid_bytes, found.messages) == (len(WHOLE), len(WHOLE), 5)
+    assert (found.fault, found.cut_bytes, found.cut_path, found.is_corruption) == (None, 0, None, False)
+    assert remains(tmp_path) == WHOLE
+    assert cut_files(tmp_path) == {}
+
+
+def test_an_empty_segment_and_a_log_without_segments_are_fine(tmp_path: Path) -> None:
+    assert recover_last_segment(tmp_path) is None
+    assert recover(tmp_path, b"").messages == 0
+
+
+@pytest.mark.parametrize("missing", range(1, len(MESSAGES[-1])))
+def test_a_torn_tail_is_cut_and_kept(tmp_path: Path, missing: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever part of the last message is missing, the log ends behind the one before it."""
+    torn = WHOLE[:-missing]
+    good = len(WHOLE) - len(MESSAGES[-1])
+    found = recover(tmp_path, torn)
+    assert (found.valid_bytes, found.messages, found.cut_offset) == (good, 4, START + good)
+    assert remains(tmp_path) == WHOLE[:good]
+    assert cut_files(tmp_path) == {f"{START + good:020d}.cut": torn[good:]}
+    assert not found.is_corruption
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+@pytest.mark.parametrize("position", range(len(MESSAGES[0])))
+def test_a_flipped_bit_cuts_there_and_counts_as_corruption(
+    tmp_path: Path, position: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The message with a flipped bit and all behind it go; what is good among it is counted."""
+    damaged = bytearray(WHOLE * 2)
+    at = len(WHOLE) + position
+    damaged[at] ^= 0x40
+    found = recover(tmp_path, bytes(damaged))
+    if position == 5:  # the attributes are not covered by the CRC, and bit 6 means nothing
+        assert found.fault is None
+        return
+    assert found.valid_bytes == len(WHOLE)
+    assert cut_files(tmp_path) == {f"{START + len(WHOLE):020d}.cut": bytes(damaged[len(WHOLE) :])}
+    assert found.survivors is not None
+    assert found.is_corruption
+    # An empty message alone is not looked for, but what follows it is.
+    start = len(WHOLE) + len(MESSAGES[0]) + len(MESSAGES[1])
+    assert found.survivors.first_offset == START + start
+    assert (found.survivors.messages, found.survivors.size_bytes) == (3, 2 * len(WHOLE) - start)
+    assert found.survivors.complete
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert str(segment_path(tmp_path, START)) in caplog.text
+    assert str(START + len(WHOLE)) in caplog.text
+
+
+def test_the_count_of_good_messages_goes_on_behind_a_second_bad_one(tmp_path: Path) -> None:
+    bad = bytearray(encode(b"damaged"))
+    bad[-1] ^= 1
+    found = recover(tmp_path, WHOLE + bytes(bad) + MESSAGES[0] + bytes(bad) + MESSAGES[2] * 2)
+    assert found.survivors is not None
+    assert found.survivors.messages == 3
+    assert found.survivors.size_bytes == len(MESSAGES[0]) + 2 * len(MESSAGES[2])
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\0" * 100, b"\0" * 3, b"\xff" * 50, b"\0\0\0\5\0\0\0\0\0"[:8], b"\x7f\xff\xff\xff" * 9]
+)
+def test_junk_behind_the_last_message_is_a_torn_tail(tmp_path: Path, junk: bytes) -> None:
+    """Zeros, such as a power cut leaves, are no messages, and no good message lies among them."""
+    found = recover(tmp_path, WHOLE + junk)
+    assert found.valid_bytes == len(WHOLE)
+    assert not found.is_corruption
+    assert list(cut_files(tmp_path).values()) == [junk]
+
+
+def test_an_unknown_magic_cuts(tmp_path: Path) -> None:
+    strange = bytearray(MESSAGES[0])
+    strange[4] = 2
+    found = recover(tmp_path, MESSAGES[2] + bytes(strange))
+    assert found.valid_bytes == len(MESSAGES[2])
+    assert found.fault == "magic 2"
+
+
+def test_compressed_payloads_stay_closed(tmp_path: Path) -> None:
+    """A wrapper whose payload does not open is good as long as its CRC is right."""
+    data = bytes(MessageSet([b"a", b"b"], Codec.GZIP)) + encode(b"no gzip at all", Codec.GZIP)
+    found = recover(tmp_path, data)
+    assert (found.messages, found.cut_bytes) == (2, 0)
+
+
+def test_only_the_last_segment_is_looked_at(tmp_path: Path) -> None:
+    segment_path(tmp_path, 0).write_bytes(b"x" * START)
+    found = recover(tmp_path, WHOLE[:-1])
+    assert found.start_offset == START
+    assert segment_path(tmp_path, 0).read_bytes() == b"x" * START
+
+
+def test_an_earlier_cut_is_never_written_over(tmp_path: Path) -> None:
+    for junk in (b"one", b"two", b"three"):
+        recover(tmp_path, WHOLE + junk)
+    name = f"{START + len(WHOLE):020d}"
+    assert cut_files(tmp_path) == {f"{name}.cut": b"one", f"{name}.2.cut": b"two", f"{name}.3.cut": b"three"}
+
+
+@pytest.mark.parametrize("chunk_bytes", [16, 19, 20, 64, 256])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_larger_than_a_chunk_are_checked_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int, magic: int
+) -> None:
+    """What is found does not depend on how the file is read."""
+    monkeypatch.setattr(recovery_module, "CHUNK_BYTES", chunk_bytes)
+    large = encode(bytes(range(256)), magic=magic)
+    data = large + WHOLE + large + MESSAGES[0]
+    found = recover(tmp_path, data)
+    assert (found.messages, found.cut_bytes) == (8, 0)
+    damaged = bytearray(data)
+    damaged[len(large) + len(WHOLE) + 200] ^= 1
+    found = recover(tmp_path, bytes(damaged))
+    assert (found.messages, found.valid_bytes) == (6, len(large) + len(WHOLE))
+    assert found.is_corruption
+    found = recover(tmp_path, data + large[:-1])
+    assert (found.messages, found.valid_bytes, found.is_corruption) == (8, len(data), False)
+
+
+@pytest.mark.parametrize("filler", range(40))
+def test_good_messages_are_found_across_the_seams_of_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filler: int
+) -> None:
+    monkeypatch.setattr(recovery_module, "SEARCH_CHUNK_BYTES", 32)
+    junk = b"\xff" * (60 + filler)
+    found = recover(tmp_path, WHOLE + junk + MESSAGES[2])
+    assert found.survivors is not None
+    assert found.survivors.first_offset == START + len(WHOLE) + len(junk)
+
+
+def test_the_search_for_good_messages_ends_when_its_allowance_is_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recovery_module, "SEARCH_CHUNK_BYTES", 100)
+    monkeypatch.setattr(recovery_module, "MAX_SEARCHED_BYTES", 1000)
+    found = recover(tmp_path, WHOLE + b"\xff" * 2000 + MESSAGES[2])
+    assert found.survivors is not None
+    assert (found.survivors.messages, found.survivors.complete) == (0, False)
+    assert "ended early" in caplog.text
+    monkeypatch.setattr(recovery_module, "MAX_SEARCHED_BYTES", 10_000)
+    monkeypatch.setattr(recovery_module, "MAX_CANDIDATES", 10)
+    decoys = b"\0\0\0\x08\1\0 not a message".ljust(20) * 20
+    found = recover(tmp_path, WHOLE + b"\xff" + decoys + MESSAGES[2])
+    assert found.survivors is not None
+    assert (found.survivors.messages, found.survivors.complete) == (0, False)
+
+
+def test_progress_adds_up_to_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery_module, "CHUNK_BYTES", 64)
+    for tail in (b"", b"\0" * 17, encode(b"x" * 100)):
+        steps: list[int] = []
+        segment_path(tmp_path, START).write_bytes(WHOLE + tail)
+        recover_last_segment(tmp_path, progress=steps.append)
+        assert sum(steps) == len(WHOLE + tail)
+        assert len(steps) > 1
+
+
+def test_the_cut_is_on_disk_before_the_segment_is_shortened(tmp_path: Path) -> None:
+    """A power cut in the middle of recovery loses nothing."""
+    path = segment_path(tmp_path, START)
+    path.write_bytes(WHOLE + b"tail")
+    synced: list[tuple[str, int]] = []
+
+    def fsync(fd: int) -> None:
+        target = file_name(fd)
+        synced.append((target, path.stat().st_size))
+        os.fsync(fd)
+
+    found = recover_last_segment(tmp_path, fsync)
+    assert found is not None
+    whole, good = len(WHOLE) + 4, len(WHOLE)
+    assert synced == [(str(found.cut_path), whole), (str(tmp_path), whole), (str(path), good)]
+
+
+def test_what_remains_is_on_disk(tmp_path: Path) -> None:
+    """After a kill the bytes are in the page cache only, but they are about to be readable."""
+    path = segment_path(tmp_path, START)
+    path.write_bytes(WHOLE)
+    synced: list[str] = []
+    recover_last_segment(tmp_path, lambda fd: synced.append(file_name(fd)))
+    assert synced == [str(path)]
+
+
+def test_an_error_names_the_path(tmp_path: Path) -> None:
+    path = segment_path(tmp_path, START)
+    path.write_bytes(WHOLE)
+
+    def fsync(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(LogError, match=str(path)):
+        recover_last_segment(tmp_path, fsync)
+    with pytest.raises(LogError, match="absent"):
+        recover_last_segment(tmp_path / "absent")
