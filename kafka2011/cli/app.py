@@ -61,6 +61,17 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; when nobody reads its output any more, end as a program does that SIGPIPE ends."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The interpreter would try to flush it again at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(EXIT_BROKEN_PIPE)
+        return result
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the overview without importing the commands."""
         with formatter.section("Commands"):
@@ -93,13 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     try:
         result = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output went away; the interpreter must not try to flush it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  # the last resort: one line, whatever it was
         if debug:
             traceback.print_exc()

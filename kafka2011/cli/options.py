@@ -22,16 +22,23 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def read_address(_context: click.Context, _parameter: click.Parameter, text: str) -> Address:
-    """Read host:port; an IPv6 address stands in brackets."""
+def parse_address(text: str) -> Address:
+    """Read host:port; an IPv6 address stands in brackets. Raises BadParameter."""
     match = _HOST_PORT.fullmatch(text)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise click.BadParameter(f"{text!r} is not host:port")
     return Address(match["host"].strip("[]"), int(match["port"]))
 
 
-def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    """Read what zk.connect may be."""
+def read_address(_context: click.Context, _parameter: click.Parameter, text: str) -> Address:
+    """Read the value of an option that is host:port."""
+    return parse_address(text)
+
+
+def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """Read what zk.connect may be; None when it may be left out and is."""
+    if text is None:
+        return None
     try:
         read = ZK_CONNECT.read(text)
     except ValueError as error:

@@ -63,8 +63,8 @@ def show_json(document: Any) -> None:
 
 def show_json_list(items: Iterable[Any]) -> None:
     """Print one JSON list, item by item, so that it may be longer than memory."""
-    for line in _json_list(items):
-        click.echo(line, nl=False)
+    # Not click.echo, which flushes each time.
+    sys.stdout.writelines(_json_list(items))
 
 
 def _json_list(items: Iterable[Any]) -> Iterator[str]:

@@ -1,0 +1,70 @@
+"""Lines of a file or pipe, in sets that are sent at once, and the partition that a line's key chooses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from kafka2011.errors import MessageSizeTooLargeError
+from kafka2011.protocol import ANY_PARTITION
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
+READ_BYTES = 256 * 1024
+
+
+def line_sets(
+    file: BinaryIO, max_line_bytes: int, on_read: Callable[[int], None] = lambda _read_bytes: None
+) -> Iterator[list[bytes]]:
+    """Yield lists of whole lines, without their line feeds, as they arrive: nothing waits for a set to fill.
+
+    Raises MessageSizeTooLargeError, naming the line, before it is in memory as a whole.
+    """
+    read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+    rest = b""
+    number = 0
+    while chunk := read(READ_BYTES):
+        on_read(len(chunk))
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        for place, line in enumerate((*lines, rest), start=number + 1):
+            if len(line) > max_line_bytes:
+                raise MessageSizeTooLargeError(
+                    f"line {place} is longer than max.message.size, {max_line_bytes} bytes; lines before it were sent"
+                )
+        number += len(lines)
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def key_of(line: bytes, pattern: re.Pattern[bytes]) -> str | None:
+    """Return what the first group of the pattern, or the whole of it, finds in a line; None if it finds nothing."""
+    found = pattern.search(line)
+    if found is None:
+        return None
+    key: bytes | None = found[1] if pattern.groups else found[0]
+    return None if key is None else key.decode("utf-8", "replace")
+
+
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode, by which 0.7 chooses the partition of a key."""
+    units = text.encode("utf-16-be")
+    result = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
+    return result - 2**32 if result & 0x80000000 else result
+
+
+def partition_of(key: str | None, partitions: int) -> int:
+    """Return the partition of a key, 0 to `partitions` - 1; without a key the broker picks one at random."""
+    return ANY_PARTITION if key is None else abs(java_hash(key)) % partitions
+
+
+def by_partition(lines: list[bytes], pattern: re.Pattern[bytes], partitions: int) -> dict[int, list[bytes]]:
+    """Sort lines by the partition of their keys; within one, the order stays."""
+    found: dict[int, list[bytes]] = {}
+    for line in lines:
+        found.setdefault(partition_of(key_of(line, pattern), partitions), []).append(line)
+    return found

@@ -1,0 +1,149 @@
+"""What a segment file holds, message by message, for people who look into it; a broker needs none of this."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from kafka2011.compression import Codec, decompress
+from kafka2011.errors import InvalidMessageError
+from kafka2011.message import CODEC_MASK, MAX_NESTING, MIN_LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+READ_BYTES = 1024 * 1024
+SUFFIX = ".kafka"
+
+_START = struct.Struct(">iB")
+_CRC = struct.Struct(">I")
+_CODECS = {codec.value: codec.name.lower() for codec in Codec}
+
+
+class Entry(NamedTuple):
+    """One message, or what stands where one should.
+
+    `offset` is where the message, or the outermost wrapper that it came in, starts. `inner` is its number inside that
+    wrapper ("0", "1"; "1.0" one wrapper deeper), empty for an outer message. `size` counts all its bytes. `fault`
+    says what is wrong; magic, codec and payload size are None where that cannot be told.
+    """
+
+    offset: int
+    inner: str
+    size: int
+    magic: int | None
+    codec: str | None
+    payload_bytes: int | None
+    fault: str | None
+
+
+class _Found(NamedTuple):
+    """A message at a position of some set, as its bytes say."""
+
+    position: int
+    size: int
+    magic: int | None = None
+    codec: int | None = None
+    payload: bytes | None = None
+    fault: str | None = None
+
+    def entry(self, offset: int, inner: str) -> Entry:
+        """Place it in the log."""
+        codec = None if self.codec is None else _CODECS.get(self.codec, str(self.codec))
+        payload_bytes = None if self.payload is None else len(self.payload)
+        return Entry(offset, inner, self.size, self.magic, codec, payload_bytes, self.fault)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReader:
+    """Reads segment files from front to back, a piece at a time.
+
+    `checksum` recomputes every CRC. With `deep`, compressed messages are opened and those inside checked too.
+    """
+
+    checksum: Callable[[bytes], int]
+    deep: bool
+
+    def entries(self, path: Path) -> Iterator[Entry]:
+        """Yield all messages of a file. A wrong CRC is passed over; a length that makes no sense ends the file."""
+        start = first_offset(path)
+        with path.open("rb", buffering=READ_BYTES) as file:
+            for found in self._walk(file, os.fstat(file.fileno()).st_size):
+                offset = start + found.position
+                yield found.entry(offset, "")
+                yield from self._inside(found, offset, "", 1)
+
+    def _inside(self, wrapper: _Found, offset: int, inner: str, depth: int) -> Iterator[Entry]:
+        """Yield what a good compressed message holds; nothing for any other."""
+        if not self.deep or wrapper.fault is not None or wrapper.payload is None or not wrapper.codec:
+            return
+        fault = f"compressed sets are nested more than {MAX_NESTING} deep" if depth > MAX_NESTING else None
+        opened = b""
+        try:
+            if fault is None:
+                opened = decompress(wrapper.codec, wrapper.payload)
+        except InvalidMessageError as error:
+            fault = str(error)
+        if fault is not None:
+            yield wrapper._replace(fault=fault).entry(offset, inner or "-")
+        for number, found in enumerate(self._walk(io.BytesIO(opened), len(opened))):
+            place = f"{inner}.{number}" if inner else str(number)
+            yield found.entry(offset, place)
+            yield from self._inside(found, offset, place, depth + 1)
+
+    def _walk(self, file: BinaryIO, size: int) -> Iterator[_Found]:
+        """Yield the messages of a set; the last may be one that cannot be read on from."""
+        position = 0
+        while position < size:
+            left = size - position
+            head = file.read(_START.size)
+            if len(head) < _START.size:
+                yield _Found(position, left, fault=f"{left} bytes are no message")
+                return
+            length, magic = _START.unpack(head)
+            fault = _fault_of_head(length, magic, left)
+            rest = b"" if fault is not None else file.read(length - 1)
+            if fault is not None or len(rest) < length - 1:
+                yield _Found(position, left, fault=fault or "the file became shorter meanwhile")
+                return
+            yield self._message(position, magic, rest)
+            position += 4 + length
+
+    def _message(self, position: int, magic: int, rest: bytes) -> _Found:
+        """Read what follows the magic: attributes (magic 1 only), CRC, payload."""
+        codec = rest[0] & CODEC_MASK if magic else Codec.NONE
+        (stored,) = _CRC.unpack_from(rest, magic)
+        payload = rest[magic + _CRC.size :]
+        computed = self.checksum(payload)
+        fault = None
+        if computed != stored:
+            fault = f"CRC is {computed:#010x} instead of the stored {stored:#010x}"
+        elif codec not in _CODECS:
+            fault = f"codec {codec} is unknown"
+        return _Found(position, 5 + len(rest), magic, codec, payload, fault)
+
+
+def _fault_of_head(length: int, magic: int, left: int) -> str | None:
+    if magic > 1:
+        return f"magic {magic}"
+    if length < MIN_LENGTH + magic:
+        return f"length {length}"
+    if 4 + length > left:
+        return f"a message of {4 + length} bytes, of which only {left} are there"
+    return None
+
+
+def first_offset(path: Path) -> int:
+    """Return the offset at which a segment file starts, by its name; 0 for a file of another name."""
+    return int(path.stem) if path.suffix == SUFFIX and path.stem.isascii() and path.stem.isdigit() else 0
+
+
+def segment_files(path: Path) -> list[Path]:
+    """Return the segment files that a path names: itself, those of a log's directory, or of all logs in log.dir."""
+    if not path.is_dir():
+        return [path]
+    return sorted(path.glob(f"*{SUFFIX}")) or sorted(path.glob(f"*/*{SUFFIX}"))
