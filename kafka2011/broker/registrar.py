@@ -117,8 +117,8 @@ class BrokerRegistrar:
                 return
 
     def _register_missing(self, session_id: int | None) -> None:
-        if session_id != self._session_id:
-            if self._session_id is not None:
+        if session_id is None or session_id != self._session_id:
+            if None not in (session_id, self._session_id):
                 logger.warning("the ZooKeeper session of broker %d is another one: registering again", self._broker.id)
             self._registered.clear()
             self._registry.register(self._broker, self._wait_ms)

@@ -6,6 +6,7 @@ with the reason and leaves no clean mark, so that the next start checks the logs
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import logging
@@ -14,31 +15,34 @@ import resource
 import signal
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import gevent
 from gevent.event import Event
 from gevent.lock import RLock
 from gevent.pool import Group
 
+from kafka2011.broker.connection import let_others_run
 from kafka2011.broker.handlers import RequestHandlers
 from kafka2011.broker.log import LogFailedError, LogSettings
 from kafka2011.broker.log_manager import LogManager
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.registrar import BrokerRegistrar
-from kafka2011.broker.socket_server import Connection, SocketServer
+from kafka2011.broker.socket_server import SocketServer
 from kafka2011.clock import SystemClock
 from kafka2011.crc import self_check
-from kafka2011.errors import KafkaError
-from kafka2011.protocol import decode_request
+from kafka2011.errors import KafkaError, LogError
+from kafka2011.protocol import FetchRequest, MultiFetchRequest, OffsetsRequest, decode_request
 from zk.cluster import Broker
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import TracebackType
 
+    from kafka2011.broker.connection import Connection, FrameHandler
     from kafka2011.broker.handlers import Reply
     from kafka2011.broker.log import Log
     from kafka2011.config import BrokerConfig
@@ -47,6 +51,11 @@ logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 5.0
 """How long a stopping broker lets connections finish what has arrived."""
+RECOVERY_REPORT_S = 2.0
+"""How often a recovering broker says how far it is."""
+
+MAX_CONNECTIONS = 65_536
+"""The bound where the limit on open files is higher, or none."""
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -67,6 +76,7 @@ class KafkaServer:
         self._config = config
         self.failure: BaseException | None = None
         self.stop_requested = Event()
+        self._stopping = Event()
         self._loops = Group()
         self._flushes = Group()
         self._started = False
@@ -79,6 +89,7 @@ class KafkaServer:
             max_topic_name_length=config.max_topic_name_length,
             clock=SystemClock(),
             fsync=_fsync_in_thread,
+            unlink=_unlink_in_thread,
             make_lock=RLock,
             request_flush=self._request_flush,
             on_new_topic=self._topic_added,
@@ -88,12 +99,12 @@ class KafkaServer:
         self.socket_server = SocketServer(
             config.bind_address,
             config.port,
-            self._handle,
+            self._new_handler,
             budget=self.budget,
             max_frame_bytes=config.max_socket_request_bytes,
             send_buffer_bytes=config.socket_send_buffer,
             receive_buffer_bytes=config.socket_receive_buffer,
-            max_connections=max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2),
+            max_connections=_max_connections(),
             on_failure=self.fail,
             is_fatal=lambda error: isinstance(error, LogFailedError),
         )
@@ -110,7 +121,8 @@ class KafkaServer:
         config = self._config
         self_check()
         self._started = True
-        self.logs.open()
+        self._stopping.clear()
+        self.logs.open(_RecoveryReport())
         self.socket_server.listen()
         self._loops.spawn(self._every, config.log_default_flush_scheduler_interval_ms / 1000, self.logs.flush_due)
         self._loops.spawn(self._every, config.log_cleanup_interval_mins * 60, self.logs.clean_up)
@@ -129,7 +141,8 @@ class KafkaServer:
     def stop(self) -> None:
         """Deregister, finish what has arrived, close connections, flush and close the logs, write the clean mark.
 
-        After a failure nothing is finished or flushed, and there is no mark.
+        After a failure connections are cut off at once. A log that met an I/O error is closed as it is, and then there
+        is no mark. Raises LogFailedError if the last flush fails.
         """
         if not self._started:
             return
@@ -137,10 +150,13 @@ class KafkaServer:
         if self._registrar is not None:
             self._registrar.stop()
         self.socket_server.stop(0 if self.failure else STOP_TIMEOUT_S)
-        self._loops.kill()
+        # Nothing here is cut off in the middle: the outcome of a flush must be known before there is a mark.
+        self._stopping.set()
+        self._loops.join()
         self._flushes.join()
+        counts = json.dumps(self.counts())
         self.logs.close()
-        logger.info("broker %d stopped; %s", self._config.brokerid, json.dumps(self.counts()))
+        logger.info("broker %d stopped; %s", self._config.brokerid, counts)
 
     def fail(self, error: BaseException) -> None:
         """Have the broker stopped because of an error; the first one counts."""
@@ -151,9 +167,11 @@ class KafkaServer:
         self.stop_requested.set()
 
     def counts(self) -> dict[str, int]:
-        """Return what has been counted since the start: connections, requests, messages, bytes, refusals."""
+        """Return what has been counted since the start: connections, requests, messages, bytes, flushes, refusals."""
         total = Counter(self.socket_server.counts)
         total.update(self.handlers.counts)
+        total["flushes"] = self.logs.flushes
+        total["deleted_segments"] = self.logs.deleted_segments
         total["memory_peak_bytes"] = self.budget.peak_bytes
         total["memory_refused"] = self.budget.refused
         return dict(sorted(total.items()))
@@ -167,9 +185,7 @@ class KafkaServer:
     ) -> None:
         self.stop()
 
-    def _handle(self, frame: bytes, connection: Connection) -> Reply | None:
-        if self.failure is not None:
-            raise BrokerFailedError("the broker is stopping after a failure")
+    def _new_handler(self, connection: Connection) -> FrameHandler:
         config = self._config
         checker = MessageChecker(
             config.max_message_size,
@@ -177,7 +193,20 @@ class KafkaServer:
             connection.pause,
             connection.opened_claim.resize,
         )
-        return self.handlers.handle(decode_request(frame), checker)
+        handle = self.handlers.handle
+
+        def handle_frame(frame: bytes) -> Reply | None:
+            if self.failure is not None:
+                raise BrokerFailedError("the broker is stopping after a failure")
+            request = decode_request(frame)
+            try:
+                return handle(request, checker)
+            except LogError as error:
+                if isinstance(request, FetchRequest | MultiFetchRequest | OffsetsRequest) or _lacks_files(error):
+                    raise
+                raise LogFailedError(str(error)) from error
+
+        return handle_frame
 
     def _topic_added(self, topic: str, partitions: int) -> None:
         if self._registrar is not None:
@@ -187,9 +216,8 @@ class KafkaServer:
         self._flushes.spawn(self._guard, log.flush)
 
     def _every(self, interval_s: float, do: Callable[[], object]) -> None:
-        """Do something again and again, an interval after it was done; gevent sleeps on a monotonic clock."""
-        while True:
-            gevent.sleep(interval_s)
+        """Do something again and again, an interval after it was done; gevent waits on a monotonic clock."""
+        while not self._stopping.wait(interval_s):
             self._guard(do)
 
     def _guard(self, do: Callable[[], object]) -> None:
@@ -223,21 +251,31 @@ def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | N
     for number in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(number, _on_stop_signal, server, number)
     gevent.signal_handler(signal.SIGUSR1, lambda: logger.info("counts %s", json.dumps(server.counts())))
-    starting, stopping = gevent.spawn(server.start), gevent.spawn(server.stop_requested.wait)
+    starting = gevent.spawn(_error_of, server.start)
+    either: list[Any] = [starting, server.stop_requested]
     try:
-        gevent.joinall([starting, stopping], count=1)
+        gevent.wait(either, count=1)
         if not starting.ready():
             starting.kill()
-        elif starting.exception is not None:
-            server.failure = server.failure or starting.exception
-            raise starting.exception
+        elif starting.value is not None:
+            server.failure = server.failure or starting.value
+            raise starting.value
         else:
             if on_ready is not None:
                 on_ready(server)
-            stopping.join()
+            server.stop_requested.wait()
     finally:
         server.stop()
     return EXIT_OK if server.failure is None else EXIT_FAILED
+
+
+def _error_of(call: Callable[[], None]) -> Exception | None:
+    """Call and return what it raises: a greenlet that ends by an exception prints a traceback."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - raised again by whoever asked
+        return error
+    return None
 
 
 def _on_stop_signal(server: KafkaServer, number: int) -> None:
@@ -247,9 +285,50 @@ def _on_stop_signal(server: KafkaServer, number: int) -> None:
     server.stop_requested.set()
 
 
+class _RecoveryReport:
+    """Says how far recovery is, and lets signals in."""
+
+    def __init__(self) -> None:
+        self._reported_s = time.monotonic()
+
+    def __call__(self, done_bytes: int, total_bytes: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._reported_s >= RECOVERY_REPORT_S:
+            self._reported_s = now_s
+            logger.info("recovering: %d of %d bytes", done_bytes, total_bytes)
+        let_others_run()
+
+
+def _in_thread(call: Callable[..., None], *arguments: object) -> None:
+    """Let a slow call of the operating system run in a thread; in the hub's own it would stop all greenlets.
+
+    Awaited even by a greenlet that is being killed: its file must stay open, and its error must not get lost.
+    """
+    running = gevent.get_hub().threadpool.spawn(call, *arguments)
+    try:
+        running.get()
+    except gevent.GreenletExit:
+        running.get()
+        raise
+
+
 def _fsync_in_thread(fd: int) -> None:
-    """Call fsync while other greenlets run; in the hub's own thread it would stop them all."""
-    gevent.get_hub().threadpool.apply(os.fsync, (fd,))
+    _in_thread(os.fsync, fd)
+
+
+def _unlink_in_thread(path: Path) -> None:
+    _in_thread(os.unlink, path)
+
+
+def _lacks_files(error: LogError) -> bool:
+    """Say whether an error comes of a limit on open files, and not of the disk."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in {errno.EMFILE, errno.ENFILE}
+
+
+def _max_connections() -> int:
+    """Leave half of all file descriptors to the logs."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, soft // 2))
 
 
 def _raise_file_limit() -> None:

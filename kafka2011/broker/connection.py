@@ -1,0 +1,182 @@
+"""One client's connection to a broker: frames in, replies out, strictly in order; it knows nothing of logs.
+
+A request is handled in full and its reply sent before the next is looked at. Replies that are pieces of files go out by
+sendfile(2) (paper, section 3.1, "Efficient transfer").
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket as stdlib_socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import gevent
+from gevent import socket
+
+from kafka2011.broker.handlers import Reply
+from kafka2011.broker.memory_budget import MemoryRefusedError
+from kafka2011.errors import BrokerConnectionError, KafkaError
+from kafka2011.protocol import FrameReader
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from kafka2011.broker.memory_budget import MemoryBudget
+
+logger = logging.getLogger(__name__)
+
+FrameHandler = Callable[[bytes], Reply | None]
+"""Handles one request frame and returns what to answer, or None. Raises KafkaError to refuse it."""
+
+RECEIVE_BYTES = 64 * 1024
+LARGE_RECEIVE_BYTES = 256 * 1024
+SENDFILE_BYTES = 1024 * 1024
+"""Most that one call sends: a reader that keeps up would otherwise hold the broker for a whole segment."""
+TURN_S = 0.005
+"""How long one connection may keep the others waiting when its socket never makes it wait."""
+SEND_STALL_TIMEOUT_S = 600.0
+"""How long a client may take nothing of its reply before its connection is given up."""
+
+_LOOP_ROUND_S = 1e-6
+"""gevent looks at no socket between greenlets that sleep for 0 seconds, but before any timer."""
+_CONNECTION_ERRORS = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.EBADF}
+
+
+class SegmentReadError(KafkaError):
+    """A segment file could not be read while it was being sent."""
+
+
+def let_others_run() -> None:
+    """Give way to everything that is ready to run, sockets and signals too."""
+    gevent.sleep(_LOOP_ROUND_S)
+
+
+class Connection:
+    """An accepted connection, and what it makes the broker hold. Owns its socket until `close`."""
+
+    __slots__ = ("_turn_ends_s", "claim", "counts", "name", "opened_claim", "socket")
+
+    def __init__(self, accepted: socket.socket, name: str, budget: MemoryBudget, counts: Counter[str]) -> None:
+        self.socket = accepted
+        self.name = name
+        self.counts = counts
+        self.claim = budget.claim(name, self.stop_both)
+        self.opened_claim = budget.claim(name, self.stop_both)
+        self._turn_ends_s = 0.0
+
+    def pause(self) -> None:
+        """Let others run if this connection has had its turn."""
+        now_s = time.monotonic()
+        if now_s >= self._turn_ends_s:
+            if self._turn_ends_s:
+                let_others_run()
+                now_s = time.monotonic()
+            self._turn_ends_s = now_s + TURN_S
+
+    def stop_reading(self) -> None:
+        """Give the requests that have arrived an end behind them."""
+        self._shut(stdlib_socket.SHUT_RD)
+
+    def stop_both(self) -> None:
+        """End the connection wherever it stands."""
+        self._shut(stdlib_socket.SHUT_RDWR)
+
+    def serve(self, handle: FrameHandler, max_frame_bytes: int) -> None:
+        """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
+        reader = FrameReader(max_frame_bytes)
+        claim = self.claim
+        receive_bytes = RECEIVE_BYTES
+        while True:
+            try:
+                data = self.socket.recv(receive_bytes)
+            except OSError as error:
+                raise BrokerConnectionError(f"reading failed: {error}") from error
+            if not data:
+                break
+            self.counts["bytes_in"] += len(data)
+            reader.receive_data(data)
+            claim.resize(reader.buffered_bytes)
+            while (frame := reader.next_frame()) is not None:
+                reply = handle(frame)
+                if reply is not None:
+                    self._answer(reply)
+                self.pause()
+            claim.resize(reader.buffered_bytes)
+            receive_bytes = RECEIVE_BYTES
+            if reader.buffered_bytes and reader.missing_bytes() > RECEIVE_BYTES:
+                receive_bytes = LARGE_RECEIVE_BYTES
+        if claim.refused:
+            raise MemoryRefusedError("its memory was needed by others")
+        if reader.buffered_bytes:
+            raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
+
+    def close(self) -> None:
+        """Close the socket and give back all memory; may be called twice."""
+        self.claim.resize(0)
+        self.opened_claim.resize(0)
+        self.socket.close()
+
+    def _answer(self, reply: Reply) -> None:
+        try:
+            pending: list[bytes] = []  # headers travel in one packet with the data behind them
+            for part in reply.parts:
+                if isinstance(part, bytes):
+                    pending.append(part)
+                    continue
+                self._send(b"".join(pending), stdlib_socket.MSG_MORE)
+                pending = []
+                self._send_file(part.fd, part.position, part.size)
+                part.release()
+            if pending:
+                self._send(b"".join(pending), 0)
+        finally:
+            reply.release()
+
+    def _send(self, data: bytes, flags: int) -> None:
+        opened = self.socket
+        opened.settimeout(SEND_STALL_TIMEOUT_S)
+        try:
+            opened.sendall(data, flags)
+        except OSError as error:
+            raise BrokerConnectionError(f"sending an answer failed: {error}") from error
+        opened.settimeout(None)
+        self.counts["bytes_out"] += len(data)
+
+    def _send_file(self, fd: int, position: int, size: int) -> None:
+        """Send a piece of a file by sendfile(2); gevent's own socket.sendfile copies through Python."""
+        end = position + size
+        out_fd = self.socket.fileno()
+        while position < end:
+            try:
+                sent_bytes = os.sendfile(out_fd, fd, position, min(end - position, SENDFILE_BYTES))
+            except BlockingIOError:
+                self._await_room(out_fd)
+                continue
+            except OSError as error:
+                if error.errno in _CONNECTION_ERRORS:
+                    raise BrokerConnectionError(f"sending an answer failed: {error}") from error
+                raise SegmentReadError(f"reading a segment file at {position} failed: {error}") from error
+            if sent_bytes == 0:
+                raise SegmentReadError(f"a segment file ends at {position}, {end - position} bytes early")
+            position += sent_bytes
+            self.counts["sendfile_bytes"] += sent_bytes
+            self.pause()
+        self.counts["bytes_out"] += size
+
+    def _await_room(self, out_fd: int) -> None:
+        try:
+            socket.wait_write(out_fd, timeout=SEND_STALL_TIMEOUT_S)
+        except OSError as error:  # the timeout
+            raise BrokerConnectionError(f"the client takes nothing of its answer: {error}") from error
+        self._turn_ends_s = 0.0
+
+    def _shut(self, how: int) -> None:
+        try:
+            self.socket.shutdown(how)
+        except OSError as error:
+            if error.errno not in _CONNECTION_ERRORS:
+                logger.warning("shutting down the connection from %s: %s", self.name, error)
