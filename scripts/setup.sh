@@ -27,17 +27,22 @@ apt_install() {
         sudo -n true 2>/dev/null || fail "$instead"
         as_root=(sudo -n)
     fi
-    local apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
-        -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0)
-    say "setup: installing ${packages[*]}"
-    if ! apt-cache show "${packages[@]}" >/dev/null 2>&1; then
-        "${apt_get[@]}" update </dev/null >&2 || say "setup: apt-get update failed"
-        "${apt_get[@]}" install --no-install-recommends "${packages[@]}" </dev/null >&2 || fail "$instead"
-    elif ! "${apt_get[@]}" install --no-install-recommends "${packages[@]}" </dev/null >&2; then
-        # The lists may be older than the archive.
-        "${apt_get[@]}" update </dev/null >&2 || say "setup: apt-get update failed"
-        "${apt_get[@]}" install --no-install-recommends "${packages[@]}" </dev/null >&2 || fail "$instead"
-    fi
+    say "setup: installing ${packages[*]} (apt-get)"
+    local install=(install --no-install-recommends "${packages[@]}")
+    # The lists may be missing, or older than the archive.
+    apt_get "${install[@]}" 2>/dev/null && return
+    apt_get update || say "setup: apt-get update failed"
+    apt_get "${install[@]}" || fail "$instead"
+}
+
+# Runs apt-get without questions; says what it said only when it fails.
+apt_get() {
+    local output
+    output=$("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null 2>&1) || {
+        say "$output"
+        return 1
+    }
 }
 
 java_version() {
@@ -103,7 +108,7 @@ fi
 if ! installed; then
     say "setup: installing kafka2011[$EXTRA] into $VENV"
     rm -f "$VENV"/installed-*
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e ".[$EXTRA]" >&2 ||
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 -e ".[$EXTRA]" >&2 ||
         fail "pip could not install kafka2011[$EXTRA]"
     cp pyproject.toml "$VENV/installed-$EXTRA"
 fi

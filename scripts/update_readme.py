@@ -1,0 +1,107 @@
+"""Writes the reference parts of README.md again, from the settings and the commands themselves.
+
+They stand between `<!-- settings -->` or `<!-- commands -->` and the matching end mark. A test fails while README.md
+says anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.cli.app import PROGRAM, cli
+from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka2011.config import Settings
+
+README = Path(__file__).parent.parent / "README.md"
+
+_PARTS: dict[type[Settings], tuple[str, str]] = {
+    BrokerConfig: ("Broker", ""),
+    ProducerConfig: (
+        "Producer",
+        f"The first {len(SyncProducerConfig.settings())} are also those of a `SyncProducer`.",
+    ),
+    ConsumerConfig: (
+        "Consumer",
+        f"The first {len(SimpleConsumerConfig.settings())} are also those of a `SimpleConsumer`.",
+    ),
+}
+
+
+def render_settings() -> str:
+    """Return a table for each component: key, default, meaning."""
+    return "\n\n".join(_settings_table(component, *text) for component, text in _PARTS.items())
+
+
+def _settings_table(component: type[Settings], title: str, note: str) -> str:
+    lines = [f"### {title}", ""]
+    if note:
+        lines += [note, ""]
+    lines += ["| key | default | meaning |", "|---|---|---|"]
+    lines += [f"| `{item.key}` | {_cell(item.default_text)} | {_cell(item.doc)} |" for item in component.settings()]
+    if component.IGNORED:
+        ignored = ", ".join(f"`{key}` ({why})" for key, why in component.IGNORED.items())
+        lines += ["", f"Accepted with one logged line, because they mean nothing here: {ignored}."]
+    return "\n".join(lines)
+
+
+def render_commands() -> str:
+    """Return a section for each command: how to call it, what it does, its options."""
+    return "\n\n".join(_command_section(command, context) for command, context in leaf_commands())
+
+
+def leaf_commands() -> Iterator[tuple[click.Command, click.Context]]:
+    """Yield every command that does something, with a context that knows its full name."""
+    pending: list[tuple[click.Command, click.Context]] = [(cli, click.Context(cli, info_name=PROGRAM))]
+    while pending:
+        command, context = pending.pop(0)
+        if not isinstance(command, click.Group):
+            yield command, context
+            continue
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            pending.append((below, click.Context(below, info_name=name, parent=context)))
+
+
+def _command_section(command: click.Command, context: click.Context) -> str:
+    usage = " ".join((context.command_path, *command.collect_usage_pieces(context))).replace(" [OPTIONS]", "")
+    lines = [f"#### `{usage}`", "", _flowing(command.help or "")]
+    records = [item.get_help_record(context) for item in command.params if isinstance(item, click.Option)]
+    if records:
+        lines += ["", "| option | meaning |", "|---|---|"]
+        lines += [f"| `{_cell(record[0])}` | {_cell(record[1])} |" for record in records if record is not None]
+    return "\n".join(lines)
+
+
+def _flowing(text: str) -> str:
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def updated(readme: str) -> str:
+    """Return a README with both parts as they should be."""
+    for name, text in (("settings", render_settings()), ("commands", render_commands())):
+        readme, count = re.subn(
+            f"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
+            lambda found, text=text: f"{found[1]}\n{text}\n\n{found[2]}",  # type: ignore[misc]
+            readme,
+            flags=re.DOTALL,
+        )
+        if count != 1:
+            raise SystemExit(f"{README}: the marks for the {name} are missing")
+    return readme
+
+
+if __name__ == "__main__":
+    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
