@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_OPENED_BYTES = 100 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
+# zlib copies what it was given and did not use, so it is given little at a time.
+GZIP_INPUT_BYTES = 32 * 1024
 
 SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 SNAPPY_HEADER = SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
@@ -56,8 +58,9 @@ def decompress(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPEN
 
 
 def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPENED_BYTES) -> Iterator[bytes]:
-    """Yield the opened payload in pieces, so that a small input cannot claim a large memory.
+    """Yield the opened payload in pieces, some of them empty.
 
+    So a small input can claim neither a large memory nor a long time between two pieces.
     Raises InvalidMessageError when the codec is unknown, the bytes do not open, or they open to more than
     `max_opened_bytes`; the last is noticed before the excess is opened.
     """
@@ -76,22 +79,26 @@ def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPE
 
 
 def _open_gzip(data: bytes) -> Iterator[bytes]:
-    rest = data
-    while True:
-        inflater = zlib.decompressobj(wbits=_GZIP_WBITS)
-        try:
-            chunk = inflater.decompress(rest, CHUNK_BYTES)
-            while chunk or not inflater.eof:
-                if not chunk and not inflater.unconsumed_tail:
+    view = memoryview(data)
+    position = 0
+    try:
+        while True:
+            inflater = zlib.decompressobj(wbits=_GZIP_WBITS)
+            while not inflater.eof:
+                given: bytes | memoryview = inflater.unconsumed_tail
+                if not given:
+                    given = view[position : position + GZIP_INPUT_BYTES]
+                    position += len(given)
+                chunk = inflater.decompress(given, CHUNK_BYTES)
+                if not chunk and not given:
                     raise InvalidMessageError(f"a GZIP payload of {len(data)} bytes ends in the middle")
                 yield chunk
-                chunk = inflater.decompress(inflater.unconsumed_tail, CHUNK_BYTES)
-        except zlib.error as error:
-            raise InvalidMessageError(f"a GZIP payload of {len(data)} bytes does not open: {error}") from error
-        rest = inflater.unused_data
-        # Members may follow one another; what follows and is none is ignored, as Java does.
-        if not rest.startswith(_GZIP_MAGIC):
-            return
+            position -= len(inflater.unused_data)
+            # Members may follow one another; what follows and is none is ignored, as Java does.
+            if view[position : position + len(_GZIP_MAGIC)] != _GZIP_MAGIC:
+                return
+    except zlib.error as error:
+        raise InvalidMessageError(f"a GZIP payload of {len(data)} bytes does not open: {error}") from error
 
 
 def _open_snappy(data: bytes, max_opened_bytes: int) -> Iterator[bytes]:
@@ -99,6 +106,7 @@ def _open_snappy(data: bytes, max_opened_bytes: int) -> Iterator[bytes]:
         # snappy-java reads a payload without its stream header as one raw block.
         yield _open_snappy_block(data, max_opened_bytes)
         return
+    remaining_bytes = max_opened_bytes
     position = len(SNAPPY_HEADER)
     if len(data) < position:
         raise InvalidMessageError("a Snappy payload ends within its header")
@@ -112,7 +120,9 @@ def _open_snappy(data: bytes, max_opened_bytes: int) -> Iterator[bytes]:
         position += 4
         if length < 0 or position + length > len(data):
             raise InvalidMessageError(f"a Snappy block of {length} bytes does not fit its payload of {len(data)}")
-        yield _open_snappy_block(data[position : position + length], max_opened_bytes)
+        chunk = _open_snappy_block(data[position : position + length], remaining_bytes)
+        yield chunk
+        remaining_bytes -= len(chunk)
         position += length
 
 
@@ -121,7 +131,10 @@ def _open_snappy_block(block: bytes, max_opened_bytes: int) -> bytes:
         claimed_bytes = cramjam.snappy.decompress_raw_len(block)
         # The claim sizes the output buffer, so it is checked before anything is allocated.
         if claimed_bytes > max_opened_bytes or claimed_bytes > SNAPPY_MAX_RATIO * len(block):
-            raise InvalidMessageError(f"a Snappy block of {len(block)} bytes claims to open to {claimed_bytes}")
+            raise InvalidMessageError(
+                f"a Snappy block of {len(block)} bytes claims to open to {claimed_bytes},"
+                f" while {max_opened_bytes} are left and its size allows {SNAPPY_MAX_RATIO * len(block)}"
+            )
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise InvalidMessageError(f"a Snappy block of {len(block)} bytes does not open: {error}") from error

@@ -12,24 +12,29 @@ import select
 import socket
 import struct
 import threading
+import time
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.protocol import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
 
 _SIZE = struct.Struct(">i")
+_DRAIN_BYTES = 64 * 1024
 
 
 class BrokerConnection:
     """A socket that connects when first needed and again after a failure.
 
     All sizes are in bytes, all times in milliseconds. Every method may raise BrokerConnectionError, which names the
-    broker; the connection is closed by then, and the next call opens a new one. `lock` serializes its users.
+    broker; the connection is closed by then, and the next call opens a new one. So it is when something else ends a
+    call half-way, such as KeyboardInterrupt or an application's own timeout: the rest of one answer must never be
+    taken for the next one. `lock` serializes its users.
     """
 
     def __init__(
@@ -68,39 +73,43 @@ class BrokerConnection:
         """Send one request."""
         with self.lock:
             opened = self._opened()
-            try:
+            with self._discarding("sending to"):
                 opened.sendall(frame)
-            except OSError as error:
-                raise self._failed("sending to", error) from error
 
-    def receive(self) -> bytes:
-        """Return the next response without its size field."""
+    def receive(self, max_frame_bytes: int | None = None) -> bytes:
+        """Return the next response without its size field.
+
+        Raises ProtocolError if that announces more than `max_frame_bytes`, or than all responses may have.
+        """
+        limit_bytes = self._max_frame_bytes if max_frame_bytes is None else max_frame_bytes
         with self.lock:
             opened = self._opened()
-            try:
-                (size,) = _SIZE.unpack(self._receive_exactly(opened, _SIZE.size))
-                if not 0 < size <= self._max_frame_bytes:
-                    self._discard()
-                    raise ProtocolError(f"{self.host}:{self.port} announces a response of {size} bytes")
-                return self._receive_exactly(opened, size)
-            except OSError as error:
-                raise self._failed("reading from", error) from error
+            with self._discarding("reading from"):
+                (size,) = _SIZE.unpack(_receive_exactly(opened, _SIZE.size))
+                if not 0 < size <= limit_bytes:
+                    raise ProtocolError(
+                        f"broker {self.host}:{self.port} announces a response of {size} bytes:"
+                        f" allowed are 1 to {limit_bytes}"
+                    )
+                return _receive_exactly(opened, size)
 
-    def request(self, frame: bytes) -> bytes:
+    def request(self, frame: bytes, max_frame_bytes: int | None = None) -> bytes:
         """Send one request and return its response; once more on a new connection if an old one turns out dead.
 
-        For requests that change nothing: a produce must not be sent twice unasked.
+        For requests that change nothing: a produce must not be sent twice unasked. A broker that does not answer in
+        time is not asked again. Raises like `receive`.
         """
         with self.lock:
             was_open = self.is_open
             try:
                 self.send(frame)
-                return self.receive()
-            except BrokerConnectionError:
-                if not was_open:
+                return self.receive(max_frame_bytes)
+            except BrokerConnectionError as error:
+                if not was_open or isinstance(error.__cause__, TimeoutError):
                     raise
+                logger.debug("asking again on a new connection: %s", error)
             self.send(frame)
-            return self.receive()
+            return self.receive(max_frame_bytes)
 
     def ended_by_broker(self) -> bool:
         """Say whether the broker has closed an open connection, as it does when it refuses a set.
@@ -122,22 +131,28 @@ class BrokerConnection:
         with self.lock:
             self._discard()
 
-    def drain_and_close(self) -> None:
+    def drain_and_close(self) -> bool:
         """Send what lies in the socket, wait until the broker has handled it and closed its side, then close.
 
-        Bounded by the socket timeout. Responses that nobody asked for are thrown away.
+        Takes twice the socket timeout at most. Responses that nobody asked for are thrown away. Returns False, and
+        logs why, if the broker did not end the connection in order: then it may not have handled everything.
         """
         with self.lock:
-            if self._socket is None:
-                return
+            opened = self._socket
+            if opened is None:
+                return True
+            ends_s = time.monotonic() + self._socket_timeout_s
             try:
-                self._socket.shutdown(socket.SHUT_WR)
-                while self._socket.recv(65536):
-                    pass
+                opened.shutdown(socket.SHUT_WR)
+                while opened.recv(_DRAIN_BYTES):
+                    if time.monotonic() >= ends_s:
+                        raise TimeoutError("it goes on sending")
             except OSError as error:
-                logger.warning("%s:%d did not end the connection in order: %s", self.host, self.port, error)
+                logger.warning("broker %s:%d did not end the connection in order: %s", self.host, self.port, error)
+                return False
             finally:
                 self._discard()
+            return True
 
     def __enter__(self) -> Self:
         return self
@@ -148,38 +163,46 @@ class BrokerConnection:
         self.close()
 
     def _opened(self) -> socket.socket:
-        if self._socket is None:
-            try:
+        opened = self._socket
+        if opened is None:
+            with self._discarding("connecting to"):
                 opened = socket.create_connection((self.host, self.port), timeout=self._connect_timeout_s)
-            except OSError as error:
-                raise BrokerConnectionError(f"cannot connect to broker {self.host}:{self.port}: {error}") from error
-            opened.settimeout(self._socket_timeout_s)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffer_bytes)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
-            self._socket = opened
-        return self._socket
+                self._socket = opened
+                opened.settimeout(self._socket_timeout_s)
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffer_bytes)
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
+        return opened
 
-    def _receive_exactly(self, opened: socket.socket, size: int) -> bytes:
-        buffer = bytearray(size)
-        rest = memoryview(buffer)
-        while rest:
-            received_bytes = opened.recv_into(rest)
-            if not received_bytes:
-                raise ConnectionResetError(f"the connection ended {len(rest)} bytes before the response did")
-            rest = rest[received_bytes:]
-        return bytes(buffer)
-
-    def _failed(self, doing: str, error: OSError) -> BrokerConnectionError:
-        self._discard()
-        return BrokerConnectionError(f"{doing} broker {self.host}:{self.port} failed: {error}")
+    @contextlib.contextmanager
+    def _discarding(self, doing: str) -> Iterator[None]:
+        """Leave no connection behind that stands in the middle of a request or a response."""
+        try:
+            yield
+        except OSError as error:
+            self._discard()
+            raise BrokerConnectionError(f"{doing} broker {self.host}:{self.port} failed: {error}") from error
+        except BaseException:
+            self._discard()
+            raise
 
     def _discard(self) -> None:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.close()
             self._socket = None
+
+
+def _receive_exactly(opened: socket.socket, size: int) -> bytes:
+    buffer = bytearray(size)
+    rest = memoryview(buffer)
+    while rest:
+        received_bytes = opened.recv_into(rest)
+        if not received_bytes:
+            raise ConnectionResetError(f"the connection ended {len(rest)} bytes before the response did")
+        rest = rest[received_bytes:]
+    return bytes(buffer)
 
 
 def _readable(opened: socket.socket) -> bool:

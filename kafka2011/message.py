@@ -9,7 +9,6 @@ object; nothing here knows of files, sockets or topics' whereabouts.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.compression import DEFAULT_MAX_OPENED_BYTES, Codec, compress, decompress
@@ -70,11 +69,12 @@ class MessageSet:
     __slots__ = ("_data", "_largest_payload_bytes")
 
     def __init__(self, payloads: Iterable[bytes] = (), codec: Codec = Codec.NONE, magic: int = 1) -> None:
-        data = _encode_all(payloads, magic)
+        data, largest_payload_bytes = _encode_all(payloads, magic)
         if codec is not Codec.NONE and data:
-            data = encode(compress(codec, data), codec)
+            compressed = compress(codec, data)
+            data, largest_payload_bytes = encode(compressed, codec), len(compressed)
         self._data = data
-        self._largest_payload_bytes: int | None = None
+        self._largest_payload_bytes = largest_payload_bytes
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MessageSet:
@@ -85,15 +85,13 @@ class MessageSet:
                 f"not a message set: {checked.fault or 'it ends within a message'} at position {checked.end}"
             )
         message_set = cls()
-        message_set._data = data
+        message_set._data = bytes(data)  # of its own, should the caller's be a bytearray
         message_set._largest_payload_bytes = checked.largest_payload_bytes
         return message_set
 
     @property
     def largest_payload_bytes(self) -> int:
         """Size of the largest outer payload, which brokers hold against max.message.size."""
-        if self._largest_payload_bytes is None:
-            self._largest_payload_bytes = scan(self._data).largest_payload_bytes
         return self._largest_payload_bytes
 
     def __bytes__(self) -> bytes:
@@ -113,14 +111,20 @@ class MessageSet:
         return f"<MessageSet of {len(self._data)} bytes>"
 
 
-def _encode_all(payloads: Iterable[bytes], magic: int) -> bytes:
-    if magic != 1:
-        return b"".join(encode(payload, magic=magic) for payload in payloads)
+def _encode_all(payloads: Iterable[bytes], magic: int) -> tuple[bytes, int]:
+    """Return the messages for all payloads, and the size of the largest payload."""
     parts: list[bytes] = []
+    largest = 0
     pack = _HEADER_1.pack
     for payload in payloads:
-        parts += (pack(len(payload) + 6, 1, 0, crc32(payload)), payload)
-    return b"".join(parts)
+        size = len(payload)
+        if size > largest:  # noqa: PLR1730 (a hot loop, and max() costs a call)
+            largest = size
+        if magic == 1:
+            parts += (pack(size + 6, 1, 0, crc32(payload)), payload)
+        else:
+            parts.append(encode(payload, magic=magic))
+    return b"".join(parts), largest
 
 
 class Wrapper(NamedTuple):
@@ -132,8 +136,7 @@ class Wrapper(NamedTuple):
     codec: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(NamedTuple):  # a tuple, because it is made for every request
     """What a pass over a set found.
 
     `end` is the position behind the last good message. `fault` says what stands there instead of a good message,
@@ -171,37 +174,54 @@ def scan(
     while position < size and messages != remaining:
         if position <= last_header:
             length, magic, attributes, crc = unpack(data, position)
-        else:  # too short for a magic 1 header, but a small magic 0 message may still fit
-            if position + 4 > size:
-                break
-            (length,) = _LENGTH.unpack_from(data, position)
-            magic = data[position + 4] if position + 4 < size else 0
-            attributes = crc = 0
-        end = position + 4 + length
-        if length < MIN_LENGTH or (magic == 1 and length == MIN_LENGTH):
-            fault = f"length {length}"
+            end = position + 4 + length
+            if magic == 1 and length > MIN_LENGTH and end <= size and checksum(data[position + 10 : end]) == crc:
+                if length - 6 > largest:  # noqa: PLR1730 (as above)
+                    largest = length - 6
+                if attributes & CODEC_MASK:
+                    wrappers.append(Wrapper(position, position + 10, end, attributes & CODEC_MASK))
+                messages += 1
+                position = end
+                continue
+        found = _examine(data, position, checksum)
+        if not isinstance(found, int):
+            fault = found
             break
-        if magic > 1:
-            fault = f"magic {magic}"
-            break
-        if end > size:
-            break
-        payload_start = position + 10
-        if magic == 0:
-            payload_start = position + 9
-            attributes = 0
-            (crc,) = _CRC.unpack_from(data, position + 5)
-        if checksum(data[payload_start:end]) != crc:
-            fault = f"CRC differs from the stored {crc:#010x}"
-            break
-        largest = max(largest, end - payload_start)
-        codec = attributes & CODEC_MASK
-        if codec:
-            wrappers.append(Wrapper(position, payload_start, end, codec))
+        largest = max(largest, found - position - MAGIC_0_OVERHEAD_BYTES)
         messages += 1
-        position = end
+        position = found
     partial = size - position if fault is None and messages != remaining else 0
     return Scan(position, messages, largest, wrappers, fault, partial)
+
+
+def _examine(  # noqa: PLR0911 (one for each finding)
+    data: bytes, position: int, checksum: Callable[[bytes], int]
+) -> int | str | None:
+    """Tell what stands where the hot loops found no good message of magic 1.
+
+    Returns where a good one of magic 0 ends, or what is wrong, or None if the bytes end within a message.
+    """
+    size = len(data)
+    if position + 4 > size:
+        return None
+    (length,) = _LENGTH.unpack_from(data, position)
+    if length < MIN_LENGTH:
+        return f"length {length}"
+    if position + 4 == size:
+        return None
+    magic = data[position + 4]
+    if magic > 1:
+        return f"magic {magic}"
+    if length < MIN_LENGTH + magic:  # magic 1 has an attributes byte more
+        return f"length {length}"
+    end = position + 4 + int(length)
+    if end > size:
+        return None
+    payload_start = position + MAGIC_0_OVERHEAD_BYTES + magic
+    (crc,) = _CRC.unpack_from(data, payload_start - _CRC.size)
+    if checksum(data[payload_start:end]) != crc:
+        return f"CRC differs from the stored {crc:#010x}"
+    return end
 
 
 def decode(
@@ -237,19 +257,16 @@ def decode(
                     yield new(Message, (topic, broker_id, partition, offset + position, offset + end, 0, payload))
                 position = end
                 continue
-        checked = scan(data, position, max_messages=1)
-        if checked.fault is not None:
-            raise InvalidMessageError(
-                f"corrupt message in {topic}-{partition} at offset {offset + position}: {checked.fault}"
-            )
-        if not checked.messages:
+        found = _examine(data, position, crc32)
+        if found is None:
             if position == 0:
                 raise _too_small(data, topic, partition, offset)
             return
-        end = checked.end  # a good message of magic 0
-        payload = data[position + MAGIC_0_OVERHEAD_BYTES : end]
-        yield Message(topic, broker_id, partition, offset + position, offset + end, 0, payload)
-        position = end
+        if isinstance(found, str):
+            raise InvalidMessageError(f"corrupt message in {topic}-{partition} at offset {offset + position}: {found}")
+        payload = data[position + MAGIC_0_OVERHEAD_BYTES : found]
+        yield Message(topic, broker_id, partition, offset + position, offset + found, 0, payload)
+        position = found
 
 
 def _too_small(data: bytes, topic: str, partition: int, offset: int) -> InvalidMessageSizeError:
@@ -280,6 +297,40 @@ def _open_wrapper(wrapper: Message, codec: int, max_opened_bytes: int, depth: in
                 index += 1
             held = inner[6]
     except (InvalidMessageError, InvalidMessageSizeError) as error:
+        if held is not None:  # good, and its neighbour's fault is not its own
+            yield new(Message, (topic, broker_id, partition, start, start, index, held))
         raise InvalidMessageError(f"the compressed message in {where} does not open: {error}") from error
     if held is not None:
         yield new(Message, (topic, broker_id, partition, start, end, index, held))
+
+
+def complete_prefix_bytes(data: bytes) -> int:
+    """Return how many bytes of a fetched set belong to complete messages, by their lengths alone.
+
+    Stops at a length that no message has; whoever decodes the set finds out what is wrong there.
+    """
+    position = 0
+    last_length = len(data) - _LENGTH.size
+    unpack = _LENGTH.unpack_from
+    while position <= last_length:
+        (length,) = unpack(data, position)
+        end = position + 4 + length
+        if length < MIN_LENGTH or end > len(data):
+            break
+        position = end
+    return position
+
+
+def decode_shallow(data: bytes, topic: str, broker_id: int | None, partition: int, offset: int) -> Iterator[Message]:
+    """Yield the messages of a fetched set as `decode` does, but compressed ones whole: their payloads stay closed."""
+    position = 0
+    while position < len(data):
+        checked = scan(data, position, max_messages=1)
+        if not checked.messages:
+            if checked.fault is not None or position == 0:  # `decode` knows how to say what is wrong
+                yield from decode(data[position:], topic, broker_id, partition, offset + position)
+            return
+        header_bytes = MAGIC_0_OVERHEAD_BYTES if data[position + 4] == 0 else MAGIC_1_OVERHEAD_BYTES
+        payload = data[position + header_bytes : checked.end]
+        yield Message(topic, broker_id, partition, offset + position, offset + checked.end, 0, payload)
+        position = checked.end

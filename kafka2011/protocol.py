@@ -11,19 +11,18 @@
     4 offsets       topic, partition int32, time int64, max count int32             count int32, int64 each
 
 A topic is an int16 length and UTF-8. Bytes behind a body are ignored, as 0.7 does. Wrong bytes raise ProtocolError and
-nothing else.
+nothing else. Requests are tuples, not dataclasses, because one is made for every frame.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka2011.errors import ErrorCodes, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 PRODUCE = 0
 FETCH = 1
@@ -51,8 +50,7 @@ _OFFSETS_TAIL = struct.Struct(">iqi")
 RESPONSE_HEADER_BYTES = _FRAME_HEADER.size
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceRequest:
+class ProduceRequest(NamedTuple):
     """Append a message set to one partition; nothing is answered."""
 
     topic: str
@@ -60,8 +58,7 @@ class ProduceRequest:
     messages: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(NamedTuple):
     """Send at most `max_bytes` of one partition's log from `offset` on."""
 
     topic: str
@@ -70,22 +67,19 @@ class FetchRequest:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class MultiFetchRequest:
+class MultiFetchRequest(NamedTuple):
     """Several fetches answered in one response, each with an error of its own."""
 
     fetches: tuple[FetchRequest, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MultiProduceRequest:
+class MultiProduceRequest(NamedTuple):
     """Several produces in one request, handled in order; nothing is answered."""
 
     produces: tuple[ProduceRequest, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsRequest:
+class OffsetsRequest(NamedTuple):
     """Up to `max_count` segment starts from before a time in ms, or before LATEST or EARLIEST, newest first."""
 
     topic: str
@@ -93,6 +87,8 @@ class OffsetsRequest:
     time_ms: int
     max_count: int
 
+
+_Part = TypeVar("_Part", ProduceRequest, FetchRequest)
 
 Request = ProduceRequest | FetchRequest | MultiFetchRequest | MultiProduceRequest | OffsetsRequest
 
@@ -118,18 +114,21 @@ def encode_request(request: Request) -> bytes:
 
 def decode_request(frame: bytes) -> Request:
     """Return the request in a frame without its size field. Raises ProtocolError for anything else."""
-    reader = _Body(frame)
-    request_type = reader.int16()
-    if request_type == PRODUCE:
-        return reader.produce()
-    if request_type == FETCH:
-        return reader.fetch()
-    if request_type == MULTIFETCH:
-        return MultiFetchRequest(tuple(reader.fetch() for _ in range(reader.count())))
-    if request_type == MULTIPRODUCE:
-        return MultiProduceRequest(tuple(reader.produce() for _ in range(reader.count())))
-    if request_type == OFFSETS:
-        return OffsetsRequest(reader.topic(), *reader.unpack(_OFFSETS_TAIL))
+    try:
+        (request_type,) = _INT16.unpack_from(frame)
+        if request_type == PRODUCE:
+            return _decode_produce(frame, _INT16.size)[0]
+        if request_type == FETCH:
+            return _decode_fetch(frame, _INT16.size)[0]
+        if request_type == MULTIFETCH:
+            return MultiFetchRequest(_decode_parts(frame, _decode_fetch))
+        if request_type == MULTIPRODUCE:
+            return MultiProduceRequest(_decode_parts(frame, _decode_produce))
+        if request_type == OFFSETS:
+            topic, position = _decode_topic(frame, _INT16.size)
+            return OffsetsRequest(topic, *_OFFSETS_TAIL.unpack_from(frame, position))
+    except struct.error as error:
+        raise ProtocolError(f"a request of {len(frame)} bytes ends in the middle of a field") from error
     raise ProtocolError(f"request type {request_type} is unknown")
 
 
@@ -194,20 +193,23 @@ class FrameReader:
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._data = b""  # received, and whole frames of it not yet taken, from _position on
+        self._partial = bytearray()  # the beginning of a frame whose rest has not come
+        self._data = b""  # what came behind it; from _position on, it has not been given out
         self._position = 0
-        self._partial = bytearray()  # the beginning of a frame whose rest has not come; _data is used up then
 
     @property
     def buffered_bytes(self) -> int:
         """How many bytes were received and not yet given out in a frame."""
-        return len(self._partial) or len(self._data) - self._position
+        return len(self._partial) + len(self._data) - self._position
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes as they came from the other side."""
         if self._partial:
             self._partial += data
-        else:
+        elif self._position == len(self._data):
+            self._data = data
+            self._position = 0
+        else:  # frames were left in it
             self._data = self._data[self._position :] + data
             self._position = 0
 
@@ -217,11 +219,7 @@ class FrameReader:
         Raises ProtocolError when its size is not positive or larger than allowed.
         """
         if self._partial:
-            if self.missing_bytes() > 0:
-                return None
-            self._data = bytes(self._partial)
-            self._position = 0
-            self._partial = bytearray()
+            return self._complete_partial()
         data, start = self._data, self._position + _INT32.size
         if start <= len(data):
             end = start + self._checked(_INT32.unpack_from(data, start - _INT32.size)[0])
@@ -240,6 +238,19 @@ class FrameReader:
             return _INT32.size - len(partial)
         return _INT32.size + self._checked(_INT32.unpack_from(partial)[0]) - len(partial)
 
+    def _complete_partial(self) -> bytes | None:
+        """Give out the frame that came in pieces; a large one must not lie in memory twice while it is handled."""
+        missing_bytes = self.missing_bytes()
+        if missing_bytes > 0:
+            return None
+        received = memoryview(self._partial)
+        end = len(received) + missing_bytes
+        frame = bytes(received[_INT32.size : end])
+        self._data = bytes(received[end:])
+        self._position = 0
+        self._partial = bytearray()
+        return frame
+
     def _checked(self, size: int) -> int:
         if not 0 < size <= self._max_frame_bytes:
             raise ProtocolError(f"a frame announces {size} bytes: allowed are 1 to {self._max_frame_bytes}")
@@ -254,7 +265,10 @@ def _frame(request_type: int, parts: list[bytes]) -> bytes:
 
 
 def _encode_topic(topic: str) -> bytes:
-    data = topic.encode()
+    try:
+        data = topic.encode()
+    except UnicodeEncodeError as error:
+        raise ProtocolError(f"topic {topic[:300]!r} is not Unicode text: {error.reason}") from error
     return _INT16.pack(len(data)) + data
 
 
@@ -267,51 +281,44 @@ def _encode_fetch(request: FetchRequest) -> bytes:
     return _encode_topic(request.topic) + _FETCH_TAIL.pack(request.partition, request.offset, request.max_bytes)
 
 
-class _Body:
-    """A position in a frame that only moves forward, and never past its end."""
+# Each takes a position in a frame and returns a value and the position behind it. A struct.error tells that the frame
+# has ended, so positions must never be negative.
 
-    __slots__ = ("_data", "_position")
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
+def _decode_topic(frame: bytes, position: int) -> tuple[str, int]:
+    (size,) = _INT16.unpack_from(frame, position)
+    if size < 0:
+        raise ProtocolError(f"a topic claims {size} bytes")
+    start = position + _INT16.size
+    end = start + size
+    try:
+        return frame[start:end].decode(), end
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"topic {frame[start : min(end, start + 300)]!r} is not UTF-8") from error
 
-    def unpack(self, fields: struct.Struct) -> tuple[int, ...]:
-        position = self._position
-        self._position = position + fields.size
-        try:
-            return fields.unpack_from(self._data, position)
-        except struct.error as error:
-            raise ProtocolError(f"a request of {len(self._data)} bytes ends in the middle of a field") from error
 
-    def take(self, size: int, what: str) -> bytes:
-        position = self._position
-        end = position + size
-        if size < 0 or end > len(self._data):
-            raise ProtocolError(f"{what} claims {size} bytes in a request of {len(self._data)}")
-        self._position = end
-        return self._data[position:end]
+def _decode_produce(frame: bytes, position: int) -> tuple[ProduceRequest, int]:
+    topic, position = _decode_topic(frame, position)
+    partition, size = _PARTITION_AND_SIZE.unpack_from(frame, position)
+    start = position + _PARTITION_AND_SIZE.size
+    end = start + size
+    if size < 0 or end > len(frame):
+        raise ProtocolError(f"a message set claims {size} bytes in a request of {len(frame)}")
+    return ProduceRequest(topic, partition, frame[start:end]), end
 
-    def int16(self) -> int:
-        return self.unpack(_INT16)[0]
 
-    def count(self) -> int:
-        count = self.int16()
-        if count < 0:
-            raise ProtocolError(f"a request claims {count} parts")
-        return count
+def _decode_fetch(frame: bytes, position: int) -> tuple[FetchRequest, int]:
+    topic, position = _decode_topic(frame, position)
+    return FetchRequest(topic, *_FETCH_TAIL.unpack_from(frame, position)), position + _FETCH_TAIL.size
 
-    def topic(self) -> str:
-        data = self.take(self.int16(), "a topic")
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"topic {data[:300]!r} is not UTF-8") from error
 
-    def produce(self) -> ProduceRequest:
-        topic = self.topic()
-        partition, size = self.unpack(_PARTITION_AND_SIZE)
-        return ProduceRequest(topic, partition, self.take(size, "a message set"))
-
-    def fetch(self) -> FetchRequest:
-        return FetchRequest(self.topic(), *self.unpack(_FETCH_TAIL))
+def _decode_parts(frame: bytes, decode: Callable[[bytes, int], tuple[_Part, int]]) -> tuple[_Part, ...]:
+    (count,) = _INT16.unpack_from(frame, _INT16.size)
+    if count < 0:
+        raise ProtocolError(f"a request claims {count} parts")
+    position = 2 * _INT16.size
+    parts: list[_Part] = []
+    for _ in range(count):
+        part, position = decode(frame, position)
+        parts.append(part)
+    return tuple(parts)

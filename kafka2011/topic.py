@@ -10,6 +10,7 @@ MAX_DIRECTORY_NAME_BYTES = 255
 DEFAULT_MAX_TOPIC_NAME_LENGTH = 255
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_PARTITION = re.compile(r"[0-9]{1,10}")  # as many digits as an int32 has
 
 
 class InvalidTopicError(KafkaError):
@@ -37,6 +38,6 @@ def log_directory_name(topic: str, partition: int) -> str:
 def parse_log_directory_name(name: str) -> tuple[str, int] | None:
     """Return (topic, partition) for a log directory's name, or None when it is not one."""
     topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not number.isascii() or not number.isdigit():
+    if not dash or not topic or not _PARTITION.fullmatch(number):
         return None
     return topic, int(number)

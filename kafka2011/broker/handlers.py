@@ -4,7 +4,7 @@
 |---|---|---|
 | produce, multiproduce | appended in order, nothing answered | bad set, topic or partition: connection closed |
 | produce over max.message.size | - | set dropped, logged, counted; the connection goes on |
-| fetch | pieces of segment files | error number in the answer |
+| fetch | a piece of a segment file | error number in the answer |
 | multifetch | one answer, outer error 0 | each part carries its own error number |
 | offsets | list of offsets | wrong partition: connection closed |
 """
@@ -23,6 +23,7 @@ from kafka2011.errors import (
     InvalidMessageError,
     InvalidMessageSizeError,
     KafkaError,
+    LogError,
     MessageSizeTooLargeError,
     WrongPartitionError,
 )
@@ -44,10 +45,16 @@ from kafka2011.protocol import (
 from kafka2011.topic import InvalidTopicError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka2011.broker.log_manager import LogManager
     from kafka2011.broker.message_check import MessageChecker
 
 logger = logging.getLogger(__name__)
+
+# A fetch that meets a LogError, such as a segment file that does not open, is answered with error -1: the bytes that
+# the broker was given are safe, and the next fetch may succeed.
+_FETCH_ERRORS = (BrokerError, InvalidTopicError, LogError)
 
 
 class RefusedError(KafkaError):
@@ -70,8 +77,8 @@ class Reply:
 class RequestHandlers:
     """Handles decoded requests against the logs.
 
-    `counts` tells how many requests, sets, messages and refusals of each kind there were. An I/O error of a log passes
-    through: the broker stops on it.
+    `counts` tells how many requests, sets, messages and refusals of each kind there were. An I/O error of an append
+    passes through: the broker stops on it.
     """
 
     def __init__(self, logs: LogManager) -> None:
@@ -87,7 +94,7 @@ class RequestHandlers:
             if isinstance(request, FetchRequest):
                 return self._fetch(request)
             if isinstance(request, MultiFetchRequest):
-                return self._multifetch(request)
+                return self._multifetch(request, checker.pause)
             if isinstance(request, MultiProduceRequest):
                 for produce in request.produces:
                     self._produce(produce, checker)
@@ -102,7 +109,7 @@ class RequestHandlers:
         partition = request.partition
         if partition == ANY_PARTITION:
             partition = self._logs.choose_partition(request.topic)
-        self._logs.get(request.topic, partition)  # refuses a wrong topic or partition before the set is looked at
+        log = self._logs.get(request.topic, partition)  # refuses a wrong topic or partition before it looks at the set
         try:
             checked = checker.check(request.messages)
         except MessageSizeTooLargeError as error:
@@ -117,7 +124,8 @@ class RequestHandlers:
             return
         except InvalidMessageError as error:
             raise RefusedError(f"produce to {request.topic}-{partition}: {error}") from error
-        log = self._logs.get_or_create(request.topic, partition)
+        if log is None:
+            log = self._logs.get_or_create(request.topic, partition)
         if checked.data:
             log.append(checked.data, checked.messages)
             counts["messages_in"] += checked.messages
@@ -126,23 +134,23 @@ class RequestHandlers:
         self.counts["fetch"] += 1
         try:
             piece = self._read(request, MAX_INT32 - RESPONSE_HEADER_BYTES)
-        except (BrokerError, InvalidTopicError) as error:
+        except _FETCH_ERRORS as error:
             return Reply((self._error_header(error, request),))
         if piece is None:
             return Reply((encode_response_header(0, 0),))
         return Reply((encode_response_header(0, piece.size), piece))
 
-    def _multifetch(self, request: MultiFetchRequest) -> Reply:
+    def _multifetch(self, request: MultiFetchRequest, pause: Callable[[], None]) -> Reply:
         self.counts["multifetch"] += 1
         parts: list[bytes | LogSlice] = []
         body_bytes = 0
+        limit_bytes = MAX_INT32 - RESPONSE_HEADER_BYTES * (len(request.fetches) + 1)
         try:
             for fetch in request.fetches:
+                pause()  # there may be 32,767 of them
                 try:
-                    piece = self._read(
-                        fetch, MAX_INT32 - RESPONSE_HEADER_BYTES * (len(request.fetches) + 1) - body_bytes
-                    )
-                except (BrokerError, InvalidTopicError) as error:
+                    piece = self._read(fetch, limit_bytes - body_bytes)
+                except _FETCH_ERRORS as error:
                     parts.append(self._error_header(error, fetch))
                     continue
                 parts.append(encode_response_header(0, piece.size if piece else 0))
@@ -171,8 +179,9 @@ class RequestHandlers:
     def _error_header(self, error: KafkaError, request: FetchRequest) -> bytes:
         code = ErrorCodes.code_for(error)
         self.counts[f"fetch_error_{code}"] += 1
-        logger.info(
-            "fetch of %s-%d at %d answered with error %d: %s",
+        logger.log(
+            logging.WARNING if isinstance(error, LogError) else logging.INFO,
+            "fetch of %r-%d at %d answered with error %d: %s",
             request.topic[:300],
             request.partition,
             request.offset,

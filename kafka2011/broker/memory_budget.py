@@ -1,7 +1,9 @@
 """One cap on what all connections make the broker hold: `queued.max.bytes`.
 
-Connections take from the budget as bytes arrive. Who finds it empty waits; while somebody waits, connections that stand
-still with part of a request are closed, and as a last resort the newest of those that wait, so that the others go on.
+Connections take from the budget as bytes arrive. Who finds it empty waits in line; while somebody waits, connections
+that stand still with part of a request are closed, and as a last resort the newest of those that wait, so that the
+others go on. A connection may have several claims, for what it has sent and for what that opens to; they stand and fall
+together.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-import gevent
 from gevent.event import Event
 
 from kafka2011.errors import KafkaError
@@ -28,7 +29,10 @@ class MemoryRefusedError(KafkaError):
 
 
 class MemoryClaim:
-    """What one connection holds of the budget, in bytes. `evict` is called when it must go for others' sake."""
+    """What the connection `name` holds of the budget for one purpose, in bytes.
+
+    `evict` is called when it must go for others' sake; `refused` tells it why.
+    """
 
     __slots__ = ("_budget", "changed_at_s", "evict", "held_bytes", "name", "refused", "released", "waiting_for_bytes")
 
@@ -64,12 +68,14 @@ class MemoryBudget:
         self._waiting: list[MemoryClaim] = []
 
     def claim(self, name: str, evict: Callable[[], None]) -> MemoryClaim:
-        """Return a claim of 0 bytes for the connection called `name`."""
+        """Return a claim of 0 bytes for the connection called `name`, which may have others."""
         return MemoryClaim(self, name, evict)
 
     def resize(self, claim: MemoryClaim, held_bytes: int) -> None:
         """Let a claim hold `held_bytes`. See MemoryClaim.resize."""
         growth_bytes = held_bytes - claim.held_bytes
+        if growth_bytes > 0 and claim.refused:  # bytes that arrived before it was evicted
+            raise MemoryRefusedError(f"the memory of {claim.name} was needed by others")
         if growth_bytes > 0 and (self._waiting or self.held_bytes + growth_bytes > self.max_bytes):
             self._wait(claim, growth_bytes)
         self.held_bytes += growth_bytes
@@ -84,50 +90,56 @@ class MemoryBudget:
             self._waiting[0].released.set()
 
     def _wait(self, claim: MemoryClaim, growth_bytes: int) -> None:
+        own_bytes = sum(other.held_bytes for other in self._claims if other.name == claim.name)
+        if own_bytes + growth_bytes > self.max_bytes:
+            self._note_refused(claim.name)
+            raise MemoryRefusedError(
+                f"{claim.name} holds {own_bytes} bytes: {growth_bytes} more can never be had of"
+                f" queued.max.bytes {self.max_bytes}"
+            )
         claim.waiting_for_bytes = growth_bytes
         self._waiting.append(claim)
         try:
             while self._waiting[0] is not claim or self.held_bytes + growth_bytes > self.max_bytes:
                 claim.released.clear()
-                if claim.released.wait(self._patience_s) or self._waiting[0] is not claim:
-                    if claim.refused:
-                        raise MemoryRefusedError(f"no memory left for {growth_bytes} more bytes from {claim.name}")
-                    continue
-                self._make_room(claim)
+                is_woken = claim.released.wait(self._patience_s)
+                if claim.refused:
+                    raise MemoryRefusedError(f"no memory left for {growth_bytes} more bytes from {claim.name}")
+                if not is_woken and self._waiting[0] is claim:
+                    self._make_room()
         finally:
             claim.waiting_for_bytes = 0
             self._waiting.remove(claim)
             if self._waiting:
                 self._waiting[0].released.set()
 
-    def _make_room(self, claim: MemoryClaim) -> None:
-        """Close one connection in favour of the first that waits."""
-        standing_before_s = time.monotonic() - self._patience_s
-        idle = [
-            other
-            for other in self._claims
-            if other is not claim and not other.waiting_for_bytes and other.changed_at_s < standing_before_s
-        ]
-        if idle:
-            victim = min(idle, key=lambda other: other.changed_at_s)
+    def _make_room(self) -> None:
+        """Close one connection in favour of the first that waits, unless those that hold memory go on."""
+        waiting = {claim.name for claim in self._waiting}
+        changed_at_s: dict[str, float] = {}
+        for claim in self._claims:
+            if claim.name not in waiting and not claim.refused:
+                changed_at_s[claim.name] = max(claim.changed_at_s, changed_at_s.get(claim.name, 0.0))
+        oldest = min(changed_at_s, key=changed_at_s.__getitem__, default=None)
+        if oldest is not None and changed_at_s[oldest] < time.monotonic() - self._patience_s:
+            self._evict(oldest)
         elif len(self._waiting) > 1:
-            victim = self._waiting[-1]
-        elif self._claims - {claim}:
-            return  # somebody is still being served; room will come
-        else:
-            victim = claim
+            self._evict(self._waiting[-1].name)
+
+    def _evict(self, name: str) -> None:
+        self._note_refused(name)
+        claims = [claim for claim in {*self._claims, *self._waiting} if claim.name == name]
+        for claim in claims:
+            claim.refused = True
+            claim.released.set()
+        claims[0].evict()
+
+    def _note_refused(self, name: str) -> None:
         self.refused += 1
         logger.warning(
             "queued.max.bytes %d is used up: closing %s, which holds %d bytes and does not go on (%d closed so far)",
             self.max_bytes,
-            victim.name,
-            victim.held_bytes,
+            name,
+            sum(claim.held_bytes for claim in self._claims if claim.name == name),
             self.refused,
         )
-        victim.refused = True
-        if victim.waiting_for_bytes:
-            victim.released.set()
-        if victim is claim:
-            raise MemoryRefusedError(f"{claim.waiting_for_bytes} bytes more than queued.max.bytes can ever give")
-        victim.evict()
-        gevent.sleep(0)

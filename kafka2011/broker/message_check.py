@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.compression import open_chunks
 from kafka2011.errors import InvalidMessageError, MessageSizeTooLargeError
 from kafka2011.message import MAX_NESTING, scan
+from kafka2011.protocol import MAX_INT32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafka2011.message import Scan
+
 STEP_MESSAGES = 8192
-"""Outer messages between two pauses: some milliseconds of work."""
+"""Messages between two pauses: some milliseconds of work."""
 
 _LENGTH = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedSet:
+class CheckedSet(NamedTuple):
     """The complete messages of a set: their bytes, and how many there are, counted inside compressed ones."""
 
     data: bytes
@@ -35,8 +37,8 @@ class CheckedSet:
 class MessageChecker:
     """Checks sets against a broker's limits.
 
-    `pause` is called between steps. `hold` is told how many bytes an opened message makes the broker keep, and 0 when
-    it is let go; it may wait, or raise to refuse.
+    `pause` is called between steps. `hold` is told how many opened bytes the broker keeps in all because of the set,
+    and 0 when they are let go; it may wait, or raise to refuse.
     """
 
     max_message_bytes: int
@@ -50,67 +52,79 @@ class MessageChecker:
         Raises InvalidMessageError for a bad message, or if there are bytes but no complete message, and
         MessageSizeTooLargeError when an outer payload exceeds max.message.size. Nothing of the set counts then.
         """
-        position = messages = 0
-        opening = _Opening(self, self.max_opened_bytes)
+        step = scan(data, 0, STEP_MESSAGES)
+        if step.end == len(data) and not step.wrappers and step.largest_payload_bytes <= self.max_message_bytes:
+            return CheckedSet(data, step.messages)  # nearly every set
+        end, messages = _Walk(self).count(data, step)
+        if end == 0 and data:
+            raise InvalidMessageError(f"a set of {len(data)} bytes holds no complete message")
+        return CheckedSet(data if end == len(data) else data[:end], messages)
+
+
+class _Walk:
+    """Counts the messages of one set at every depth; the limits cover all that the set opens to."""
+
+    __slots__ = ("_checker", "_held_bytes", "_remaining_bytes")
+
+    def __init__(self, checker: MessageChecker) -> None:
+        self._checker = checker
+        self._held_bytes = 0
+        self._remaining_bytes = checker.max_opened_bytes
+
+    def count(self, data: bytes, step: Scan, depth: int = 0) -> tuple[int, int]:
+        """Return where the complete messages of a set end, and how many they are; the first step is already done."""
+        checker = self._checker
+        limit_bytes = MAX_INT32 if depth else checker.max_message_bytes
+        messages = 0
         while True:
-            step = scan(data, position, STEP_MESSAGES)
-            if step.fault is not None:
-                raise InvalidMessageError(f"{step.fault} at position {step.end} of a set of {len(data)} bytes")
-            if step.largest_payload_bytes > self.max_message_bytes:
+            if step.largest_payload_bytes > limit_bytes:
                 raise MessageSizeTooLargeError(
-                    f"a payload of {step.largest_payload_bytes} bytes exceeds max.message.size {self.max_message_bytes}"
+                    f"a payload of {step.largest_payload_bytes} bytes exceeds max.message.size {limit_bytes}"
                 )
+            if step.fault is not None:
+                inside = " inside a compressed message" if depth else ""
+                raise InvalidMessageError(f"{step.fault} at position {step.end} of a set of {len(data)} bytes{inside}")
             messages += step.messages - len(step.wrappers)
             for wrapper in step.wrappers:
-                messages += opening.count(wrapper.codec, data[wrapper.payload_start : wrapper.end], 1)
-            position = step.end
+                messages += self._count_inside(wrapper.codec, data[wrapper.payload_start : wrapper.end], depth + 1)
             if step.messages < STEP_MESSAGES:
-                break
-            self.pause()
-        if position == 0 and data:
-            raise InvalidMessageError(f"a set of {len(data)} bytes holds no complete message")
-        return CheckedSet(data if position == len(data) else data[:position], messages)
+                return step.end, messages
+            checker.pause()
+            step = scan(data, step.end, STEP_MESSAGES)
 
-
-class _Opening:
-    """Counts the messages inside compressed payloads; the limit covers all that one set opens to."""
-
-    __slots__ = ("_checker", "_remaining_bytes")
-
-    def __init__(self, checker: MessageChecker, max_opened_bytes: int) -> None:
-        self._checker = checker
-        self._remaining_bytes = max_opened_bytes
-
-    def count(self, codec: int, payload: bytes, depth: int) -> int:
+    def _count_inside(self, codec: int, payload: bytes, depth: int) -> int:
         if depth > MAX_NESTING:
             raise InvalidMessageError(f"compressed sets are nested more than {MAX_NESTING} deep")
-        checker = self._checker
-        messages = 0
+        held_outside_bytes = self._held_bytes
         pending = bytearray()  # opened bytes that do not make a whole message yet
-        wanted_bytes = 0
+        wanted_bytes = _LENGTH.size
+        messages = complete_bytes = 0
         try:
             for chunk in open_chunks(codec, payload, self._remaining_bytes):
                 self._remaining_bytes -= len(chunk)
-                pending += chunk
-                if len(pending) >= wanted_bytes:
-                    messages += self._count_complete(pending, depth)
+                if len(pending) + len(chunk) < wanted_bytes:
+                    pending += chunk
+                else:
+                    data = b"".join((pending, chunk)) if pending else chunk
+                    pending = bytearray()
+                    self._hold(held_outside_bytes + len(data))
+                    end, found = self.count(data, scan(data, 0, STEP_MESSAGES), depth)
+                    messages += found
+                    complete_bytes += end
+                    pending += data[end:]
                     wanted_bytes = _announced_bytes(pending)
-                checker.hold(len(pending))
-                checker.pause()
+                self._hold(held_outside_bytes + len(pending))
+                self._checker.pause()
         finally:
-            checker.hold(0)
+            self._hold(held_outside_bytes)
+        if pending and not complete_bytes:
+            raise InvalidMessageError(f"a compressed message opens to {len(pending)} bytes without a complete message")
         return messages
 
-    def _count_complete(self, pending: bytearray, depth: int) -> int:
-        data = bytes(pending)
-        found = scan(data)
-        if found.fault is not None:
-            raise InvalidMessageError(f"{found.fault} inside a compressed message")
-        messages = found.messages - len(found.wrappers)
-        for wrapper in found.wrappers:
-            messages += self.count(wrapper.codec, data[wrapper.payload_start : wrapper.end], depth + 1)
-        del pending[: found.end]
-        return messages
+    def _hold(self, held_bytes: int) -> None:
+        if held_bytes != self._held_bytes:
+            self._held_bytes = held_bytes
+            self._checker.hold(held_bytes)
 
 
 def _announced_bytes(pending: bytearray) -> int:

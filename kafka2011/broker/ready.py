@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_READY = re.compile(rb"^broker (\d+) is ready on (\S+):(\d+)$", re.MULTILINE)
+_READY = re.compile(rb"^broker (\d+) is ready on (\S+):(\d+)\r?\n", re.MULTILINE)
 
 
 class Ready(NamedTuple):
@@ -20,6 +20,6 @@ class Ready(NamedTuple):
 
     @classmethod
     def find(cls, output: bytes) -> Ready | None:
-        """Return what the first such line in a broker's output says, or None if there is none yet."""
+        """Return what the first such line in a broker's output says, or None while there is no whole one."""
         match = _READY.search(output)
         return None if match is None else cls(int(match[1]), match[2].decode(), int(match[3]))

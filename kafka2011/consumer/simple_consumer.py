@@ -9,6 +9,8 @@ from kafka2011.connection import BrokerConnection
 from kafka2011.errors import ErrorCodes
 from kafka2011.message import Message, decode, scan
 from kafka2011.protocol import (
+    DEFAULT_MAX_FRAME_BYTES,
+    RESPONSE_HEADER_BYTES,
     FetchRequest,
     MultiFetchRequest,
     OffsetsRequest,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.errors import BrokerError
+    from kafka2011.protocol import Request
 
 
 class FetchedSet:
@@ -78,6 +81,7 @@ class SimpleConsumer:
         self._connection = BrokerConnection(
             host,
             port,
+            connect_timeout_ms=self._config.socket_timeout_ms,
             socket_timeout_ms=self._config.socket_timeout_ms,
             buffer_bytes=self._config.socket_buffersize,
         )
@@ -89,13 +93,15 @@ class SimpleConsumer:
         WrongPartitionError or UnknownError as the broker answers, BrokerConnectionError if it does not.
         """
         request = FetchRequest(topic, partition, offset, self._config.fetch_size if max_bytes is None else max_bytes)
-        frame = self._connection.request(encode_request(request))
+        frame = self._ask(request, request.max_bytes)
         return FetchedSet(request, self.broker_id, decode_response(frame, _description(request)))
 
     def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
         """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts."""
         requests = tuple(FetchRequest(*fetch) for fetch in fetches)
-        frame = self._connection.request(encode_request(MultiFetchRequest(requests)))
+        frame = self._ask(
+            MultiFetchRequest(requests), sum(max(0, each.max_bytes) + RESPONSE_HEADER_BYTES for each in requests)
+        )
         body = decode_response(frame, f"a multifetch of {len(requests)} parts")
         return [
             FetchedSet(
@@ -114,9 +120,15 @@ class SimpleConsumer:
         topic that the broker does not know: [0] for LATEST and EARLIEST, else nothing.
         """
         request = OffsetsRequest(topic, partition, time_ms, max_count)
-        frame = self._connection.request(encode_request(request))
+        frame = self._ask(request)
         what = f"the offsets of {topic}-{partition} before {time_ms}"
         return decode_offsets_body(decode_response(frame, what))
+
+    def _ask(self, request: Request, expected_bytes: int = 0) -> bytes:
+        """Return the response, which may be larger than usual if that much was asked for."""
+        return self._connection.request(
+            encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, expected_bytes + RESPONSE_HEADER_BYTES)
+        )
 
     def close(self) -> None:
         """Close the connection; may be called twice. The next call connects again."""

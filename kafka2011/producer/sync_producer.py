@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kafka2011.config import SyncProducerConfig
 from kafka2011.connection import BrokerConnection
-from kafka2011.errors import MessageSizeTooLargeError
+from kafka2011.errors import BrokerConnectionError, MessageSizeTooLargeError
 from kafka2011.message import MessageSet
 from kafka2011.protocol import ANY_PARTITION, MultiProduceRequest, ProduceRequest, encode_request
 from kafka2011.topic import validate_topic
@@ -28,7 +28,8 @@ class SyncProducer:
 
     The broker answers nothing to a produce, so a returned `send` means that the bytes were handed to the operating
     system. A broker that refuses a set closes the connection: the next call notices, says so in the log, counts it in
-    `broken_connections`, and connects again. `close` waits until the broker has handled all that was sent.
+    `broken_connections`, and connects again. `close` waits until the broker has handled all that was sent, or has
+    refused it.
     """
 
     def __init__(self, host: str, port: int, config: SyncProducerConfig | Mapping[str, object] | None = None) -> None:
@@ -59,7 +60,9 @@ class SyncProducer:
 
     def close(self) -> None:
         """Wait until the broker has handled what was sent, then close; may be called twice."""
-        self._connection.drain_and_close()
+        with self._connection.lock:
+            self._drop_if_ended()
+            self._drain()
 
     def __enter__(self) -> Self:
         return self
@@ -83,22 +86,34 @@ class SyncProducer:
     def _send(self, frame: bytes) -> None:
         connection = self._connection
         with connection.lock:
-            if connection.ended_by_broker():
-                self.broken_connections += 1
-                logger.warning(
-                    "%s:%d closed the connection: it refused a set or went away, and sets sent before may be lost",
-                    connection.host,
-                    connection.port,
-                )
-                connection.close()
-            elif self._reconnect_is_due():
-                connection.drain_and_close()
+            self._drop_if_ended()
+            if self._reconnect_is_due():
+                self._drain()
             if not connection.is_open:
                 connection.open()
                 self._sends_on_connection = 0
                 self._connected_at_s = time.monotonic()
-            connection.send(frame)
+            try:
+                connection.send(frame)
+            except BrokerConnectionError:
+                self.broken_connections += 1
+                raise
             self._sends_on_connection += 1
+
+    def _drop_if_ended(self) -> None:
+        connection = self._connection
+        if connection.ended_by_broker():
+            self.broken_connections += 1
+            logger.warning(
+                "broker %s:%d closed the connection: it refused a set or went away, and sets sent before may be lost",
+                connection.host,
+                connection.port,
+            )
+            connection.close()
+
+    def _drain(self) -> None:
+        if not self._connection.drain_and_close():
+            self.broken_connections += 1
 
     def _reconnect_is_due(self) -> bool:
         """Say whether to connect anew, so that a load balancer in front of the brokers can choose again."""
