@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kafka2011.compression import Codec
     from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
+    from kafka2011.consumer.connector import ConsumerConnector
     from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
+    from kafka2011.consumer.stream import MessageStream
+    from kafka2011.consumer.topic_filter import Blacklist, Whitelist
     from kafka2011.errors import (
         BrokerConnectionError,
         BrokerError,
@@ -35,12 +38,14 @@ __all__ = [
     "ANY_PARTITION",
     "EARLIEST",
     "LATEST",
+    "Blacklist",
     "BrokerConfig",
     "BrokerConnectionError",
     "BrokerError",
     "Codec",
     "ConfigError",
     "ConsumerConfig",
+    "ConsumerConnector",
     "FetchedSet",
     "InvalidMessageError",
     "InvalidMessageSizeError",
@@ -50,6 +55,7 @@ __all__ = [
     "Message",
     "MessageSet",
     "MessageSizeTooLargeError",
+    "MessageStream",
     "OffsetOutOfRangeError",
     "ProducerConfig",
     "ProtocolError",
@@ -58,6 +64,7 @@ __all__ = [
     "SyncProducer",
     "SyncProducerConfig",
     "UnknownError",
+    "Whitelist",
     "WrongPartitionError",
 ]
 
@@ -70,6 +77,9 @@ _HOMES = {
         "SimpleConsumerConfig",
         "SyncProducerConfig",
     ),
+    "kafka2011.consumer.connector": ("ConsumerConnector",),
+    "kafka2011.consumer.stream": ("MessageStream",),
+    "kafka2011.consumer.topic_filter": ("Blacklist", "Whitelist"),
     "kafka2011.consumer.simple_consumer": ("FetchedSet", "SimpleConsumer"),
     "kafka2011.errors": (
         "BrokerConnectionError",

@@ -78,7 +78,7 @@ class SessionLease:
         self._nodes = Nodes(client, session_id)
         self._clock = clock
         self._lock = threading.Lock()
-        self._until = 0.0
+        self.until_s = 0.0  # on the clock; a plain attribute, since it is read for every message
         self._ended = False
 
     @property
@@ -94,15 +94,18 @@ class SessionLease:
     @property
     def remaining_s(self) -> float:
         """Seconds until the lease runs out; 0 when it has."""
-        return 0.0 if self._ended else max(self._until - self._clock(), 0.0)
+        return max(self.until_s - self._clock(), 0.0)
 
     def renew(self) -> None:
         """Ask ZooKeeper's leader something in this session. Raises ZkUnavailable when there is no answer."""
         asked = self._clock()
         self._nodes.sync()
         with self._lock:
-            self._until = max(self._until, asked + self._client.session_timeout_ms / 1000)
+            if not self._ended:
+                self.until_s = max(self.until_s, asked + self._client.session_timeout_ms / 1000)
 
     def end(self) -> None:
         """Give the lease up for good."""
-        self._ended = True
+        with self._lock:
+            self._ended = True
+            self.until_s = 0.0

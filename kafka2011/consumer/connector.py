@@ -1,0 +1,320 @@
+"""ConsumerConnector: the high-level consumer, a member of a group (paper, section 3.2; 0.7's consumer API).
+
+It only puts the parts together: the rebalance decides what is owned, fetchers pull it, streams hand it out, and the
+committer writes how far that went. Plain threads; it works under an application's own gevent patching too.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+from kafka2011.config import ConsumerConfig
+from kafka2011.consumer.fetcher import FetcherManager
+from kafka2011.consumer.group import ZkGroup
+from kafka2011.consumer.offsets import OffsetCommitter
+from kafka2011.consumer.owned_partition import TopicPartition
+from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.consumer.stream import MessageStream
+from kafka2011.consumer.topic_count import TopicCount, stream_ids
+from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.protocol import EARLIEST
+from zk.client import connect
+from zk.errors import ZkError
+from zk.sessions import SessionEvents, lease_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.topic_filter import TopicFilter
+
+logger = logging.getLogger(__name__)
+
+AUDIT_INTERVAL_S = 10.0
+"""How often a member looks whether its owner nodes still stand: others may delete them by path."""
+_JOIN_TIMEOUT_S = 10.0
+_LEASE_RETRIES = 10
+
+
+class ConsumerConnector:
+    """A member of a consumer group; a context manager. `config` needs zk.connect and groupid.
+
+    Create the streams once, read each in a thread of its own. What the application came back from is committed every
+    autocommit.interval.ms, before a partition is given up, and at `shutdown`. Raises ZkError when ZooKeeper does not
+    answer at the start; later on it waits for ZooKeeper, and hands out nothing that might be another's by then.
+    """
+
+    def __init__(self, config: ConsumerConfig | Mapping[str, object]) -> None:
+        self.config = ConsumerConfig.of(config)
+        self.consumer_id = f"{self.config.groupid}_{self.config.consumerid or _unique_name()}"
+        self._client = connect(
+            self.config.zk_connect, self.config.zk_sessiontimeout_ms, self.config.zk_connectiontimeout_ms
+        )
+        self._events = SessionEvents(self._client)
+        self._wake = threading.Event()
+        self._events.wake(self._wake.set)
+        self._committer = OffsetCommitter()
+        self._fetchers = FetcherManager(self.config, self._start_found)
+        self._rebalancer: Rebalancer | None = None
+        self._rebalance_lock = threading.RLock()
+        self._streams: dict[str, list[MessageStream]] = {}
+        self._filtered_streams: list[MessageStream] = []
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._shutdown_lock = threading.Lock()
+        self._is_shut_down = False
+        self._failed_rebalances = 0
+
+    # Streams -----------------------------------------------------------------------------------------------------
+
+    def create_message_streams(self, streams_by_topic: Mapping[str, int]) -> dict[str, list[MessageStream]]:
+        """Join the group and return so many streams for each topic; topics that do not exist yet are waited for."""
+        topic_count = TopicCount.static(streams_by_topic)
+        self._check_not_joined()
+        self._streams = {topic: self._new_streams(count) for topic, count in streams_by_topic.items()}
+        self._join(topic_count)
+        return {topic: list(streams) for topic, streams in self._streams.items()}
+
+    def create_message_streams_by_filter(self, topic_filter: TopicFilter, streams: int = 1) -> list[MessageStream]:
+        """Join the group and return so many streams of all topics that a filter allows, now or later."""
+        topic_count = TopicCount.filtered(topic_filter, streams)
+        self._check_not_joined()
+        self._filtered_streams = self._new_streams(streams)
+        self._join(topic_count)
+        return list(self._filtered_streams)
+
+    # Offsets -----------------------------------------------------------------------------------------------------
+
+    def commit_offsets(self, offsets: Mapping[tuple[str, int, int], int] | None = None) -> None:
+        """Commit what was consumed now; the message that this thread has in hand counts as done.
+
+        `offsets` commits those instead: next offsets by (topic, broker id, partition). From then on only explicit
+        commits move these partitions, also when they are given up. Raises KafkaError for a partition that is not
+        owned here, ZkUnavailable when ZooKeeper does not answer.
+        """
+        if offsets is None:
+            for stream in self._all_streams():
+                stream.count_in_hand_as_done()
+            self._commit()
+            return
+        owned = {self._owned(*where): offset for where, offset in offsets.items()}
+        for partition, offset in owned.items():
+            if not 0 <= offset < 2**63:
+                raise KafkaError(f"{offset} is not an offset of {partition.where.full_name}")
+            partition.explicit_offset = offset
+        self._commit(list(owned))
+
+    def rewind(
+        self,
+        topic: str,
+        broker_id: int,
+        partition: int,
+        *,
+        offset: int | None = None,
+        time_ms: int | None = None,
+    ) -> int:
+        """Go on with a partition at an offset, or at the newest segment from before a time; return the offset.
+
+        For a partition that this member owns (else KafkaError). What was fetched of it is dropped; the group's offset
+        follows with the next commit. (Paper, section 3.1: a consumer may deliberately rewind.)
+        """
+        if (offset is None) == (time_ms is None):
+            raise ConfigError("rewind takes either offset or time_ms")
+        owned = self._owned(topic, broker_id, partition)
+        if offset is None:
+            assert time_ms is not None
+            with SimpleConsumer(*owned.address, self.config, broker_id) as consumer:
+                found = consumer.get_offsets_before(topic, partition, time_ms, 1)
+                # Before everything there is: the beginning.
+                offset = found[0] if found else consumer.get_offsets_before(topic, partition, EARLIEST, 1)[0]
+        owned.stream.start_at(owned, offset)
+        self._fetchers.wake()
+        return offset
+
+    # The end -----------------------------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """Leave the group: give up all partitions, commit (with autocommit.enable), end all streams and threads.
+
+        A message that this thread has in hand counts as done. May be called twice, and from any thread.
+        """
+        for stream in self._all_streams():
+            stream.count_in_hand_as_done()
+        self._shutdown()
+
+    def _shutdown(self) -> None:
+        with self._shutdown_lock:
+            if self._is_shut_down:
+                return
+            self._is_shut_down = True
+            self._stopping.set()
+            self._wake.set()
+            with self._rebalance_lock:
+                if self._rebalancer is not None:
+                    self._rebalancer.leave(commit=self.config.autocommit_enable)
+            for stream in self._all_streams():
+                stream.close()
+            self._fetchers.close()
+            self._events.close()
+            for thread in self._threads:
+                thread.join(_JOIN_TIMEOUT_S)
+            self._client.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc_type is None:
+            self.shutdown()
+        else:
+            self._shutdown()  # what raised did not get done with the message in hand
+
+    # What it can tell --------------------------------------------------------------------------------------------
+
+    def owned_partitions(self) -> list[tuple[str, int, int]]:
+        """Return what this member owns now, as (topic, broker id, partition)."""
+        rebalancer = self._rebalancer
+        owned = list(rebalancer.owned) if rebalancer else []
+        return sorted((where.topic, where.broker_id, where.partition) for where in owned)
+
+    def counts(self) -> dict[str, int]:
+        """Return what was counted since the start: rebalances, commits, conflicts, resets, redeliveries."""
+        total = Counter(self._committer.counts)
+        total.update(self._fetchers.counts)
+        if self._rebalancer is not None:
+            total.update(self._rebalancer.counts)
+        for stream in self._all_streams():
+            total["messages"] += stream.delivered_messages
+            total["unfinished_releases"] += stream.unfinished_releases
+        total["failed_rebalances"] = self._failed_rebalances
+        return dict(sorted(total.items()))
+
+    # Inside ------------------------------------------------------------------------------------------------------
+
+    def _new_streams(self, count: int) -> list[MessageStream]:
+        config = self.config
+        streams = [
+            MessageStream(
+                stream_id,
+                max_chunks=config.queuedchunks_max,
+                timeout_ms=config.consumer_timeout_ms,
+                shallow=config.shallowiterator_enable,
+                clock=lease_clock,
+            )
+            for stream_id in stream_ids(self.consumer_id, count)
+        ]
+        for stream in streams:
+            stream.room_made = self._fetchers.wake
+        return streams
+
+    def _all_streams(self) -> list[MessageStream]:
+        return [*self._filtered_streams, *(stream for streams in self._streams.values() for stream in streams)]
+
+    def _streams_of(self, topic: str) -> list[MessageStream]:
+        return self._filtered_streams or self._streams.get(topic, [])
+
+    def _check_not_joined(self) -> None:
+        if self._is_shut_down or self._rebalancer is not None:
+            raise KafkaError(f"{self.consumer_id} has created its streams already, or is shut down")
+
+    def _join(self, topic_count: TopicCount) -> None:
+        self._rebalancer = Rebalancer(
+            self.consumer_id,
+            topic_count,
+            self._streams_of,
+            registries=ZkGroup(self._client, self.config.groupid),
+            committer=self._committer,
+            fetchers=self._fetchers,
+            wake=self._wake.set,
+            clock=lease_clock,
+            release_wait_ms=self.config.rebalance_backoff_ms,
+        )
+        self._rebalancer.enter()
+        self._start(self._rebalance_loop, self._rebalancer)
+        self._start(self._lease_loop, self._rebalancer)
+        if self.config.autocommit_enable:
+            self._start(self._commit_loop)
+
+    def _start(self, loop: Callable[..., None], *arguments: object) -> None:
+        name = f"{self.consumer_id} {loop.__name__.strip('_')}"
+        thread = threading.Thread(target=loop, args=arguments, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _rebalance_loop(self, rebalancer: Rebalancer) -> None:
+        """Rebalance whenever something has changed, again and again until it succeeds, and look after our own nodes."""
+        failures = 0
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                with self._rebalance_lock:
+                    if self._stopping.is_set():
+                        return
+                    is_done = rebalancer.try_once()
+                why = "another member still owns a partition"
+            except (TryAgainError, ZkError) as error:
+                is_done, why = False, str(error)
+            except Exception as error:
+                logger.exception("%s: a rebalance failed", self.consumer_id)
+                is_done, why = False, repr(error)
+            failures = 0 if is_done else failures + 1
+            if failures and failures % self.config.rebalance_retries_max == 0:
+                self._failed_rebalances += 1
+                logger.warning("%s: no rebalance after %d tries, going on: %s", self.consumer_id, failures, why)
+            self._wake.wait(AUDIT_INTERVAL_S if is_done else self.config.rebalance_backoff_ms / 1000)
+
+    def _lease_loop(self, rebalancer: Rebalancer) -> None:
+        """Keep the lease: ask ZooKeeper something at least every third of the session timeout."""
+        while not self._stopping.is_set():
+            assert rebalancer.session is not None
+            lease = rebalancer.session.lease
+            wait_s = lease.renew_interval_s
+            try:
+                lease.renew()
+            except ZkError as error:
+                logger.info("%s: the lease is not renewed: %s", self.consumer_id, error)
+                wait_s /= _LEASE_RETRIES
+            self._stopping.wait(wait_s)
+
+    def _commit_loop(self) -> None:
+        while not self._stopping.wait(self.config.autocommit_interval_ms / 1000):
+            try:
+                self._commit()
+            except (KafkaError, ZkError) as error:
+                logger.warning("%s: offsets are not committed for now: %s", self.consumer_id, error)
+
+    def _commit(self, partitions: list[OwnedPartition] | None = None) -> None:
+        rebalancer = self._rebalancer
+        if rebalancer is not None and rebalancer.session is not None:
+            owned = list(rebalancer.owned.values()) if partitions is None else partitions
+            self._committer.commit(rebalancer.session, owned)
+
+    def _start_found(self, owned: OwnedPartition, offset: int) -> None:
+        rebalancer = self._rebalancer
+        assert rebalancer is not None
+        assert rebalancer.session is not None
+        if self._committer.write_start(rebalancer.session, owned, offset):
+            logger.info("%s starts %s at offset %d", self.consumer_id, owned.where.full_name, offset)
+            owned.stream.start_at(owned, offset)
+
+    def _owned(self, topic: str, broker_id: int, partition: int) -> OwnedPartition:
+        where = TopicPartition(topic, broker_id, partition)
+        owned = self._rebalancer.owned.get(where) if self._rebalancer is not None else None
+        if owned is None:
+            raise KafkaError(f"{self.consumer_id} does not own partition {where.full_name}")
+        return owned
+
+
+def _unique_name() -> str:
+    """Return what 0.7 names a consumer: host, time and 8 random hex digits."""
+    return f"{socket.gethostname()}-{int(time.time() * 1000)}-{secrets.token_hex(4)}"

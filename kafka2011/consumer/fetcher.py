@@ -1,0 +1,212 @@
+"""Fetchers: one thread for each broker pulls sets for all partitions owned there (paper, sections 3.1 and 3.2).
+
+A fetch asks only for partitions whose stream has room, so what waits in memory is bounded, and a slow stream holds up
+no other. When a broker has nothing new, its fetcher waits fetcher.backoff.ms.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
+from kafka2011.consumer.stream import Chunk
+from kafka2011.errors import BrokerError, KafkaError, OffsetOutOfRangeError
+from kafka2011.protocol import EARLIEST, LATEST
+from zk.errors import ZkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka2011.config import ConsumerConfig
+    from kafka2011.consumer.owned_partition import OwnedPartition
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+MAX_FETCH_BYTES = 32 * 1024 * 1024
+"""What one request asks for at most, unless a single fetch.size is larger."""
+MAX_PARTS = 1000
+_STOP_TIMEOUT_S = 5.0
+
+
+class FetcherManager:
+    """All fetchers of a connector. `start_found` writes the start that was found for a partition without one."""
+
+    def __init__(self, config: ConsumerConfig, start_found: Callable[[OwnedPartition, int], None]) -> None:
+        self._config = config
+        self._start_found = start_found
+        self._lock = threading.Lock()
+        self._fetchers: dict[tuple[int, str, int], BrokerFetcher] = {}
+        self.counts: Counter[str] = Counter()
+
+    def add(self, owned: OwnedPartition, broker: Broker) -> None:
+        """Fetch a partition from its broker; find its start first if that is not known."""
+        key = (broker.id, broker.host, broker.port)
+        with self._lock:
+            fetcher = self._fetchers.get(key)
+            if fetcher is None:
+                fetcher = BrokerFetcher(broker, self._config, self._start_found, self.counts)
+                self._fetchers[key] = fetcher
+            fetcher.add(owned)
+
+    def remove(self, partitions: Iterable[OwnedPartition]) -> None:
+        """Fetch these no more; fetchers that have nothing left end by themselves."""
+        gone = set(partitions)
+        with self._lock:
+            for key, fetcher in list(self._fetchers.items()):
+                if not fetcher.remove(gone):
+                    fetcher.stop()
+                    del self._fetchers[key]
+
+    def wake(self) -> None:
+        """Let all fetchers look for room now."""
+        with self._lock:
+            for fetcher in self._fetchers.values():
+                fetcher.wake()
+
+    def close(self) -> None:
+        """Stop all fetchers and wait for their threads."""
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+            self._fetchers.clear()
+        for fetcher in fetchers:
+            fetcher.stop()
+        for fetcher in fetchers:
+            fetcher.join(_STOP_TIMEOUT_S)
+
+
+class BrokerFetcher:
+    """Fetches from one broker in a thread of its own, until stopped."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        config: ConsumerConfig,
+        start_found: Callable[[OwnedPartition, int], None],
+        counts: Counter[str],
+    ) -> None:
+        self._broker = broker
+        self._fetch_bytes = config.fetch_size
+        self._backoff_s = config.fetcher_backoff_ms / 1000
+        self._reset_time = EARLIEST if config.autooffset_reset == "smallest" else LATEST
+        self._start_found = start_found
+        self._counts = counts
+        self._consumer = SimpleConsumer(broker.host, broker.port, config, broker.id)
+        self._partitions: list[OwnedPartition] = []  # replaced, never changed
+        self._turn = 0
+        self._changed = threading.Event()
+        self._stopped = False
+        self._is_failing = False
+        self._thread = threading.Thread(target=self._run, name=f"fetcher of broker {broker.id}", daemon=True)
+        self._thread.start()
+
+    def add(self, owned: OwnedPartition) -> None:
+        """Fetch one more partition."""
+        self._partitions = [*self._partitions, owned]
+        self._changed.set()
+
+    def remove(self, gone: set[OwnedPartition]) -> bool:
+        """Fetch these no more; False when nothing is left."""
+        self._partitions = [owned for owned in self._partitions if owned not in gone]
+        return bool(self._partitions)
+
+    def wake(self) -> None:
+        """Look for room now."""
+        self._changed.set()
+
+    def stop(self) -> None:
+        """Have the thread end after the fetch under way."""
+        self._stopped = True
+        self._changed.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread; one that waits for a silent broker is left to its socket timeout."""
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        with self._consumer:
+            while not self._stopped:
+                self._changed.clear()
+                try:
+                    is_idle = not self._fetch_once()
+                except (KafkaError, ZkError) as error:
+                    self._report(error)
+                    is_idle = True
+                except Exception:
+                    # A bug, but partitions that silently stand still would be worse than a repeated report.
+                    logger.exception("fetching from broker %d failed", self._broker.id)
+                    self._counts["fetch_errors"] += 1
+                    is_idle = True
+                if is_idle and not self._stopped:
+                    self._changed.wait(self._backoff_s)
+
+    def _report(self, error: Exception) -> None:
+        """Log a failure, loudly when it is the first of a row."""
+        self._counts["fetch_errors"] += 1
+        logger.log(logging.INFO if self._is_failing else logging.WARNING, "fetching waits: %s", error)
+        self._is_failing = True
+
+    def _fetch_once(self) -> bool:
+        """Fetch what there is room for; say whether anything came."""
+        every = self._partitions
+        if not every:
+            return False
+        # Each round begins with another partition, so that a stream with little room favours none.
+        self._turn = (self._turn + 1) % len(every)
+        partitions = [*every[self._turn :], *every[: self._turn]]
+        for owned in partitions:
+            if owned.fetch_offset is None:
+                self._find_start(owned)
+        came = False
+        asked: list[tuple[OwnedPartition, int, int]] = []
+        limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
+        for owned in partitions:
+            reserved = owned.stream.reserve(owned)
+            if reserved is not None:
+                asked.append((owned, *reserved))
+                if len(asked) == limit:
+                    came |= self._fetch(asked)
+                    asked = []
+        if asked:
+            came |= self._fetch(asked)
+        return came
+
+    def _fetch(self, asked: list[tuple[OwnedPartition, int, int]]) -> bool:
+        unanswered = iter(asked)
+        came = False
+        try:
+            fetched_sets = self._consumer.multifetch(
+                (owned.where.topic, owned.where.partition, offset, self._fetch_bytes) for owned, offset, _ in asked
+            )
+            self._is_failing = False
+            for (owned, offset, epoch), fetched in zip(unanswered, fetched_sets, strict=False):
+                came |= self._deliver(owned, offset, epoch, fetched)
+        finally:
+            for owned, _, _ in unanswered:
+                owned.stream.cancel()
+        return came
+
+    def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet) -> bool:
+        if fetched.data:
+            self._counts["fetched_bytes"] += len(fetched.data)
+            owned.stream.deliver(Chunk(owned, epoch, offset, fetched.data))
+            return True
+        owned.stream.cancel()
+        if isinstance(fetched.error, OffsetOutOfRangeError):
+            self._counts["resets"] += 1
+            logger.warning("%s: starting anew as autooffset.reset says", fetched.error)
+            self._find_start(owned)
+        elif isinstance(fetched.error, BrokerError):
+            self._report(fetched.error)
+        return False
+
+    def _find_start(self, owned: OwnedPartition) -> None:
+        """Ask the broker where a partition without a usable offset begins or ends."""
+        where = owned.where
+        offsets = self._consumer.get_offsets_before(where.topic, where.partition, self._reset_time, 1)
+        if offsets:
+            self._start_found(owned, offsets[0])

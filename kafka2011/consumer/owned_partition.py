@@ -1,0 +1,68 @@
+"""One partition while this member owns it: how far it was fetched, handed out, consumed and committed."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from kafka2011.consumer.stream import MessageStream
+
+
+class TopicPartition(NamedTuple):
+    """A partition of the whole cluster: of a topic, on a broker. Sorted and written as 0.7 does."""
+
+    topic: str
+    broker_id: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.broker_id}-{self.partition}"
+
+    @property
+    def full_name(self) -> str:
+        """The partition's name in logs and errors, with its topic."""
+        return f"{self.topic}/{self.broker_id}-{self.partition}"
+
+
+class Lease(Protocol):
+    """What an owner holds while its ZooKeeper session surely lives."""
+
+    until_s: float
+    """Until when it does, on the lease clock; moves on as questions to ZooKeeper are answered."""
+
+
+class State(enum.Enum):
+    """Where a partition stands between being taken and being given up."""
+
+    ACTIVE = "active"
+    RELEASING = "releasing"  # nothing new is handed out; the application is waited for
+    RELEASED = "released"
+
+
+@dataclass(slots=True, eq=False)
+class OwnedPartition:
+    """A partition that a stream of this member owns. The stream's lock guards all but the commit's fields.
+
+    Offsets are where to go on: `fetch_offset` for the next fetch, `consumed_offset` for the group. `epoch` counts
+    rewinds: what was fetched or handed out under an earlier one no longer moves anything.
+    """
+
+    where: TopicPartition
+    stream: MessageStream
+    lease: Lease
+    address: tuple[str, int]  # of its broker
+    fetch_offset: int | None = None  # None until the start is known
+    consumed_offset: int | None = None
+    state: State = State.ACTIVE
+    epoch: int = 0
+    not_before_s: float = 0.0  # the fetcher leaves the partition alone until then
+    explicit_offset: int | None = None  # what the application committed by itself
+    committed_offset: int | None = None
+    version: int | None = None  # of the offset znode, as this owner wrote it; None: not known
+
+    @property
+    def commit_offset(self) -> int | None:
+        """What a commit should write: the application's own offset where it gave one, else what was consumed."""
+        return self.consumed_offset if self.explicit_offset is None else self.explicit_offset

@@ -1,0 +1,259 @@
+"""The masterless rebalance of one member: Algorithm 1 around the registries (paper, section 3.2).
+
+One try reads the registries, computes every stream's share, gives up the topics whose share has changed (waiting for
+the application, committing, deleting the owner nodes), and claims the new share, all of it or none. A partition that
+another still owns means: give up what was claimed, wait a bit, try again. Nothing here knows of threads or ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Protocol
+
+from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicPartition
+from kafka2011.consumer.rebalance import assign
+from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
+from kafka2011.errors import KafkaError
+from zk.errors import NodeHeld, ZkUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from kafka2011.consumer.group import GroupRegistries, GroupSession
+    from kafka2011.consumer.offsets import OffsetCommitter
+    from kafka2011.consumer.stream import MessageStream
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+
+class Fetchers(Protocol):
+    """Who fetches what is owned."""
+
+    def add(self, owned: OwnedPartition, broker: Broker) -> None:
+        """Fetch a partition from its broker; find its start first if that is not known."""
+
+    def remove(self, partitions: Iterable[OwnedPartition]) -> None:
+        """Fetch these no more."""
+
+
+class TryAgainError(KafkaError):
+    """The registries do not allow a rebalance just now."""
+
+
+class Rebalancer:
+    """Keeps what this member owns in step with the registries. Used by one thread at a time.
+
+    `streams_of` gives this member's streams of a topic, in the order of their numbers. `wake` is called when a
+    registry has changed and `try_once` should be called again. `owned` is what we own now.
+    """
+
+    def __init__(
+        self,
+        consumer_id: str,
+        topic_count: TopicCount,
+        streams_of: Callable[[str], list[MessageStream]],
+        *,
+        registries: GroupRegistries,
+        committer: OffsetCommitter,
+        fetchers: Fetchers,
+        wake: Callable[[], None],
+        clock: Callable[[], float],
+        release_wait_ms: int,
+    ) -> None:
+        self._consumer_id = consumer_id
+        self._topic_count = topic_count
+        self._streams_of = streams_of
+        self._registries = registries
+        self._committer = committer
+        self._fetchers = fetchers
+        self._wake = wake
+        self._clock = clock
+        self._release_wait_s = release_wait_ms / 1000
+        self.session: GroupSession | None = None
+        self.owned: dict[TopicPartition, OwnedPartition] = {}
+        self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may be there in our name
+        self._left: dict[TopicPartition, tuple[int, int]] = {}  # (version, consumed) of what could not be committed
+        self._ignored: set[tuple[str, str]] = set()
+        self.counts: Counter[str] = Counter()
+
+    def enter(self) -> None:
+        """Be a member in the present session: register if it is a new one, and drop what the old one owned.
+
+        Raises ZkUnavailable when there is no session.
+        """
+        session = self._registries.current()
+        if session is None:
+            raise ZkUnavailable("not connected to ZooKeeper")
+        if session is self.session:
+            return
+        if self.session is not None:
+            self.counts["sessions_lost"] += 1
+            logger.warning("%s: the ZooKeeper session is another one: registering again", self._consumer_id)
+            self._abandon()
+        session.lease.renew()
+        session.register(self._consumer_id, self._topic_count.text)
+        self.session = session
+
+    def try_once(self) -> bool:
+        """Bring what we own in step with the registries; False if another still owns part of it.
+
+        Raises TryAgainError when the registries contradict themselves, ZkUnavailable when they do not answer.
+        """
+        self.enter()
+        session = self.session
+        assert session is not None
+        self.counts["tries"] += 1
+        brokers, wanted = self._wanted(session)
+        lost = [where for where in self.owned if not session.is_mine(where)]
+        changed = {where.topic for where in lost}
+        held = {where: owned.stream.stream_id for where, owned in self.owned.items()}
+        for topic in {where.topic for where in (*wanted, *held)}:
+            if _of_topic(topic, wanted) != _of_topic(topic, held):
+                changed.add(topic)
+        self._give_up(session, [owned for where, owned in self.owned.items() if where.topic in changed])
+        self._unclaim(session, [where for where in self._claimed if where not in self.owned])
+        self._follow_addresses(brokers)
+        if not changed:
+            return True
+        self.counts["rebalances"] += 1
+        return self._take(session, brokers, {w: stream for w, stream in wanted.items() if w.topic in changed})
+
+    def leave(self, *, commit: bool) -> None:
+        """Give up everything and be a member no longer; what ZooKeeper does not hear ends with the session."""
+        session = self.session
+        if session is None:
+            return
+        self._release(list(self.owned.values()))
+        try:
+            if commit:
+                self._committer.commit(session, self.owned.values())
+            self._unclaim(session, list(self._claimed))
+            session.deregister(self._consumer_id)
+        except ZkUnavailable as error:
+            logger.warning("%s leaves without ZooKeeper: %s", self._consumer_id, error)
+        session.lease.end()
+        self.owned.clear()
+
+    # The registries ----------------------------------------------------------------------------------------------
+
+    def _wanted(self, session: GroupSession) -> tuple[dict[int, Broker], dict[TopicPartition, str]]:
+        """Read the registries and return the brokers, and the stream of ours for each partition that we should own."""
+        members = self._members(session)
+        known = session.topics(self._wake) if self._topic_count.topic_filter is not None else ()
+        topics = self._topic_count.topics(known)
+        partitions = {topic: session.partitions_of(topic, self._wake) for topic in topics}
+        brokers = session.brokers()
+        wanted: dict[TopicPartition, str] = {}
+        for topic, counts in partitions.items():
+            missing = [broker_id for broker_id in counts if broker_id not in brokers]
+            if missing:
+                raise TryAgainError(f"brokers {missing} have topic {topic} but are not registered themselves")
+            every = [TopicPartition(topic, broker, n) for broker, count in counts.items() for n in range(count)]
+            streams = [s for member, count in members.items() for s in stream_ids(member, count.streams_of(topic))]
+            shares = assign(every, streams)
+            for stream in self._streams_of(topic):
+                for where in shares.get(stream.stream_id, ()):
+                    wanted[where] = stream.stream_id
+        return brokers, wanted
+
+    def _members(self, session: GroupSession) -> dict[str, TopicCount]:
+        members: dict[str, TopicCount] = {}
+        for consumer_id, text in session.subscriptions(self._wake).items():
+            try:
+                members[consumer_id] = TopicCount.parse(text)
+            except MalformedSubscriptionError as error:
+                if (consumer_id, text) not in self._ignored:
+                    self._ignored.add((consumer_id, text))
+                    self.counts["malformed_members"] += 1
+                    logger.warning("ignored member %s of the group: %s", consumer_id, error)
+        if self._consumer_id not in members:
+            # Deleted by a stranger: come back, or we would wait for ever for a share.
+            session.register(self._consumer_id, self._topic_count.text)
+            members[self._consumer_id] = self._topic_count
+        return members
+
+    # Taking and giving up ----------------------------------------------------------------------------------------
+
+    def _take(self, session: GroupSession, brokers: Mapping[int, Broker], wanted: Mapping[TopicPartition, str]) -> bool:
+        for where, stream_id in wanted.items():
+            self._claimed[where] = stream_id  # noted first: an unanswered claim may have happened
+            try:
+                session.claim(where, stream_id)
+            except NodeHeld as error:
+                self.counts["claim_conflicts"] += 1
+                logger.info("%s: %s", self._consumer_id, error)
+                del self._claimed[where]
+                self._unclaim(session, [claimed for claimed in wanted if claimed in self._claimed])
+                return False
+        for where, stream_id in wanted.items():
+            stream = next(s for s in self._streams_of(where.topic) if s.stream_id == stream_id)
+            broker = brokers[where.broker_id]
+            owned = OwnedPartition(where, stream, session.lease, (broker.host, broker.port))
+            offset = self._committer.take(session, owned, self._left.pop(where, None))
+            if offset is not None:
+                stream.start_at(owned, offset)
+            self.owned[where] = owned
+            self._fetchers.add(owned, broker)
+        logger.info("%s owns %s", self._consumer_id, ", ".join(sorted(w.full_name for w in self.owned)) or "nothing")
+        return True
+
+    def _follow_addresses(self, brokers: Mapping[int, Broker]) -> None:
+        """Fetch from where a broker is now: it may have come back elsewhere."""
+        for owned in self.owned.values():
+            broker = brokers[owned.where.broker_id]
+            if owned.address != (broker.host, broker.port):
+                owned.address = (broker.host, broker.port)
+                self._fetchers.remove([owned])
+                self._fetchers.add(owned, broker)
+
+    def _give_up(self, session: GroupSession, partitions: Collection[OwnedPartition]) -> None:
+        if not partitions:
+            return
+        self._release(partitions)
+        for owned in partitions:
+            self._note_left(owned)
+            del self.owned[owned.where]
+        self._committer.commit(session, partitions)
+        for owned in partitions:
+            self._left.pop(owned.where, None)
+        self._unclaim(session, [owned.where for owned in partitions])
+
+    def _release(self, partitions: Collection[OwnedPartition]) -> None:
+        """Stop handing out, and wait for the application a while: all streams together, not one after another."""
+        by_stream: defaultdict[MessageStream, list[OwnedPartition]] = defaultdict(list)
+        for owned in partitions:
+            by_stream[owned.stream].append(owned)
+        for stream, its in by_stream.items():
+            stream.begin_release(its)
+        self._fetchers.remove(partitions)
+        deadline_s = self._clock() + self._release_wait_s
+        for stream, its in by_stream.items():
+            stream.end_release(its, deadline_s)
+
+    def _unclaim(self, session: GroupSession, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            session.release(where)
+            self._claimed.pop(where, None)
+
+    def _abandon(self) -> None:
+        """Drop what a session owned that has ended: nobody may wait, and nothing can be committed."""
+        assert self.session is not None
+        self.session.lease.end()
+        for owned in self.owned.values():
+            owned.stream.abandon([owned])
+            self._note_left(owned)
+        self._fetchers.remove(self.owned.values())
+        self.owned.clear()
+        self._claimed.clear()
+
+    def _note_left(self, owned: OwnedPartition) -> None:
+        """Remember what was consumed: if nobody has the partition meanwhile, it need not come again."""
+        assert owned.state is State.RELEASED
+        if owned.version is not None and owned.commit_offset is not None:
+            self._left[owned.where] = (owned.version, owned.commit_offset)
+
+
+def _of_topic(topic: str, streams: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
+    return {where: stream_id for where, stream_id in streams.items() if where.topic == topic}

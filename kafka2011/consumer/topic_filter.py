@@ -1,0 +1,63 @@
+"""Which topics a consumer wants, by a regex on their whole names: 0.7's Whitelist and Blacklist."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from kafka2011.errors import ConfigError
+
+
+class TopicFilter:
+    """A regex on topic names, written as 0.7 stores it: trimmed, ',' means '|', without spaces and outer quotes.
+
+    Raises ConfigError for a regex that does not compile.
+    """
+
+    mark: ClassVar[str]
+    """What stands around the number of streams in the consumer registry."""
+
+    def __init__(self, regex: str) -> None:
+        self.regex = regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
+        if not self.regex:
+            raise ConfigError(f"topic filter {regex!r} is empty")
+        try:
+            self._pattern = re.compile(self.regex)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ConfigError(f"topic filter {regex!r} is not a regex: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.regex!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, TopicFilter) and self.regex == other.regex
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.regex))
+
+    def allows(self, topic: str) -> bool:
+        """Say whether a topic is wanted."""
+        raise NotImplementedError
+
+    def _matches(self, topic: str) -> bool:
+        return self._pattern.fullmatch(topic) is not None
+
+
+class Whitelist(TopicFilter):
+    """Wants the topics whose whole name matches."""
+
+    mark = "*"
+
+    def allows(self, topic: str) -> bool:
+        """Say whether a topic is wanted."""
+        return self._matches(topic)
+
+
+class Blacklist(TopicFilter):
+    """Wants all topics but those whose whole name matches."""
+
+    mark = "!"
+
+    def allows(self, topic: str) -> bool:
+        """Say whether a topic is wanted."""
+        return not self._matches(topic)
