@@ -329,7 +329,7 @@ class LogManager:
                     failure = failure or error
                 self._is_tainted |= log.failure is not None
             try:
-                if failure is None and not self._is_tainted:
+                if not self._is_tainted:
                     self._leave_mark()
                 else:
                     logger.error("no mark of a clean stop in %s: the next start will recover", self.log_dir)

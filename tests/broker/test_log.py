@@ -356,25 +356,38 @@ def test_appends_and_reads_go_on_while_a_flush_waits(make_log: Callable[..., Log
 
 
 def test_a_second_flush_waits_and_then_has_nothing_to_do(make_log: Callable[..., Log], gate: Gate) -> None:
-    """At most one fsync at a time; flushes that the running one covers cost nothing."""
-    log = make_log(fsync=gate)
+    """At most one fsync at a time; flushes that the running one covers cost nothing, even if more was appended."""
+    asked = threading.Semaphore(0)
+
+    class TellingLock:
+        """Tells when somebody wants it: a flush has then noted what it is to cover."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            asked.release()
+            self._lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            self._lock.release()
+
+    log = make_log(fsync=gate, make_lock=TellingLock)
     log.append(encode(b"one"), 1)
+    assert asked.acquire(timeout=DEADLINE_S)
     calls = gate.calls
     gate.closed = True
-    started = threading.Semaphore(0)
-
-    def flush() -> None:
-        started.release()
-        log.flush()
-
     with running(log.flush):
         gate.wait_entered()
-        with running(flush), running(flush):
-            assert started.acquire(timeout=DEADLINE_S)
-            assert started.acquire(timeout=DEADLINE_S)
+        assert asked.acquire(timeout=DEADLINE_S)
+        with running(log.flush), running(log.flush):
+            for _ in range(2):
+                assert asked.acquire(timeout=DEADLINE_S)
+            gate.closed = False
+            log.append(encode(b"two"), 1)
             gate.let_go.release()
     assert gate.calls == calls + 1
-    assert log.flushes == 1
+    assert (log.flushes, log.unflushed_messages) == (1, 1)
 
 
 def test_many_writers_and_flushers_never_sync_twice_at_once(make_log: Callable[..., Log], gate: Gate) -> None:
@@ -679,6 +692,18 @@ def test_what_remains_is_never_less_than_the_size_limit(
     assert log.end_offset == 400
     assert (log.start_offset == 400) == (limit == 0)
     assert all(str(limit) in one.reason for one in deleted)
+
+
+def test_the_size_limit_counts_what_age_has_left(make_log: Callable[..., Log], clock: ManualClock) -> None:
+    log = make_log(LogSettings(max_segment_bytes=99, flush_interval=1, retention_ms=1000, retention_bytes=200))
+    fill(log)
+    set_age(log, clock, 0, 1001)
+    for start in (100, 200, 300):
+        set_age(log, clock, start, 0)
+    reasons = [one.reason for one in log.delete_old_segments()]
+    assert log.segment_offsets == (200, 300)
+    assert ["1000 ms" in reason for reason in reasons] == [True, False]
+    assert "200 bytes" in reasons[1]
 
 
 def test_when_all_segments_go_an_empty_one_opens_at_the_end(make_log: Callable[..., Log], clock: ManualClock) -> None:
