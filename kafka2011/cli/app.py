@@ -36,7 +36,7 @@ COMMANDS = {
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "dump-log": "Show the messages in segment files, and check them.",
     "fetch": "Read one partition of one broker from an offset on.",
-    "offsets": "Show where segments of a partition start, and where it ends.",
+    "offsets": "Show where a partition ends, begins, or stood at some time.",
     "ping": "Ask brokers whether they serve requests.",
     "produce": "Publish lines, each as one message.",
     "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",

@@ -23,6 +23,8 @@ def check_partition(consumer: SimpleConsumer, topic: str, partition: int) -> Non
     """
     try:
         consumer.fetch(topic, partition, 0, 0)
+    except WrongPartitionError:
+        raise WrongPartitionError(f"the broker has no partition {partition} of topic {topic}") from None
     except OffsetOutOfRangeError:
         return  # its first segments are gone, so it is there
 

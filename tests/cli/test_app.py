@@ -1,0 +1,195 @@
+"""The command line's frame: overview, versions, errors and exit statuses."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from kafka2011.cli import app
+from kafka2011.errors import ConfigError, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLIENT_COMMANDS = ("dump_log", "fetch", "offsets", "ping", "produce", "registry", "topics", "zookeeper", "cluster")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kafka2011", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.fixture
+def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Make every command raise an error."""
+
+    def prepare(error: BaseException) -> None:
+        def fail() -> None:
+            raise error
+
+        failing = click.Command("ping", callback=fail)
+        monkeypatch.setattr(app.LazyGroup, "get_command", lambda self, ctx, name: failing)
+
+    return prepare
+
+
+def test_overview_names_every_command_without_importing_any() -> None:
+    """`--help` is quick: it imports neither a command nor what commands need."""
+    found = modules_after("from kafka2011.cli.app import main\nassert main(['--help']) == 0")
+    assert not found & {"gevent", "kazoo", "pyspark", "rich", "kafka2011.config", "kafka2011.cli.ping", "zk"}
+    shown = run("--help").stdout
+    for name in app.cli.list_commands(click.Context(app.cli)):
+        assert f"  {name} " in shown
+
+
+@pytest.mark.parametrize("module", CLIENT_COMMANDS)
+def test_client_commands_need_no_gevent_and_no_pyspark(module: str) -> None:
+    """Only a broker runs on gevent, only Spark's own parts import PySpark."""
+    found = modules_after(f"import kafka2011.cli.{module}")
+    assert f"kafka2011.cli.{module}" in found
+    assert not found & {"gevent", "pyspark"}
+
+
+def test_overview_says_what_the_commands_say() -> None:
+    """A command's line in the overview is the first line of its own help."""
+    context = click.Context(app.cli)
+    names = app.cli.list_commands(context)
+    assert names == sorted(names)
+    assert names
+    for name in names:
+        command = app.cli.get_command(context, name)
+        assert command is not None
+        assert (command.help or "").splitlines()[0] == app.COMMANDS[name]
+        assert command.name == name
+
+
+def test_version() -> None:
+    """`--version` tells the installed version."""
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"kafka2011 {importlib.metadata.version('kafka2011')}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("pong",), "No such command 'pong'"),
+        (("fetch",), "Missing argument 'TOPIC'"),
+        (("fetch", "t", "--partition", "x"), "'x' is not a valid integer"),
+        (("fetch", "t", "--offset", "x"), "'x' is neither a number, earliest nor latest"),
+        (("fetch", "t", "--json", "--follow"), "--follow has no end"),
+        (("fetch", "t", "--broker", "nowhere"), "'nowhere' is not host:port"),
+        (("produce", "t", "--key-regex", "("), "is not a regular expression"),
+        (("produce", "t", "--key-regex", "x", "--partition", "1"), "--key-regex chooses partitions"),
+        (("offsets", "t", "--time", "soon"), "'soon' is neither latest"),
+        (("registry", "--zookeeper", "a b"), "'a b' is not host:port"),
+        (("topics", "create", "t", "--brokers", "one"), "'one' is not a list of broker ids"),
+        (("ping", "host"), "'host' is not host:port"),
+        (("dump-log",), "Missing argument"),
+        (("dump-log", "/no/such/file"), "does not exist"),
+        (("cluster", "--override", "brokerid=1"), "the cluster chooses it"),
+        (("cluster", "--override", "prot=1"), "unknown setting 'prot' of the broker"),
+        (("broker", "--override", "port=x"), "--override port=x: port: 'x' is not a whole number"),
+        (("broker", "/no/such/file"), "cannot read the settings in /no/such/file"),
+        (("broker",), "brokerid must be given"),
+    ],
+)
+def test_wrong_calls_are_one_line_and_status_2(
+    arguments: tuple[str, ...],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wrong call, settings included, says so in one line on standard error."""
+    assert app.main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+    assert captured.err.startswith("kafka2011")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (KafkaError("it\nbroke"), 1, "kafka2011: error: it broke"),
+        (ConfigError("wrong"), 2, "kafka2011: error: wrong"),
+        (OSError(13, "Permission denied", "/x"), 1, "kafka2011: error: [Errno 13] Permission denied: '/x'"),
+        (ZeroDivisionError("oops"), 1, "kafka2011: error: internal error: ZeroDivisionError: oops (try again"),
+        (click.ClickException("no"), 1, "kafka2011: error: no"),
+    ],
+)
+def test_failures_are_one_line(
+    error: Exception,
+    status: int,
+    line: str,
+    fail_with: Callable[[BaseException], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A failure is one line; with --debug a traceback comes before it."""
+    fail_with(error)
+    assert app.main(["ping"]) == status
+    shown = capsys.readouterr().err
+    assert shown.startswith(line)
+    assert shown.count("\n") == 1
+    assert app.main(["--debug", "ping"]) == status
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert line in shown
+
+
+def test_coordination_errors_are_no_internal_errors(
+    fail_with: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the zk package raises is an error of the outside world like our own."""
+    from zk.errors import NodeExists
+
+    fail_with(NodeExists("/brokers/ids/1"))
+    assert app.main(["ping"]) == 1
+    assert capsys.readouterr().err == "kafka2011: error: /brokers/ids/1: exists already\n"
+
+
+def test_ctrl_c_is_status_130_without_a_traceback(
+    fail_with: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C ends a client command in silence."""
+    fail_with(KeyboardInterrupt())
+    assert app.main(["ping"]) == 130
+    assert capsys.readouterr().err.strip() == ""
+
+
+def test_exit_status_of_a_command_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command returns is the status; nothing is 0."""
+    for returned, status in ((None, 0), (0, 0), (1, 1)):
+        command = click.Command("ping", callback=lambda returned=returned: returned)
+        monkeypatch.setattr(app.LazyGroup, "get_command", lambda self, ctx, name, command=command: command)
+        assert app.main(["ping"]) == status
+
+
+def test_a_reader_that_goes_away_is_no_failure_of_ours() -> None:
+    """Output into a closed pipe ends the command as SIGPIPE would, without a message."""
+    code = (
+        "import sys, click\n"
+        "from kafka2011.cli import app\n"
+        "many = click.Command('ping', callback=lambda: sys.stdout.writelines(['x' * 80] * 100000))\n"
+        "app.LazyGroup.get_command = lambda self, ctx, name: many\n"
+        "sys.exit(app.main(['ping']))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141

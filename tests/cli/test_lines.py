@@ -1,0 +1,134 @@
+"""Lines, keys and partitions of `produce`."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka2011.cli.lines import by_partition, java_hash, key_of, line_sets, partition_of
+from kafka2011.cli.partitions import check_partition, count_partitions
+from kafka2011.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, WrongPartitionError
+
+if TYPE_CHECKING:
+    from kafka2011.consumer.simple_consumer import SimpleConsumer
+
+
+def lines_of(data: bytes, limit: int = 1000) -> list[bytes]:
+    return [line for lines in line_sets(io.BytesIO(data), limit) for line in lines]
+
+
+@given(st.lists(st.binary(max_size=50).filter(lambda line: b"\n" not in line), max_size=20), st.booleans())
+def test_every_line_comes_once_in_order(lines: list[bytes], ended: bool) -> None:
+    """Lines come without their line feed, empty ones too, the last one with or without."""
+    data = b"".join(line + b"\n" for line in lines)
+    if lines and lines[-1] and not ended:
+        data = data[:-1]
+    assert lines_of(data) == lines
+
+
+def test_lines_in_pieces() -> None:
+    """A line that arrives in pieces is one line."""
+
+    class Pieces(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return self.read(3)
+
+    sets = list(line_sets(Pieces(b"first\nsecond\n\nlast"), 1000))
+    assert [line for lines in sets for line in lines] == [b"first", b"second", b"", b"last"]
+    assert len(sets) > 2
+
+
+def test_lines_are_not_held_back() -> None:
+    """What has arrived is given on at once, though the writer keeps its pipe open."""
+    read_fd, write_fd = os.pipe()
+    with os.fdopen(read_fd, "rb") as reader, os.fdopen(write_fd, "wb", buffering=0) as writer:
+        sets = line_sets(reader, 1000)
+        writer.write(b"one\ntwo\nthr")
+        assert next(sets) == [b"one", b"two"]
+        writer.write(b"ee\n")
+        assert next(sets) == [b"three"]
+
+
+def test_long_lines_are_refused_by_number() -> None:
+    """A line over the limit is named, and what came before it was given."""
+    assert lines_of(b"x" * 10 + b"\n", limit=10) == [b"x" * 10]
+    for end in (b"\n", b""):
+        sets = line_sets(io.BytesIO(b"a\nb\n" + b"x" * 11 + end), 10)
+        with pytest.raises(MessageSizeTooLargeError, match=r"^line 3 is longer than max.message.size, 10 bytes"):
+            list(sets)
+
+
+# As a JVM computes them; the last text holds a pair of surrogates.
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("é", 233), ("😀", 1772899)],
+)
+def test_java_hash(text: str, value: int) -> None:
+    """The hash is that of Java's String, so keys go where 0.7 producers send them."""
+    assert java_hash(text) == value
+
+
+def test_keys() -> None:
+    """The first group of the expression is the key, or all of it; without a match there is none."""
+    assert key_of(b"user=7 x", re.compile(rb"user=(\d+)")) == "7"
+    assert key_of(b"user=7 x", re.compile(rb"user=\d+")) == "user=7"
+    assert key_of(b"nobody", re.compile(rb"user=(\d+)")) is None
+    assert key_of(b"user=", re.compile(rb"user=(\d+)?")) is None
+    assert key_of(b"k\xff", re.compile(rb"k.")) == "k\N{REPLACEMENT CHARACTER}"
+
+
+def test_lines_of_one_key_share_a_partition_in_order() -> None:
+    """Sorting by partition keeps the order of each key; lines without a key go to any partition."""
+    lines = [b"%d %d" % (number % 7, number) for number in range(100)] + [b"none"]
+    sets = by_partition(lines, re.compile(rb"^(\d+) "), 4)
+    assert set(sets) <= {-1, 0, 1, 2, 3}
+    assert len(sets) > 2
+    assert sets.pop(-1) == [b"none"]
+    seen = Counter[bytes]()
+    for partition, chosen in sets.items():
+        for key in {line.split()[0] for line in chosen}:
+            seen[key] += 1
+            assert partition_of(key.decode(), 4) == partition
+            assert [line for line in chosen if line.split()[0] == key] == [
+                line for line in lines if line.split()[0] == key
+            ]
+    assert set(seen.values()) == {1}
+
+
+class Broker:
+    """Answers fetches as a broker with so many partitions does."""
+
+    def __init__(self, partitions: int, *, old_segments_gone: bool = False) -> None:
+        self.partitions = partitions
+        self.old_segments_gone = old_segments_gone
+        self.requests = 0
+
+    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> list[object]:
+        self.requests += 1
+        if partition >= self.partitions:
+            raise WrongPartitionError("wrong")
+        if self.old_segments_gone:
+            raise OffsetOutOfRangeError("gone")
+        return []
+
+
+@given(st.integers(0, 5000), st.booleans())
+def test_partitions_are_counted_by_asking(partitions: int, old_segments_gone: bool) -> None:
+    """A few fetches tell how many partitions there are."""
+    broker = Broker(partitions, old_segments_gone=old_segments_gone)
+    assert count_partitions(cast("SimpleConsumer", broker), "t") == partitions
+    assert broker.requests < 30
+
+
+def test_wrong_partition_is_named() -> None:
+    """The error says which partition of which topic is not there."""
+    check_partition(cast("SimpleConsumer", Broker(2)), "views", 1)
+    with pytest.raises(WrongPartitionError, match="has no partition 2 of topic views"):
+        check_partition(cast("SimpleConsumer", Broker(2)), "views", 2)
