@@ -9,6 +9,7 @@ Nothing of it outlives the process that made it, not even by kill -9. Used by `k
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import tempfile
 import time
@@ -22,11 +23,12 @@ from zk.child import ChildProcess
 from zk.local import LocalZooKeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
 
+PROGRAM = (sys.executable, "-m", "kafka2011")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 _POLL_S = 0.02
@@ -38,9 +40,14 @@ class LocalClusterError(KafkaError):
 
 
 class LocalBroker:
-    """One broker in a child process. Its port is kept when it is started again, and so are its logs."""
+    """One broker in a child process; a context manager. Its port and its logs stay when it is started again.
 
-    def __init__(self, broker_id: int, directory: Path, properties: Mapping[str, str]) -> None:
+    `program` is what runs the command line `kafka2011`.
+    """
+
+    def __init__(
+        self, broker_id: int, directory: Path, properties: Mapping[str, str], program: Sequence[str] = PROGRAM
+    ) -> None:
         self.broker_id = broker_id
         self.log_dir = directory / "logs"
         self.output_path = directory / "broker.log"
@@ -51,6 +58,7 @@ class LocalBroker:
             "brokerid": str(broker_id),
             "log.dir": str(self.log_dir),
         }
+        self._program = program
         self._process: ChildProcess | None = None
         self._output_start = 0
 
@@ -83,7 +91,7 @@ class LocalBroker:
             return
         self.log_dir.mkdir(parents=True, exist_ok=True)
         self._output_start = self.output_path.stat().st_size if self.output_path.exists() else 0
-        command = [sys.executable, "-m", "kafka2011", "broker"]
+        command = [*self._program, "broker"]
         for key, value in self._properties.items():
             command += ["--override", f"{key}={value}"]
         self._process = ChildProcess(command, self.output_path, stop_timeout_s=STOP_TIMEOUT_S)
@@ -127,6 +135,27 @@ class LocalBroker:
     def kill(self) -> None:
         """End the broker with kill -9: it stays registered until its session ends, and recovers at the next start."""
         self.process.kill()
+
+    def pause(self) -> None:
+        """Stop the process where it is (SIGSTOP): connections stay open, nobody answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused broker go on (SIGCONT)."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
 
     def _last_words(self) -> str:
         return self.output()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip() or "(it printed nothing)"

@@ -7,10 +7,13 @@ sendfile(2) (paper, section 3.1, "Efficient transfer").
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import socket as stdlib_socket
+import termios
 import time
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -58,7 +61,7 @@ def let_others_run() -> None:
 class Connection:
     """An accepted connection, and what it makes the broker hold. Owns its socket until `close`."""
 
-    __slots__ = ("_turn_ends_s", "claim", "counts", "name", "opened_claim", "socket")
+    __slots__ = ("_turn_ends_s", "_unread_bytes", "claim", "counts", "name", "opened_claim", "socket")
 
     def __init__(self, accepted: socket.socket, name: str, budget: MemoryBudget, counts: Counter[str]) -> None:
         self.socket = accepted
@@ -67,6 +70,7 @@ class Connection:
         self.claim = budget.claim(name, self.stop_both)
         self.opened_claim = budget.claim(name, self.stop_both)
         self._turn_ends_s = 0.0
+        self._unread_bytes: int | None = None  # when stopping: how much is still to be read
 
     def pause(self) -> None:
         """Let others run if this connection has had its turn."""
@@ -78,8 +82,12 @@ class Connection:
             self._turn_ends_s = now_s + TURN_S
 
     def stop_reading(self) -> None:
-        """Give the requests that have arrived an end behind them."""
-        self._shut(stdlib_socket.SHUT_RD)
+        """Let the requests that have arrived be the last: what comes from now on is not read."""
+        if self._unread_bytes is None:
+            arrived = array("i", [0])
+            fcntl.ioctl(self.socket.fileno(), termios.FIONREAD, arrived)
+            self._unread_bytes = arrived[0]
+        self._shut(stdlib_socket.SHUT_RD)  # wakes who waits; Linux goes on to take and hand out what the client sends
 
     def stop_both(self) -> None:
         """End the connection wherever it stands."""
@@ -91,6 +99,10 @@ class Connection:
         claim = self.claim
         receive_bytes = RECEIVE_BYTES
         while True:
+            if self._unread_bytes is not None:
+                if self._unread_bytes <= 0:
+                    break
+                receive_bytes = min(receive_bytes, self._unread_bytes)
             try:
                 data = self.socket.recv(receive_bytes)
             except OSError as error:
@@ -98,6 +110,8 @@ class Connection:
             if not data:
                 break
             self.counts["bytes_in"] += len(data)
+            if self._unread_bytes is not None:
+                self._unread_bytes -= len(data)
             reader.receive_data(data)
             claim.resize(reader.buffered_bytes)
             while (frame := reader.next_frame()) is not None:

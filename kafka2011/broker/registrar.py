@@ -120,6 +120,10 @@ class BrokerRegistrar:
         if session_id is None or session_id != self._session_id:
             if None not in (session_id, self._session_id):
                 logger.warning("the ZooKeeper session of broker %d is another one: registering again", self._broker.id)
+            logger.info(
+                "registering broker %d at %s; an old node of this id may take %d ms to go",
+                *(self._broker.id, self._zk_connect, self._wait_ms),
+            )
             self._registered.clear()
             self._registry.register(self._broker, self._wait_ms)
             self._session_id = session_id

@@ -33,7 +33,7 @@ from kafka2011.broker.socket_server import SocketServer
 from kafka2011.clock import SystemClock
 from kafka2011.crc import self_check
 from kafka2011.errors import KafkaError, LogError
-from kafka2011.protocol import FetchRequest, MultiFetchRequest, OffsetsRequest, decode_request
+from kafka2011.protocol import MultiProduceRequest, ProduceRequest, decode_request
 from zk.cluster import Broker
 from zk.errors import ZkError
 
@@ -56,6 +56,8 @@ RECOVERY_REPORT_S = 2.0
 
 MAX_CONNECTIONS = 65_536
 """The bound where the limit on open files is higher, or none."""
+
+_DISK_ERRORS = {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -124,6 +126,7 @@ class KafkaServer:
         self._stopping.clear()
         self.logs.open(_RecoveryReport())
         self.socket_server.listen()
+        logger.info("broker %d listens on %s:%d", config.brokerid, config.bind_address, self.port)
         self._loops.spawn(self._every, config.log_default_flush_scheduler_interval_ms / 1000, self.logs.flush_due)
         self._loops.spawn(self._every, config.log_cleanup_interval_mins * 60, self.logs.clean_up)
         if config.enable_zookeeper:
@@ -136,7 +139,6 @@ class KafkaServer:
                 on_failure=self.fail,
             )
             self._registrar.start()
-        logger.info("broker %d listens on %s:%d", config.brokerid, config.bind_address, self.port)
 
     def stop(self) -> None:
         """Deregister, finish what has arrived, close connections, flush and close the logs, write the clean mark.
@@ -202,9 +204,9 @@ class KafkaServer:
             try:
                 return handle(request, checker)
             except LogError as error:
-                if isinstance(request, FetchRequest | MultiFetchRequest | OffsetsRequest) or _lacks_files(error):
-                    raise
-                raise LogFailedError(str(error)) from error
+                if _comes_of_the_disk(error) and isinstance(request, ProduceRequest | MultiProduceRequest):
+                    raise LogFailedError(str(error)) from error
+                raise
 
         return handle_frame
 
@@ -320,9 +322,9 @@ def _unlink_in_thread(path: Path) -> None:
     _in_thread(os.unlink, path)
 
 
-def _lacks_files(error: LogError) -> bool:
-    """Say whether an error comes of a limit on open files, and not of the disk."""
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno in {errno.EMFILE, errno.ENFILE}
+def _comes_of_the_disk(error: LogError) -> bool:
+    """Say whether an error is the disk's, not that of a limit on open files or of a name that is taken."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _DISK_ERRORS
 
 
 def _max_connections() -> int:

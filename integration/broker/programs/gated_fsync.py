@@ -1,0 +1,24 @@
+"""The command line `kafka2011` on a disk that takes its time: fsync waits while the file named by FSYNC_GATE exists."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from kafka2011.__main__ import main
+
+_GATE = Path(os.environ["FSYNC_GATE"])
+_fsync = os.fsync
+
+
+def _gated_fsync(fd: int) -> None:
+    while _GATE.exists():
+        time.sleep(0.01)
+    _fsync(fd)
+
+
+if __name__ == "__main__":
+    os.fsync = _gated_fsync
+    sys.exit(main())
