@@ -1,0 +1,1 @@
+"""The demo: a log replayed through a real cluster while members and brokers come and go, and every line counted."""

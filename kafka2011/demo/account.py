@@ -1,0 +1,172 @@
+"""The demo's account: what became of every line, from what lies in the logs and what members noted. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafka2011.demo.records import Place, Receipt
+
+FLOW_AFTER_S = 10.0
+"""How long after a takeover messages must still flow."""
+
+SENT_AGAIN = "sent again by the producer, unconfirmed when a broker was killed"
+IN_A_REBALANCE = "not come back for when its partition was given up"
+
+
+def after_kill(member: str) -> str:
+    """Return the cause of a repeat that follows from kill -9 of a member."""
+    return f"not committed when {member} was killed"
+
+
+class Logged(NamedTuple):
+    """A line as it lies in a partition's log."""
+
+    place: Place
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the lines, in the logs or in one group."""
+
+    of: str
+    sent: int
+    received: int
+    missing: tuple[int, ...]
+    repeats: Mapping[str, int]
+    out_of_order: int
+
+    @property
+    def repeated(self) -> int:
+        """How many deliveries were not the first of their line."""
+        return sum(self.repeats.values())
+
+    def is_good(self, *, exactly_once: bool) -> bool:
+        """Say whether nothing is missing or out of order, nor, if so wanted, repeated."""
+        return not self.missing and not self.out_of_order and not (exactly_once and self.repeated)
+
+
+def account_of_logs(sent: int, logged: Iterable[Logged]) -> Account:
+    """Account for what was read back from every partition, each in the order of its offsets."""
+    seen: set[int] = set()
+    last: dict[tuple[int, int], int] = {}
+    repeats = out_of_order = 0
+    for place, number in logged:
+        if number in seen:
+            repeats += 1
+            continue
+        seen.add(number)
+        partition = (place.broker_id, place.partition)
+        out_of_order += number < last.get(partition, 0)
+        last[partition] = number
+    missing = tuple(number for number in range(1, sent + 1) if number not in seen)
+    return Account("logs", sent, len(seen), missing, {SENT_AGAIN: repeats} if repeats else {}, out_of_order)
+
+
+def account_of_group(group: str, sent: int, receipts: Sequence[Receipt], killed: Iterable[str]) -> Account:
+    """Account for the deliveries of one group; `killed` names the members that ended by kill -9."""
+    was_killed = set(killed)
+    numbers: set[int] = set()
+    latest: dict[Place, Receipt] = {}
+    last: dict[tuple[int, int], tuple[int, int, int]] = {}  # offset, index in set, line number
+    repeats: Counter[str] = Counter()
+    out_of_order = 0
+    for receipt in sorted(receipts, key=lambda r: r.received_ms):
+        place = receipt.place
+        before = latest.get(place)
+        latest[place] = receipt
+        if before is not None:
+            repeats[after_kill(before.member) if before.member in was_killed else IN_A_REBALANCE] += 1
+            continue
+        if receipt.number in numbers:
+            repeats[SENT_AGAIN] += 1
+            continue
+        numbers.add(receipt.number)
+        partition = (place.broker_id, place.partition)
+        offset, index, number = last.get(partition, (-1, 0, 0))
+        out_of_order += (place.offset, place.index_in_set) < (offset, index) or receipt.number < number
+        last[partition] = (place.offset, place.index_in_set, receipt.number)
+    missing = tuple(number for number in range(1, sent + 1) if number not in numbers)
+    return Account(f"group {group}", sent, len(numbers), missing, dict(repeats), out_of_order)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that happened to the cluster while messages flowed. `broker_id` or `member` is whom it happened to."""
+
+    what: str
+    at_ms: int
+    member: str | None = None
+    broker_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """How a group got over a fault: when the partitions concerned were read again, and if they still were later."""
+
+    fault: Fault
+    group: str
+    seconds: float | None
+    flows_after: bool
+
+    @property
+    def is_good(self) -> bool:
+        """Say whether messages flowed again, and still did some time later."""
+        return self.seconds is not None and self.flows_after
+
+
+def takeover_of(fault: Fault, group: str, receipts: Iterable[Receipt]) -> Takeover:
+    """Find in a group's receipts how it got over a fault.
+
+    A killed member: every partition it read last is delivered by another. A killed broker: each of its partitions is
+    delivered again. A new member: it has delivered something.
+    """
+    ordered = sorted(receipts, key=lambda r: r.received_ms)
+    before = [r for r in ordered if r.received_ms < fault.at_ms]
+    after = [r for r in ordered if r.received_ms >= fault.at_ms]
+    first: dict[tuple[int, int], int] = {}
+    if fault.broker_id is not None:
+        concerned = {_partition(r) for r in before if r.place.broker_id == fault.broker_id}
+        newer = [r for r in after if r.sent_ms >= fault.at_ms]  # not what was fetched before the kill
+    elif fault.what.startswith("kill"):
+        reader = {_partition(r): r.member for r in before}
+        concerned = {partition for partition, member in reader.items() if member == fault.member}
+        newer = [r for r in after if r.member != fault.member]
+    else:
+        newer = [r for r in after if r.member == fault.member]
+        concerned = {_partition(r) for r in newer[:1]}
+    for receipt in newer:
+        first.setdefault(_partition(receipt), receipt.received_ms)
+    times = [first[partition] for partition in concerned if partition in first]
+    if not times:
+        return Takeover(fault, group, None, flows_after=False)
+    taken_ms = max(times)
+    flows_after = any(
+        r.received_ms >= taken_ms + FLOW_AFTER_S * 1000 and _partition(r) in concerned for r in reversed(ordered)
+    )
+    return Takeover(fault, group, (taken_ms - fault.at_ms) / 1000, flows_after)
+
+
+def latency_percentiles_ms(receipts: Iterable[Receipt]) -> dict[str, int]:
+    """Return median, 99th percentile and maximum of the time from sending to first delivery."""
+    first: dict[int, int] = {}
+    for receipt in receipts:
+        latency_ms = receipt.received_ms - receipt.sent_ms
+        first[receipt.number] = min(latency_ms, first.get(receipt.number, latency_ms))
+    ordered = sorted(first.values())
+    if not ordered:
+        return {}
+    return {
+        "p50_ms": ordered[len(ordered) // 2],
+        "p99_ms": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
+        "max_ms": ordered[-1],
+    }
+
+
+def _partition(receipt: Receipt) -> tuple[int, int]:
+    return receipt.place.broker_id, receipt.place.partition

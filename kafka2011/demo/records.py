@@ -1,0 +1,72 @@
+"""What the demo sends and what its members note: numbered lines, and a receipt for each delivery."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafka2011.message import Message
+
+_KEY = re.compile(rb'"member": "([^"]+)"|^(\S+)')
+
+
+def numbered(number: int, line: bytes) -> bytes:
+    """Return the payload of a line: its number, the time of sending in ms, and the line, with tabs between."""
+    return b"%d\t%d\t%s" % (number, time.time() * 1000, line)
+
+
+def number_and_time(payload: bytes) -> tuple[int, int]:
+    """Return line number and time of sending in ms of a payload."""
+    number, sent_ms, _ = payload.split(b"\t", 2)
+    return int(number), int(sent_ms)
+
+
+def key_of(line: bytes) -> str:
+    """Return what keeps lines together: the member of an event, else the first word, as a client's address."""
+    match = _KEY.search(line)
+    return (match[1] or match[2]).decode(errors="replace") if match else ""
+
+
+class Place(NamedTuple):
+    """Where a delivered message came from; names the message."""
+
+    broker_id: int
+    partition: int
+    offset: int
+    index_in_set: int
+
+
+class Receipt(NamedTuple):
+    """One delivery, as a member noted it before it asked for the next message."""
+
+    received_ms: int
+    place: Place
+    number: int
+    sent_ms: int
+    member: str
+
+    @classmethod
+    def of(cls, message: Message, member: str) -> Receipt:
+        """Make the receipt of a message that was just handed out."""
+        assert message.broker_id is not None
+        place = Place(message.broker_id, message.partition, message.offset, message.index_in_set)
+        return cls(int(time.time() * 1000), place, *number_and_time(message.payload), member)
+
+    def to_line(self) -> bytes:
+        """Return the receipt as a line of a file."""
+        return b"%d %d %d %d %d %d %d\n" % (self.received_ms, *self.place, self.number, self.sent_ms)
+
+
+def read_receipts(path: Path) -> Iterator[Receipt]:
+    """Yield the receipts in a member's file, which is named after it; a line torn by kill -9 is left out."""
+    if not path.exists():
+        return
+    for line in path.read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            received_ms, broker_id, partition, offset, index, number, sent_ms = map(int, line.split())
+            yield Receipt(received_ms, Place(broker_id, partition, offset, index), number, sent_ms, path.stem)

@@ -1,0 +1,77 @@
+"""Replaying a log into a topic, as fast as possible or at a pace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from kafka2011.demo.records import key_of, numbered
+from kafka2011.producer.producer import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
+
+TICK_S = 0.02
+
+
+class PacedReplay:
+    """Sends every line once, spread evenly over `seconds`, in a thread; lines of one key go to one partition.
+
+    Asynchronous and confirmed: `finish` waits until a broker has every line in its log, or raises what went wrong.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        topic: str,
+        lines: Sequence[bytes],
+        seconds: float,
+        on_sent: Callable[[int], None] = lambda _lines: None,
+    ) -> None:
+        self._settings = {**settings, "producer.type": "async", "confirm": "true", "queue.time": "50"}
+        self._topic = topic
+        self._lines = lines
+        self._seconds = seconds
+        self._on_sent = on_sent
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
+        self.counts: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until all is sent and confirmed. Raises TimeoutError, or the error of a send that failed."""
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the replay is not confirmed within {timeout_s:g} s")
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            with Producer(self._settings) as producer:
+                for sending in self._send_all(producer):
+                    sending.result()
+                self.counts = dict(producer.counts())
+        except BaseException as error:  # noqa: BLE001 - raised by finish, in the thread that waits
+            self._failure = error
+
+    def _send_all(self, producer: Producer) -> list[Future[None]]:
+        started_s = time.monotonic()
+        sends: list[Future[None]] = []
+        total = len(self._lines)
+        done = 0
+        while done < total:
+            elapsed_s = time.monotonic() - started_s
+            due = total if elapsed_s >= self._seconds else int(total * elapsed_s / self._seconds)
+            for number in range(done + 1, due + 1):
+                line = self._lines[number - 1]
+                sends.append(producer.send(self._topic, numbered(number, line), key=key_of(line)))
+            self._on_sent(due - done)
+            done = due
+            time.sleep(TICK_S)
+        return sends
