@@ -128,7 +128,7 @@ def read_all(log: Log) -> bytes:
 
 def set_age(log: Log, clock: ManualClock, start_offset: int, age_ms: float) -> None:
     """Make a segment last written so long ago."""
-    at_ns = int((clock.wall_ms() - age_ms) * 1_000_000)
+    at_ns = int(clock.wall_ms() - age_ms) * 1_000_000
     os.utime(segment_path(log.directory, start_offset), ns=(at_ns, at_ns))
 
 

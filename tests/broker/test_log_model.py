@@ -25,11 +25,11 @@ PAYLOADS = st.lists(st.binary(max_size=60), min_size=1, max_size=4)
 
 
 class ManualClock:
-    """Both clocks, moved by hand, beginning at the file system's time."""
+    """Both clocks, moved by hand, in whole milliseconds so that ages are exact."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0
-        self.wall_start_ms = os.stat(tempfile.gettempdir()).st_mtime_ns / 1_000_000  # noqa: PTH116
+        self.wall_start_ms = 1_600_000_000_000.0
 
     def monotonic_ms(self) -> float:
         return self.now_ms
@@ -129,7 +129,7 @@ class LogMachine(RuleBasedStateMachine):
     def retain(self, ages_days: list[int]) -> None:
         starts = self.starts
         for index, start in enumerate(starts):
-            at_ns = int((self.clock.wall_ms() - ages_days[index % len(ages_days)] * DAY_MS) * 1_000_000)
+            at_ns = int(self.clock.wall_ms() - ages_days[index % len(ages_days)] * DAY_MS) * 1_000_000
             os.utime(segment_path(self.log.directory, start), ns=(at_ns, at_ns))
         gone = 0
         while gone < len(starts) and ages_days[gone % len(ages_days)] > 10:
@@ -140,11 +140,12 @@ class LogMachine(RuleBasedStateMachine):
             gone += 1
         deleted = [start for start in starts[:gone] if start != self.end]
         assert [one.start_offset for one in self.log.delete_old_segments()] == deleted
-        if gone == len(starts) and starts[-1] != self.end:
-            self.roll_in_list()
-        self.starts = starts[gone:] if gone < len(starts) else starts[-1:]
-        if deleted:
-            self.starts = [start for start in self.starts if start not in deleted] or [self.end]
+        if gone < len(starts):
+            self.starts = starts[gone:]
+        else:  # an empty segment stays at the end, or is opened there
+            if starts[-1] != self.end:
+                self.roll_in_list()
+            self.starts = self.starts[-1:]
         self.messages = [message for message in self.messages if message.offset >= self.starts[0]]
 
     @rule(recover=st.booleans())
