@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,11 @@ def parent(log: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], l
 
     def start(code: str) -> tuple[subprocess.Popen[str], list[int]]:
         process = subprocess.Popen(
-            [sys.executable, "-c", PARENT + code, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", PARENT + code, str(log)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
         processes.append(process)
         assert process.stdout is not None
@@ -84,8 +89,10 @@ def parent(log: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], l
 
     yield start
     for process in processes:
-        process.kill()
-        process.communicate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # a forked copy too
+        with process:
+            process.wait()
     for pid in pids:
         if not gone(pid):
             os.kill(pid, signal.SIGKILL)
@@ -171,12 +178,17 @@ def test_a_child_outlives_the_thread_that_started_it(
 ) -> None:
     """The kernel watches the thread that forked, so that must be one that stays."""
     started: list[tuple[ChildProcess, int]] = []
-    thread = threading.Thread(target=lambda: started.append((spawn(ANSWERING), threading.get_native_id())))
+
+    def start_and_end() -> None:
+        child = spawn(ANSWERING)
+        eventually(lambda: "ready" in log.read_text())  # by then it has given the kernel its order
+        started.append((child, threading.get_native_id()))
+
+    thread = threading.Thread(target=start_and_end)
     thread.start()
     thread.join()
     child, thread_id = started[0]
     eventually(lambda: not Path(f"/proc/self/task/{thread_id}").exists())
-    eventually(lambda: "ready" in log.read_text())
     child.send_signal(signal.SIGUSR1)
     eventually(lambda: "alive" in log.read_text() or not child.running)
     assert child.running

@@ -45,14 +45,6 @@ def test_a_lease_counts_from_before_the_question(client: ZkClient) -> None:
     assert lease.renew_interval_s < 2 / 2
 
 
-def test_a_slow_answer_shortens_the_lease(client: ZkClient) -> None:
-    """The clock is read before asking, not after the answer."""
-    readings = iter([100.0, 101.5])
-    lease = lease_of(client, lambda: next(readings))
-    lease.renew()
-    assert lease.remaining_s == pytest.approx(0.5)
-
-
 def test_a_lease_does_not_pass_to_the_next_session(client: ZkClient) -> None:
     """An answer in another session says nothing about the one before."""
     lease = lease_of(client)

@@ -1,0 +1,90 @@
+"""The arithmetic of the session lease."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zk.errors import ConnectionLost
+from zk.nodes import Nodes
+from zk.sessions import SessionLease, lease_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lease(clock: Clock) -> SessionLease:
+    return SessionLease(SimpleNamespace(session_timeout_ms=2000), 1, clock)  # type: ignore[arg-type]
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], None]) -> None:
+    monkeypatch.setattr(Nodes, "sync", lambda self: answer())
+
+
+def test_a_slow_answer_shortens_the_lease(lease: SessionLease, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper counts from when it got the question, so the clock is read before asking."""
+
+    def slowly() -> None:
+        clock.now_s += 1.5
+
+    answer_with(monkeypatch, slowly)
+    lease.renew()
+    assert lease.remaining_s == pytest.approx(0.5)
+
+
+def test_a_question_without_an_answer_leaves_the_lease_as_it_was(
+    lease: SessionLease, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs on until its end."""
+
+    def never() -> None:
+        raise ConnectionLost("gone")
+
+    answer_with(monkeypatch, lambda: None)
+    lease.renew()
+    clock.now_s += 1
+    answer_with(monkeypatch, never)
+    with pytest.raises(ConnectionLost):
+        lease.renew()
+    assert lease.remaining_s == pytest.approx(1.0)
+    clock.now_s += 1
+    assert not lease.held
+
+
+def test_an_answer_that_was_overtaken_does_not_shorten_the_lease(
+    lease: SessionLease, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads may ask at once."""
+
+    def overtaken() -> None:
+        answer_with(monkeypatch, lambda: None)
+        clock.now_s += 1
+        lease.renew()
+
+    answer_with(monkeypatch, overtaken)
+    lease.renew()
+    assert lease.remaining_s == pytest.approx(2.0)
+
+
+def test_the_clock_does_not_go_back() -> None:
+    """And also runs while the machine sleeps, where the system can tell."""
+    first = lease_clock()
+    assert lease_clock() >= first
