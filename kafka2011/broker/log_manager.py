@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kafka2011.broker.log import Lock, Log, LogSettings
 from kafka2011.broker.recovery import Recovery, recover_last_segment
 from kafka2011.broker.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
-from kafka2011.broker.segment import find_segment_files, os_error_text
+from kafka2011.broker.segment import find_segment_files, fsync_directory, os_error_text
 from kafka2011.clock import SystemClock
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
 from kafka2011.topic import (
@@ -95,7 +95,7 @@ class LogManager:
             return
         self.recoveries = []
         try:
-            self.log_dir.mkdir(parents=True, exist_ok=True)
+            self._make_log_dir()
             self._lock_directory()
         except OSError as error:
             raise LogError(os_error_text("cannot use log.dir", self.log_dir, error)) from error
@@ -107,6 +107,12 @@ class LogManager:
         self._clock_guard = ClockJumpGuard(self._clock)
         self._is_tainted = False
         self._is_open = True
+
+    def _make_log_dir(self) -> None:
+        missing = [path for path in (self.log_dir, *self.log_dir.parents) if not path.exists()]
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            fsync_directory(path.parent, self._fsync)
 
     def _lock_directory(self) -> None:
         fd = os.open(self.log_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -94,11 +94,12 @@ def test_a_log_is_made_when_it_is_first_written_to(make_manager: Callable[..., L
         assert (log_dir / "views-1" / "00000000000000000000.kafka").read_bytes() == b""
 
 
-def test_its_directory_survives_a_power_cut(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+def test_new_directories_survive_a_power_cut(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """Each name is on disk, in the directory that holds it, before anything is appended."""
     synced: list[int] = []
     with make_manager(fsync=lambda fd: synced.append(os.fstat(fd).st_ino)) as manager:
         manager.get_or_create("views", 0)
-        assert synced == [log_dir.stat().st_ino, (log_dir / "views-0").stat().st_ino]
+        assert synced == [path.stat().st_ino for path in (log_dir.parent, log_dir, log_dir / "views-0")]
 
 
 def test_partitions_outside_the_count_are_refused(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
