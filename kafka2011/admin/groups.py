@@ -1,0 +1,207 @@
+"""How far consumer groups are, who owns what, and moving their offsets."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka2011.admin.topics import ends_of
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
+from kafka2011.errors import KafkaError
+from kafka2011.protocol import EARLIEST, LATEST
+from zk.brokers import BrokerRegistry
+from zk.cluster import Partition
+from zk.consumers import ConsumerRegistry
+from zk.errors import MalformedNode
+from zk.offsets import OffsetRegistry
+from zk.owners import OwnerRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zk.client import ZkClient
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+ASK_TIMEOUT_MS = 5000
+
+
+class GroupInUseError(KafkaError):
+    """The group has members, which would write over what is to be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartition:
+    """One partition as a group sees it. None: nobody, nothing committed, or no broker that answers."""
+
+    topic: str
+    partition: Partition
+    owner: str | None
+    committed: int | None
+    end: int | None
+
+    @property
+    def lag_bytes(self) -> int | None:
+        """How much is flushed and not committed as consumed, in bytes of the log."""
+        return None if self.committed is None or self.end is None else self.end - self.committed
+
+
+class Groups:
+    """What ZooKeeper and the brokers tell of consumer groups. Every method raises ZkError when ZooKeeper is away."""
+
+    def __init__(self, client: ZkClient) -> None:
+        self._brokers = BrokerRegistry(client)
+        self._consumers = ConsumerRegistry(client)
+        self._owners = OwnerRegistry(client)
+        self._offsets = OffsetRegistry(client)
+
+    def names(self) -> list[str]:
+        """List all groups that ever were."""
+        return self._consumers.groups()
+
+    def members(self, group: str) -> dict[str, str]:
+        """Return the live members of a group, with the text of their subscriptions."""
+        return self._consumers.subscriptions(group)
+
+    def describe(self, group: str) -> list[GroupPartition]:
+        """Return every partition that the group subscribes to, owns or has an offset of. Raises KafkaError: no group."""
+        self._check_exists(group)
+        brokers = self._brokers.brokers()
+        found: list[GroupPartition] = []
+        for topic in self._topics(group):
+            live = set(self._live_partitions(topic))
+            owners = self._owners.owners(group, topic)
+            offsets = self._offsets.offsets(group, topic)
+            partitions = sorted(live | owners.keys() | offsets.keys())
+            ends = self._ends(topic, live, brokers)
+            for partition in partitions:
+                owner = owners.get(partition)
+                committed = offsets.get(partition)
+                found.append(
+                    GroupPartition(
+                        topic,
+                        partition,
+                        owner.stream_id if owner else None,
+                        committed.offset if committed else None,
+                        ends.get(partition),
+                    )
+                )
+        return found
+
+    def problems(self, group: str) -> list[str]:
+        """Say what keeps the group from having exactly one living owner for every partition; nothing if all is well."""
+        self._check_exists(group)
+        members = self.members(group)
+        subscribed = self._subscribed(members)
+        if not members:
+            return [f"group {group} has no members"]
+        found: list[str] = []
+        for topic in sorted(subscribed):
+            live = set(self._live_partitions(topic))
+            owners = self._owners.owners(group, topic)
+            found += [f"{topic}/{partition} has no owner" for partition in sorted(live - owners.keys())]
+            for partition, owner in owners.items():
+                if partition not in live:
+                    found.append(f"{topic}/{partition} is owned by {owner.stream_id}, but no broker has it")
+                elif owner.stream_id.rpartition("-")[0] not in members:
+                    found.append(f"{topic}/{partition} is owned by {owner.stream_id}, which is no member")
+        return found
+
+    def reset(self, group: str, topic: str, to: int | str) -> dict[Partition, int]:
+        """Move a group's offsets of a topic: to `earliest`, `latest`, `@` and a time in ms, or an offset. Return them.
+
+        Raises GroupInUseError while it has members, KafkaError when a broker does not answer.
+        """
+        self._check_unused(group)
+        brokers = self._brokers.brokers()
+        partitions = self._live_partitions(topic)
+        if not partitions:
+            raise KafkaError(f"topic {topic} has no partitions on living brokers")
+        moved = {partition: self._resolve(topic, partition, to, brokers) for partition in partitions}
+        for partition, offset in moved.items():
+            self._offsets.write(group, topic, partition, offset)
+        return moved
+
+    def export_offsets(self, group: str) -> dict[str, dict[str, int]]:
+        """Return all offsets of a group: topic to `{broker}-{partition}` to offset."""
+        self._check_exists(group)
+        return {
+            topic: {partition.name: offset for partition, offset in offsets.items()}
+            for topic, offsets in self._offsets.export_group(group).items()
+        }
+
+    def import_offsets(self, group: str, offsets: Mapping[str, Mapping[str, int]]) -> int:
+        """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUseError while it has members."""
+        self._check_unused(group)
+        try:
+            parsed = {
+                topic: {Partition.from_name(name): int(offset) for name, offset in of_topic.items()}
+                for topic, of_topic in offsets.items()
+            }
+        except (AttributeError, TypeError, ValueError, MalformedNode) as error:
+            raise KafkaError(f"not a group's offsets, topic to partition to offset: {error}") from error
+        self._offsets.import_group(group, parsed)
+        return sum(map(len, parsed.values()))
+
+    def delete(self, group: str) -> None:
+        """Remove a group with its offsets. Raises ZkError while it has members."""
+        self._consumers.delete_group(group)
+
+    def _check_exists(self, group: str) -> None:
+        if group not in self.names():
+            raise KafkaError(f"there is no group {group}")
+
+    def _check_unused(self, group: str) -> None:
+        members = self.members(group)
+        if members:
+            raise GroupInUseError(f"group {group} has members, which would write over it: {', '.join(sorted(members))}")
+
+    def _topics(self, group: str) -> list[str]:
+        known = {*self._offsets.topics(group), *self._owners.topics(group)}
+        return sorted(known | self._subscribed(self.members(group)))
+
+    def _subscribed(self, members: Mapping[str, str]) -> set[str]:
+        topics: set[str] = set()
+        for member, text in members.items():
+            try:
+                topics.update(TopicCount.parse(text).topics(self._brokers.topics()))
+            except MalformedSubscriptionError as error:
+                logger.warning("member %s: %s", member, error)
+        return topics
+
+    def _live_partitions(self, topic: str) -> list[Partition]:
+        counts = self._brokers.partitions_of(topic)
+        return [Partition(broker_id, number) for broker_id, count in counts.items() for number in range(count)]
+
+    def _ends(self, topic: str, partitions: set[Partition], brokers: Mapping[int, Broker]) -> dict[Partition, int]:
+        ends: dict[Partition, int] = {}
+        for broker_id in sorted({partition.broker_id for partition in partitions} & brokers.keys()):
+            try:
+                with _asking(brokers[broker_id]) as consumer:
+                    for partition in partitions:
+                        if partition.broker_id == broker_id:
+                            ends[partition] = ends_of(consumer, topic, partition.partition)[1]
+            except KafkaError as error:
+                logger.warning("broker %d does not tell the ends of %s: %s", broker_id, topic, error)
+        return ends
+
+    def _resolve(self, topic: str, partition: Partition, to: int | str, brokers: Mapping[int, Broker]) -> int:
+        if isinstance(to, int):
+            return to
+        times = {"earliest": EARLIEST, "latest": LATEST}
+        if to not in times and not (to.startswith("@") and to[1:].isdigit()):
+            raise KafkaError(f"{to!r} is not earliest, latest, @ and a time in ms since the epoch, or an offset")
+        time_ms = times[to] if to in times else int(to[1:])
+        if partition.broker_id not in brokers:
+            raise KafkaError(f"broker {partition.broker_id} of {topic}/{partition} is not registered")
+        with _asking(brokers[partition.broker_id]) as consumer:
+            found = consumer.get_offsets_before(topic, partition.partition, time_ms, 1)
+            # A time before everything there is means the beginning.
+            return found[0] if found else ends_of(consumer, topic, partition.partition)[0]
+
+
+def _asking(broker: Broker) -> SimpleConsumer:
+    return SimpleConsumer(broker.host, broker.port, {"socket.timeout.ms": ASK_TIMEOUT_MS}, broker.id)
