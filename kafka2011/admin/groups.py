@@ -67,7 +67,7 @@ class Groups:
         return self._consumers.subscriptions(group)
 
     def describe(self, group: str) -> list[GroupPartition]:
-        """Return every partition that the group subscribes to, owns or has an offset of. Raises KafkaError: no group."""
+        """Return every partition that the group subscribes to, owns or has an offset of. Raises KafkaError: unknown."""
         self._check_exists(group)
         brokers = self._brokers.brokers()
         found: list[GroupPartition] = []
