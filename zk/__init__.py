@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zk.child import ChildProcess
     from zk.client import ZkClient, connect
     from zk.cluster import Broker, Partition
+    from zk.consumers import ConsumerRegistry
     from zk.errors import (
         ConnectionLost,
         MalformedNode,
@@ -24,18 +25,28 @@ if TYPE_CHECKING:
         ZkUnavailable,
     )
     from zk.local import LocalZooKeeper
+    from zk.offsets import CommittedOffset, OffsetRegistry
+    from zk.owners import Owner, OwnerRegistry
+    from zk.sessions import SessionEvents, SessionLease
 
 _HOMES = {
     "Broker": "zk.cluster",
     "BrokerRegistry": "zk.brokers",
     "ChildProcess": "zk.child",
+    "CommittedOffset": "zk.offsets",
     "ConnectionLost": "zk.errors",
+    "ConsumerRegistry": "zk.consumers",
     "LocalZooKeeper": "zk.local",
     "MalformedNode": "zk.errors",
     "NodeHeld": "zk.errors",
     "NotConnected": "zk.errors",
+    "OffsetRegistry": "zk.offsets",
+    "Owner": "zk.owners",
+    "OwnerRegistry": "zk.owners",
     "Partition": "zk.cluster",
+    "SessionEvents": "zk.sessions",
     "SessionExpired": "zk.errors",
+    "SessionLease": "zk.sessions",
     "VersionConflict": "zk.errors",
     "ZkClient": "zk.client",
     "ZkError": "zk.errors",
@@ -47,13 +58,20 @@ __all__ = [
     "Broker",
     "BrokerRegistry",
     "ChildProcess",
+    "CommittedOffset",
     "ConnectionLost",
+    "ConsumerRegistry",
     "LocalZooKeeper",
     "MalformedNode",
     "NodeHeld",
     "NotConnected",
+    "OffsetRegistry",
+    "Owner",
+    "OwnerRegistry",
     "Partition",
+    "SessionEvents",
     "SessionExpired",
+    "SessionLease",
     "VersionConflict",
     "ZkClient",
     "ZkError",

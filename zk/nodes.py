@@ -57,7 +57,8 @@ class Nodes:
     """Calls on znodes through one client; with `session_id`, only ever in that session (else NotConnected).
 
     Every method raises ZkUnavailable (NotConnected, ConnectionLost, SessionExpired) when ZooKeeper does not answer.
-    A watch is called once, from kazoo's one callback thread, and must only set an event.
+    A watch is called once, from kazoo's one callback thread, and must only set an event. Also when the connection is
+    lost, so read again then. Give the same callable at every reading: kazoo keeps each different one until it fires.
     """
 
     def __init__(self, client: ZkClient, session_id: int | None = None) -> None:
