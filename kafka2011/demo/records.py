@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from kafka2011.message import Message
 
-_KEY = re.compile(rb'"member": "([^"]+)"|^(\S+)')
+_MEMBER = re.compile(rb'"member": "([^"]+)"')
+_FIRST_WORD = re.compile(rb"(\S+)")
 
 
 def numbered(number: int, line: bytes) -> bytes:
@@ -28,8 +29,8 @@ def number_and_time(payload: bytes) -> tuple[int, int]:
 
 def key_of(line: bytes) -> str:
     """Return what keeps lines together: the member of an event, else the first word, as a client's address."""
-    match = _KEY.search(line)
-    return (match[1] or match[2]).decode(errors="replace") if match else ""
+    match = _MEMBER.search(line) or _FIRST_WORD.search(line)
+    return match[1].decode(errors="replace") if match else ""
 
 
 class Place(NamedTuple):
