@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from zk.client import connect
-from zk.errors import NotConnected, ZkUnavailable
+from zk.cluster import Partition
+from zk.errors import NodeHeld, NotConnected, ZkUnavailable
 from zk.nodes import Nodes
+from zk.offsets import OffsetRegistry
+from zk.owners import OwnerRegistry
 from zk.sessions import SessionEvents, SessionLease, lease_clock
 from zk.testing import expire_session
 
@@ -105,3 +112,70 @@ def test_closed_events_wake_who_waits_and_listen_no_more(client: ZkClient) -> No
     assert events.wait(10) is True
     expire_session(client)
     assert events.wait(0) is False
+
+
+SLEEPER = """
+import sys, threading
+from zk import OffsetRegistry, OwnerRegistry, Partition, SessionLease, VersionConflict, ZkUnavailable, connect
+
+partition = Partition(0, 0)
+client = connect(sys.argv[1], 2000, 20_000)
+lease = SessionLease(client, client.session_id)
+offsets, owners = OffsetRegistry(client, lease.session_id), OwnerRegistry(client, lease.session_id)
+
+def renew():
+    while not stopped.wait(lease.renew_interval_s):
+        try:
+            lease.renew()
+        except ZkUnavailable:
+            pass
+
+lease.renew()
+stopped = threading.Event()
+threading.Thread(target=renew, daemon=True).start()
+owners.claim("g", "t", partition, "sleeper-0")
+version = offsets.write("g", "t", partition, 0)
+print("owner", flush=True)
+handed_out = 0
+while lease.held:
+    handed_out += 1
+    try:
+        version = offsets.commit("g", "t", partition, handed_out, version)
+    except (VersionConflict, ZkUnavailable) as error:
+        print(type(error).__name__, flush=True)
+print("over", flush=True)
+"""
+
+
+def test_a_process_stopped_past_its_session_commits_no_more(zk_connect: str, client: ZkClient) -> None:
+    """When it wakes, its lease is over, and what it was about to commit does not get past the new owner's write."""
+    partition = Partition(0, 0)
+    owners, offsets = OwnerRegistry(client), OffsetRegistry(client)
+    command = [sys.executable, "-c", SLEEPER, zk_connect]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as sleeper:
+        try:
+            assert sleeper.stdout is not None
+            assert sleeper.stdout.readline() == "owner\n"
+            sleeper.send_signal(signal.SIGSTOP)
+            await_claim(owners, partition, "taker-0")
+            assert offsets.write("g", "t", partition, 10**9) > 0
+            sleeper.send_signal(signal.SIGCONT)
+            said = sleeper.stdout.read().split()
+        finally:
+            sleeper.kill()
+    assert said[-1] == "over"
+    assert set(said) <= {"VersionConflict", "ConnectionLost", "NotConnected", "SessionExpired", "over"}
+    committed = offsets.read("g", "t", partition)
+    assert committed is not None
+    assert committed.offset == 10**9
+
+
+def await_claim(owners: OwnerRegistry, partition: Partition, stream_id: str) -> None:
+    """Claim a partition as soon as the session of its owner has timed out."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return owners.claim("g", "t", partition, stream_id)
+        except NodeHeld:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
