@@ -16,13 +16,13 @@ import pytest
 from kafka2011.connection import BrokerConnection
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local import LocalBroker
-from kafka2011.message import Message
 from kafka2011.protocol import LATEST
 from zk.client import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kafka2011.message import Message
     from zk.client import ZkClient
 
 HOST = "127.0.0.1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, KafkaError
@@ -59,7 +59,7 @@ def test_kill_during_produce(
     eventually: Eventually,
     read_all: ReadAll,
 ) -> None:
-    """Twice: what could be read before can be read after, at its offset; so can all that was handled; in order, whole."""
+    """What could be read before can be read after, at its offset; so can all that was handled; in order, whole."""
     stream_end = 0
     for _ in range(2):
         stream = Stream(open_connection(broker))
@@ -77,7 +77,7 @@ def test_kill_during_produce(
         assert after[: len(before)] == before
         stream_end = sum(1 for message in after if message.payload == b"0")
         assert after[0].offset == 0
-        assert all(left.next_offset == right.offset for left, right in zip(after, after[1:], strict=False))
+        assert all(left.next_offset == right.offset for left, right in pairwise(after))
         last_run = after[[index for index, message in enumerate(after) if message.payload == b"0"][-1] :]
         assert len(last_run) >= stream.handled
         for number, message in enumerate(last_run):
@@ -115,7 +115,7 @@ def test_torn_tail(broker: LocalBroker, await_end: AwaitEnd, read_all: ReadAll) 
 
 
 def test_damage_in_the_middle(broker: LocalBroker, await_end: AwaitEnd, read_all: ReadAll) -> None:
-    """A flipped bit with good messages behind it is corruption, an error; what is cut off is kept, the rest is served."""
+    """A flipped bit with good messages behind it is corruption, an error; what is cut is kept, the rest is served."""
     payloads = [b"message %d of ten" % number for number in range(10)]
     sets = bytes(MessageSet(payloads))
     send(broker, *payloads)

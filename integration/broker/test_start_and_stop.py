@@ -93,7 +93,7 @@ def test_port_is_free_at_once_after_a_crash(broker: LocalBroker, open_connection
 
 
 def test_clean_stop(broker: LocalBroker, open_connection: OpenConnection, read_all: ReadAll) -> None:
-    """SIGTERM: what was received is flushed, the mark is left, exit 0; the next start takes the mark and recovers nothing."""
+    """SIGTERM: what came is flushed, the mark is left, exit 0; the next start takes the mark and recovers nothing."""
     connection = open_connection(broker)
     connection.send(b"".join(produce("views", b"%d" % number) for number in range(1000)))
     connection.request(BARRIER)

@@ -98,20 +98,7 @@ class Connection:
         reader = FrameReader(max_frame_bytes)
         claim = self.claim
         receive_bytes = RECEIVE_BYTES
-        while True:
-            if self._unread_bytes is not None:
-                if self._unread_bytes <= 0:
-                    break
-                receive_bytes = min(receive_bytes, self._unread_bytes)
-            try:
-                data = self.socket.recv(receive_bytes)
-            except OSError as error:
-                raise BrokerConnectionError(f"reading failed: {error}") from error
-            if not data:
-                break
-            self.counts["bytes_in"] += len(data)
-            if self._unread_bytes is not None:
-                self._unread_bytes -= len(data)
+        while data := self._receive(receive_bytes):
             reader.receive_data(data)
             claim.resize(reader.buffered_bytes)
             while (frame := reader.next_frame()) is not None:
@@ -133,6 +120,21 @@ class Connection:
         self.claim.resize(0)
         self.opened_claim.resize(0)
         self.socket.close()
+
+    def _receive(self, most_bytes: int) -> bytes:
+        """Return what has come, or nothing when there is no more to come."""
+        if self._unread_bytes is not None:
+            most_bytes = min(most_bytes, self._unread_bytes)
+            if most_bytes <= 0:
+                return b""
+        try:
+            data = self.socket.recv(most_bytes)
+        except OSError as error:
+            raise BrokerConnectionError(f"reading failed: {error}") from error
+        if self._unread_bytes is not None:
+            self._unread_bytes -= len(data)
+        self.counts["bytes_in"] += len(data)
+        return data
 
     def _answer(self, reply: Reply) -> None:
         try:

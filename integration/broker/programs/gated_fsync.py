@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from kafka2011.__main__ import main
+from kafka2011.cli.app import main
 
 _GATE = Path(os.environ["FSYNC_GATE"])
 _fsync = os.fsync
@@ -20,5 +20,5 @@ def _gated_fsync(fd: int) -> None:
 
 
 if __name__ == "__main__":
-    os.fsync = _gated_fsync
+    os.fsync = _gated_fsync  # type: ignore[assignment]
     sys.exit(main())
