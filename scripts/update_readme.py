@@ -65,6 +65,8 @@ def leaf_commands() -> Iterator[tuple[click.Command, click.Context]]:
         if not isinstance(command, click.Group):
             yield command, context
             continue
+        if command.invoke_without_command:
+            yield command, context
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None

@@ -33,9 +33,11 @@ EXIT_BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 COMMANDS = {
     "broker": "Run a broker until it is told to stop.",
     "cluster": "Run a ZooKeeper and several brokers until Ctrl-C.",
+    "consume": "Read topics as a member of a consumer group, and print each message on a line.",
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "dump-log": "Show the messages in segment files, and check them.",
     "fetch": "Read one partition of one broker from an offset on.",
+    "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
     "offsets": "Show where a partition ends, begins, or stood at some time.",
     "ping": "Ask brokers whether they serve requests.",
     "produce": "Publish lines, each as one message.",

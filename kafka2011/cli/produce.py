@@ -10,7 +10,7 @@ import click
 
 from kafka2011.cli.lines import by_partition, line_sets
 from kafka2011.cli.options import Address, broker_option
-from kafka2011.cli.partitions import count_partitions
+from kafka2011.cli.partitions import check_partition, count_partitions
 from kafka2011.cli.progress import byte_progress
 from kafka2011.config import SyncProducerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
@@ -56,7 +56,7 @@ def command(topic: str, broker: Address, file: BinaryIO, partition: int, pattern
         raise click.UsageError("--key-regex chooses partitions, so --partition has nothing to say")
     validate_topic(topic)
     config = SyncProducerConfig.from_sources(environ=os.environ)
-    partitions = 0 if pattern is None else _count_partitions(broker, topic)
+    partitions = _ask_partitions(broker, topic, partition, pattern)
     size = os.fstat(file.fileno()).st_size or None
     with byte_progress(f"to {topic}", size) as advance, SyncProducer(broker.host, broker.port, config) as producer:
         for lines in line_sets(file, config.max_message_size, advance):
@@ -71,6 +71,11 @@ def command(topic: str, broker: Address, file: BinaryIO, partition: int, pattern
         )
 
 
-def _count_partitions(broker: Address, topic: str) -> int:
+def _ask_partitions(broker: Address, topic: str, partition: int, pattern: re.Pattern[bytes] | None) -> int:
+    """Count the partitions that keys choose from; check one that is named, since the broker would refuse in silence."""
     with SimpleConsumer(broker.host, broker.port) as consumer:
-        return count_partitions(consumer, topic)
+        if pattern is not None:
+            return count_partitions(consumer, topic)
+        if partition != ANY_PARTITION:
+            check_partition(consumer, topic, partition)
+    return 0

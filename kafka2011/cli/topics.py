@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING
 
 import click
 
+from kafka2011.admin.topics import create_topic, ends_of
 from kafka2011.cli.options import zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
-from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import EARLIEST, LATEST
 from kafka2011.topic import validate_topic
 from zk.brokers import BrokerRegistry
 from zk.client import connect
 from zk.cluster import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
 
-_REGISTER_TIMEOUT_S = 10.0
-_POLL_S = 0.05
 _ASK_TIMEOUT_MS = 5000
 
 
@@ -85,10 +81,7 @@ def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[
         try:
             with SimpleConsumer(broker.host, broker.port, {"socket.timeout.ms": _ASK_TIMEOUT_MS}) as consumer:
                 for number in range(partitions):
-                    earliest, latest = (
-                        consumer.get_offsets_before(topic, number, end, 1)[0] for end in (EARLIEST, LATEST)
-                    )
-                    yield earliest, latest
+                    yield ends_of(consumer, topic, number)
                     answered += 1
         except KafkaError as error:
             logger.warning("broker %d does not tell the offsets of %s: %s", broker.id, topic, error)
@@ -116,32 +109,8 @@ def create(topic: str, zk_connect: str, ids: list[int] | None, as_json: bool) ->
     Sends each broker an empty set, which makes the topic there with as many partitions as the broker's settings say,
     on brokers of 0.7 too, and waits until it is registered.
     """
-    validate_topic(topic)
+    validate_topic(topic)  # before anything is asked
     with connect(zk_connect) as client:
-        registry = BrokerRegistry(client)
-        live = registry.brokers()
-        missing = [number for number in ids or () if number not in live]
-        if missing or not live:
-            names = ", ".join(map(str, missing)) or "of any number"
-            raise KafkaError(f"broker {names} is not registered at {zk_connect}")
-        chosen = [live[number] for number in sorted(set(ids))] if ids else list(live.values())
-        for broker in chosen:
-            with SyncProducer(broker.host, broker.port) as producer:
-                producer.send(topic, [])
-        partitions = _await_registration(registry, topic, chosen)
-    rows = [(topic, broker.id, f"{broker.host}:{broker.port}", partitions[broker.id]) for broker in chosen]
+        created = create_topic(client, topic, ids)
+    rows = [(topic, broker.id, f"{broker.host}:{broker.port}", partitions) for broker, partitions in created]
     show_table(("topic", "broker", "address", "partitions"), rows, as_json=as_json)
-
-
-def _await_registration(registry: BrokerRegistry, topic: str, brokers: Sequence[Broker]) -> dict[int, int]:
-    deadline_s = time.monotonic() + _REGISTER_TIMEOUT_S
-    while True:
-        partitions = registry.partitions_of(topic)
-        missing = [str(broker.id) for broker in brokers if broker.id not in partitions]
-        if not missing:
-            return partitions
-        if time.monotonic() > deadline_s:
-            raise KafkaError(
-                f"topic {topic} was not registered by broker {', '.join(missing)} within {_REGISTER_TIMEOUT_S:g} s"
-            )
-        time.sleep(_POLL_S)

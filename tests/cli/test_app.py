@@ -16,7 +16,19 @@ from kafka2011.errors import ConfigError, KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CLIENT_COMMANDS = ("dump_log", "fetch", "offsets", "ping", "produce", "registry", "topics", "zookeeper", "cluster")
+CLIENT_COMMANDS = (
+    "cluster",
+    "consume",
+    "dump_log",
+    "fetch",
+    "groups",
+    "offsets",
+    "ping",
+    "produce",
+    "registry",
+    "topics",
+    "zookeeper",
+)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

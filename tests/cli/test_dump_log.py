@@ -199,11 +199,9 @@ def test_a_directory_without_segments(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("name", "codec"), [("cap-0_nocompression", "none"), ("capgz-0_gzip", "gzip"), ("capsn-0_snappy", "snappy")]
 )
-def test_segments_of_07(name: str, codec: str) -> None:
+def test_segments_of_07(name: str, codec: str, vectors: Path) -> None:
     """Segment files that Kafka 0.7.2 wrote are read to their last byte without a fault."""
-    path = Path(__file__).parents[3] / "shared" / "vectors" / f"segment_{name}.kafka"
-    if not path.exists():
-        pytest.skip("the bytes of a running Kafka 0.7.2 are not beside this checkout")
+    path = vectors / f"segment_{name}.kafka"
     found = entries(path)
     assert {e.fault for e in found} == {None}
     assert codec in {e.codec for e in found if not e.inner}
