@@ -9,6 +9,7 @@ import gevent
 from gevent.event import Event
 from kazoo.handlers.gevent import SequentialGeventHandler
 
+from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
 from zk.client import connect
 from zk.errors import ZkError, ZkUnavailable
@@ -31,7 +32,8 @@ class BrokerRegistrar:
     """Registers a broker, then every topic on its disk, and later each topic when its first log appears.
 
     `topics` tells topic and number of partitions for all logs. `on_failure` is told when the registration is lost for
-    good: another process holds our id.
+    good: another process holds our id. `join_topic`, if given, is called for every topic that others register and we
+    do not have; it makes the topic here.
     """
 
     def __init__(
@@ -43,7 +45,10 @@ class BrokerRegistrar:
         session_timeout_ms: int,
         connection_timeout_ms: int,
         on_failure: Callable[[BaseException], None],
+        join_topic: Callable[[str], object] | None = None,
     ) -> None:
+        self._join_topic = join_topic
+        self._not_joined: set[str] = set()
         self._zk_connect = zk_connect
         self._broker = broker
         self._topics = topics
@@ -127,7 +132,25 @@ class BrokerRegistrar:
             self._registered.clear()
             self._registry.register(self._broker, self._wait_ms)
             self._session_id = session_id
+        self._join_topics()
         for topic, partitions in self._topics().items():
             if self._registered.get(topic) != partitions:
                 self._registry.register_topic(self._broker.id, topic, partitions, self._wait_ms)
                 self._registered[topic] = partitions
+
+    def _join_topics(self) -> None:
+        """Make the topics here that live on other brokers; the watch calls again when there are new ones."""
+        if self._join_topic is None:
+            return
+        known = {*self._topics(), *self._not_joined}
+        for topic in self._registry.topics(self._watch):
+            if topic in known:
+                continue
+            try:
+                self._join_topic(topic)
+            except KafkaError as error:
+                self._not_joined.add(topic)
+                logger.warning("broker %d does not join topic %r: %s", self._broker.id, topic, error)
+
+    def _watch(self, _event: object) -> None:
+        self._wake.set()

@@ -137,6 +137,7 @@ class KafkaServer:
                 session_timeout_ms=config.zk_sessiontimeout_ms,
                 connection_timeout_ms=config.zk_connectiontimeout_ms,
                 on_failure=self.fail,
+                join_topic=self._join_topic if config.join_topics else None,
             )
             self._registrar.start()
 
@@ -209,6 +210,12 @@ class KafkaServer:
                 raise
 
         return handle_frame
+
+    def _join_topic(self, topic: str) -> None:
+        try:
+            self.logs.get_or_create(topic, 0)
+        except LogFailedError as error:
+            self.fail(error)
 
     def _topic_added(self, topic: str, partitions: int) -> None:
         if self._registrar is not None:
