@@ -75,6 +75,11 @@ class ProducerConfig(SyncProducerConfig):
         "", IMPLEMENTATION, "Turns what is sent into bytes, `module:Class`. Default: bytes as they are."
     )
     compression_codec: Codec = setting(Codec.NONE, NumberOf(Codec), "0 none, 1 GZIP, 2 Snappy.")
+    compressor_class: str = setting(
+        "",
+        IMPLEMENTATION,
+        "Compresses in place of a built-in codec, `module:Class` with a `codec` (1 or 2) and `compress(bytes)`.",
+    )
     compressed_topics: tuple[str, ...] = setting(
         (), Topics(), "Compress only these topics, `topic,...`; all, when a codec is set and none are named."
     )

@@ -1,0 +1,133 @@
+"""What was sent and is not confirmed, and what has to be sent again: a state machine without sockets or clocks.
+
+    add -> to be sent -> send -> unconfirmed -> answered -> gone
+                 ^                    |
+                 +------- lost -------+
+
+Everything stays in the order in which it was added. A barrier is a question behind the sets sent so far: its answer
+proves that the broker has handled them, because it serves a connection strictly in order. At most one is unanswered,
+so the few bytes of its answer always fit the sockets' buffers, and a writer never has to read to get on.
+
+When a connection ends, all that is unconfirmed goes back ahead of the rest, and is sent again one by one: when the
+broker then ends a connection with one set on it, that set is the one that it refuses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka2011.producer.parcel import PartitionSet
+
+
+class Window:
+    """The sets of one connection, from oldest to newest. `max_sets` and `max_bytes` bound what is unconfirmed."""
+
+    def __init__(self, max_sets: int, max_bytes: int) -> None:
+        self._max_sets = max_sets
+        self._max_bytes = max_bytes
+        self._waiting: deque[PartitionSet] = deque()
+        self._unconfirmed: deque[PartitionSet] = deque()
+        self._unconfirmed_bytes = 0
+        self._asked = 0  # how many of the unconfirmed stand before the barrier; 0 when none is unanswered
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is neither anything to send nor anything unconfirmed."""
+        return not self._waiting and not self._unconfirmed
+
+    @property
+    def asked(self) -> bool:
+        """Whether a barrier is unanswered."""
+        return self._asked > 0
+
+    @property
+    def waiting(self) -> int:
+        """How many sets are still to be sent, or to be sent again."""
+        return len(self._waiting)
+
+    @property
+    def first_deadline_ms(self) -> float | None:
+        """When the oldest set runs out of time; None when there is none."""
+        oldest = self._unconfirmed or self._waiting
+        return oldest[0].deadline_ms if oldest else None
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many sets were sent and are not confirmed."""
+        return len(self._unconfirmed)
+
+    @property
+    def unconfirmed_bytes(self) -> int:
+        """How many bytes they have."""
+        return self._unconfirmed_bytes
+
+    def add(self, sets: Iterable[PartitionSet]) -> None:
+        """Add sets behind all others."""
+        self._waiting.extend(sets)
+
+    @property
+    def can_send(self) -> bool:
+        """Whether `send` would give anything."""
+        if not self._waiting:
+            return False
+        if not self._unconfirmed:
+            return True
+        if self._waiting[0].suspect or self._unconfirmed[0].suspect:
+            return False
+        return self._has_room_for(self._waiting[0])
+
+    def send(self) -> list[PartitionSet]:
+        """Return what goes into the next request: as much as there is room for, a suspect set alone."""
+        sent: list[PartitionSet] = []
+        while self.can_send:
+            following = self._waiting.popleft()
+            following.tries += 1
+            self._unconfirmed.append(following)
+            self._unconfirmed_bytes += len(following.data)
+            sent.append(following)
+        return sent
+
+    def ask(self) -> None:
+        """Note a barrier behind all that was sent."""
+        assert not self._asked
+        assert self._unconfirmed
+        self._asked = len(self._unconfirmed)
+
+    def answered(self) -> list[PartitionSet]:
+        """Return the sets that the barrier's answer confirms."""
+        assert self._asked
+        confirmed = [self._unconfirmed.popleft() for _ in range(self._asked)]
+        self._asked = 0
+        self._unconfirmed_bytes -= sum(len(confirmed_set.data) for confirmed_set in confirmed)
+        return confirmed
+
+    def lost(self) -> PartitionSet | None:
+        """Take all that is unconfirmed back to be sent again; return the set that must be to blame, if one must.
+
+        That is a suspect one: it was alone on its connection.
+        """
+        blamed = self._unconfirmed[0] if self._unconfirmed and self._unconfirmed[0].suspect else None
+        for lost in reversed(self._unconfirmed):
+            lost.suspect = True
+            self._waiting.appendleft(lost)
+        self._unconfirmed.clear()
+        self._unconfirmed_bytes = 0
+        self._asked = 0
+        return blamed
+
+    def remove(self, unwanted: Callable[[PartitionSet], bool]) -> list[PartitionSet]:
+        """Take sets out that are still to be sent: those that moved, ran out of time, or were refused."""
+        removed = [waiting for waiting in self._waiting if unwanted(waiting)]
+        if removed:
+            gone = set(map(id, removed))
+            self._waiting = deque(waiting for waiting in self._waiting if id(waiting) not in gone)
+        return removed
+
+    def _has_room_for(self, following: PartitionSet) -> bool:
+        return (
+            len(self._unconfirmed) < self._max_sets and self._unconfirmed_bytes + len(following.data) <= self._max_bytes
+        )

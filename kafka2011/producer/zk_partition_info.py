@@ -1,0 +1,186 @@
+"""Brokers and partitions from ZooKeeper, followed as they change (paper, section 3.2)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Self
+
+from kafka2011.config import BrokerAddress
+from kafka2011.producer.broker_partition_info import BrokerPartition
+from kafka2011.producer.errors import NoBrokersError
+from zk.brokers import BrokerRegistry
+from zk.client import connect
+from zk.errors import ZkError
+from zk.sessions import SessionEvents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka2011.config import ProducerConfig
+    from zk.client import ZkClient
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = 0.5
+
+
+class ZkBrokerPartitionInfo:
+    """The broker registry, read at first use of a topic and again whenever a watch says that it changed.
+
+    A topic that nobody has yet is taken to be on partition 0 of every live broker: the first message makes it. While
+    ZooKeeper is away, what was known last is used. Owns `client`, and a thread that reads.
+    """
+
+    def __init__(self, client: ZkClient) -> None:
+        self._client = client
+        self._registry = BrokerRegistry(client)
+        self._events = SessionEvents(client)
+        self._session_id = self._events.session_id
+        self._addresses: dict[int, BrokerAddress] = {}
+        self._registered: dict[str, tuple[BrokerPartition, ...]] = {}  # by topic, those asked for so far
+        self._partitions: dict[str, tuple[BrokerPartition, ...]] = {}  # the same, with unknown topics' assumed ones
+        self._reading = threading.Lock()  # a read that began earlier must not overwrite a later one
+        self._changed = threading.Event()
+        self._watches: dict[str, _TopicWatch] = {}
+        self._stale_topics: set[str] = set()
+        self._stale_brokers = False
+        self._closing = threading.Event()
+        try:
+            self._read_brokers()
+        except BaseException:
+            self.close()
+            raise
+        self._events.wake(self._changed.set)
+        self._changed.set()  # a watch or a change of session between the first read and now
+        self._follower = threading.Thread(target=self._follow, name="kafka2011-producer-brokers", daemon=True)
+        self._follower.start()
+
+    @classmethod
+    def connect(cls, config: ProducerConfig) -> Self:
+        """Connect to ZooKeeper as the settings say. Raises NoBrokersError when it does not answer."""
+        try:
+            return cls(connect(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms))
+        except ZkError as error:
+            raise NoBrokersError(f"brokers cannot be found: {error}") from error
+
+    def partitions(self, topic: str) -> tuple[BrokerPartition, ...]:
+        """Return the topic's partitions as they are registered. Raises NoBrokersError if they cannot be read."""
+        found = self._partitions.get(topic)
+        if found is None:
+            try:
+                found = self._read_topic(topic)
+            except ZkError as error:
+                raise NoBrokersError(f"the partitions of topic {topic} cannot be read: {error}") from error
+        return found
+
+    choices = partitions
+
+    def address(self, broker_id: int) -> BrokerAddress | None:
+        """Return where a live broker listens."""
+        return self._addresses.get(broker_id)
+
+    def refresh(self) -> None:
+        """Read everything again; when ZooKeeper is away, leave it as it is, and say so in the log."""
+        try:
+            self._read_all()
+        except ZkError as error:
+            logger.warning("brokers and partitions stay as last known: %s", error)
+
+    def close(self) -> None:
+        """End the session and the thread."""
+        self._closing.set()
+        self._events.close()
+        self._changed.set()
+        if hasattr(self, "_follower") and self._follower is not threading.current_thread():
+            self._follower.join()
+        self._client.shutdown()
+
+    def _follow(self) -> None:
+        while True:
+            self._changed.wait()
+            self._changed.clear()
+            if self._closing.is_set():
+                return
+            try:
+                self._read_stale()
+            except ZkError as error:
+                logger.warning("brokers and partitions cannot be read, and stay as last known for now: %s", error)
+                # What was stale is so still, and no event need follow: it may have been one answer that was lost.
+                self._closing.wait(_RETRY_S)
+                self._changed.set()
+
+    def _read_stale(self) -> None:
+        session_id = self._events.session_id
+        if session_id is None:
+            return  # the next session, or the same one, wakes us again
+        if session_id != self._session_id:  # watches went with the old session
+            self._read_all()
+            self._session_id = session_id
+            return
+        while self._stale_topics:
+            topic = self._stale_topics.pop()
+            try:
+                self._read_topic(topic)
+            except ZkError:
+                self._stale_topics.add(topic)
+                raise
+        if self._stale_brokers:
+            self._read_brokers()
+
+    def _read_all(self) -> None:
+        self._read_brokers()
+        for topic in list(self._registered):
+            self._read_topic(topic)
+
+    def _read_brokers(self) -> None:
+        with self._reading:
+            self._stale_brokers = False  # before the read: a watch that fires behind it is not to be forgotten
+            try:
+                found = self._registry.brokers(self._on_brokers)
+            except ZkError:
+                self._stale_brokers = True
+                raise
+            addresses = {broker.id: BrokerAddress(broker.id, broker.host, broker.port) for broker in found.values()}
+            if addresses != self._addresses:
+                logger.info("live brokers: %s", ", ".join(map(str, addresses)) or "none")
+            self._addresses = addresses
+            for topic, registered in self._registered.items():
+                self._partitions[topic] = registered or self._assumed()
+
+    def _read_topic(self, topic: str) -> tuple[BrokerPartition, ...]:
+        with self._reading:
+            counts = self._registry.partitions_of(topic, self._watches.setdefault(topic, _TopicWatch(self, topic)))
+            registered = tuple(_partitions_of(counts.items()))
+            self._registered[topic] = registered
+            self._partitions[topic] = found = registered or self._assumed()
+            return found
+
+    def _assumed(self) -> tuple[BrokerPartition, ...]:
+        return tuple(BrokerPartition(broker_id, 0) for broker_id in sorted(self._addresses))
+
+    def _on_brokers(self, _event: object) -> None:
+        self._stale_brokers = True
+        self._changed.set()
+
+    def topic_changed(self, topic: str) -> None:
+        """Have a topic read again, by the thread that reads."""
+        self._stale_topics.add(topic)
+        self._changed.set()
+
+
+class _TopicWatch:
+    """The one watch of a topic: kazoo sets the same one only once, however often the topic is read."""
+
+    __slots__ = ("_info", "_topic")
+
+    def __init__(self, info: ZkBrokerPartitionInfo, topic: str) -> None:
+        self._info = info
+        self._topic = topic
+
+    def __call__(self, _event: object) -> None:
+        self._info.topic_changed(self._topic)
+
+
+def _partitions_of(counts: Iterable[tuple[int, int]]) -> list[BrokerPartition]:
+    return [BrokerPartition(broker_id, partition) for broker_id, count in sorted(counts) for partition in range(count)]
