@@ -7,11 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.demo.records import key_of, numbered
-from kafka2011.producer.producer import Producer
+from kafka2011.producer.async_producer import AsyncProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
+
+    from kafka2011.producer.parcel import Receipt
 
 TICK_S = 0.02
 
@@ -30,14 +32,14 @@ class PacedReplay:
         seconds: float,
         on_sent: Callable[[int], None] = lambda _lines: None,
     ) -> None:
-        self._settings = {**settings, "producer.type": "async", "confirm": "true", "queue.time": "50"}
+        self._settings = {**settings, "confirm": "true", "queue.time": "50"}
         self._topic = topic
         self._lines = lines
         self._seconds = seconds
         self._on_sent = on_sent
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
-        self.counts: dict[str, int] = {}
+        self.resent_sets = 0
 
     def start(self) -> None:
         """Begin to send."""
@@ -53,16 +55,16 @@ class PacedReplay:
 
     def _run(self) -> None:
         try:
-            with Producer(self._settings) as producer:
+            with AsyncProducer(self._settings) as producer:
                 for sending in self._send_all(producer):
                     sending.result()
-                self.counts = dict(producer.counts())
+                self.resent_sets = producer.counts.sets_resent
         except BaseException as error:  # noqa: BLE001 - raised by finish, in the thread that waits
             self._failure = error
 
-    def _send_all(self, producer: Producer) -> list[Future[None]]:
+    def _send_all(self, producer: AsyncProducer) -> list[Future[Receipt]]:
         started_s = time.monotonic()
-        sends: list[Future[None]] = []
+        sends: list[Future[Receipt]] = []
         total = len(self._lines)
         done = 0
         while done < total:
