@@ -1,7 +1,7 @@
 """One cap on what all connections make the broker hold: `queued.max.bytes`.
 
 Connections take from the budget as bytes arrive. Who finds it empty waits in line; while somebody waits, connections
-that stand still with part of a request are closed, and as a last resort the newest of those that wait, so that the
+that stand still with part of a request are closed, and when all that hold memory wait, the newest of them, so that the
 others go on. A connection may have several claims, for what it has sent and for what that opens to; they stand and fall
 together.
 """
@@ -90,7 +90,7 @@ class MemoryBudget:
             self._waiting[0].released.set()
 
     def _wait(self, claim: MemoryClaim, growth_bytes: int) -> None:
-        own_bytes = sum(other.held_bytes for other in self._claims if other.name == claim.name)
+        own_bytes = self._held_by(claim.name)
         if own_bytes + growth_bytes > self.max_bytes:
             self._note_refused(claim.name)
             raise MemoryRefusedError(
@@ -114,17 +114,24 @@ class MemoryBudget:
                 self._waiting[0].released.set()
 
     def _make_room(self) -> None:
-        """Close one connection in favour of the first that waits, unless those that hold memory go on."""
+        """Close one connection in favour of the first that waits, unless those that hold memory go on.
+
+        Those that do not wait cannot grow now, so each of them gives memory back or stands still before long.
+        """
         waiting = {claim.name for claim in self._waiting}
         changed_at_s: dict[str, float] = {}
         for claim in self._claims:
             if claim.name not in waiting and not claim.refused:
                 changed_at_s[claim.name] = max(claim.changed_at_s, changed_at_s.get(claim.name, 0.0))
-        oldest = min(changed_at_s, key=changed_at_s.__getitem__, default=None)
-        if oldest is not None and changed_at_s[oldest] < time.monotonic() - self._patience_s:
-            self._evict(oldest)
-        elif len(self._waiting) > 1:
-            self._evict(self._waiting[-1].name)
+        if changed_at_s:
+            oldest = min(changed_at_s, key=changed_at_s.__getitem__)
+            if changed_at_s[oldest] < time.monotonic() - self._patience_s:
+                self._evict(oldest)
+            return
+        for claim in self._waiting[:0:-1]:
+            if self._held_by(claim.name):
+                self._evict(claim.name)
+                return
 
     def _evict(self, name: str) -> None:
         self._note_refused(name)
@@ -140,6 +147,9 @@ class MemoryBudget:
             "queued.max.bytes %d is used up: closing %s, which holds %d bytes and does not go on (%d closed so far)",
             self.max_bytes,
             name,
-            sum(claim.held_bytes for claim in self._claims if claim.name == name),
+            self._held_by(name),
             self.refused,
         )
+
+    def _held_by(self, name: str) -> int:
+        return sum(claim.held_bytes for claim in self._claims if claim.name == name)
