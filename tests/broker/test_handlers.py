@@ -1,0 +1,348 @@
+"""What a broker does with each request, over real logs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.broker import handlers
+from kafka2011.broker.handlers import RefusedError, Reply, RequestHandlers
+from kafka2011.broker.log import LogFailedError, LogSettings
+from kafka2011.broker.log_manager import LogManager
+from kafka2011.broker.message_check import MessageChecker
+from kafka2011.broker.segment import LogSlice
+from kafka2011.compression import Codec
+from kafka2011.message import MessageSet, encode
+from kafka2011.protocol import (
+    ANY_PARTITION,
+    EARLIEST,
+    LATEST,
+    FetchRequest,
+    MultiFetchRequest,
+    MultiProduceRequest,
+    OffsetsRequest,
+    ProduceRequest,
+    Request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HELLO = encode(b"hello")  # 15 bytes
+BAD = HELLO[:-1] + b"?"
+HUGE = 2**31 - 1
+
+
+class Broker:
+    """Handlers over logs in a directory, where everything is flushed as it is appended."""
+
+    def __init__(self, log_dir: Path, max_segment_bytes: int = 2**30) -> None:
+        self.fsyncs = 0
+        self.fsync_error: OSError | None = None
+        self.logs = LogManager(
+            log_dir,
+            num_partitions=2,
+            settings_for=lambda _: LogSettings(max_segment_bytes=max_segment_bytes, flush_interval=1),
+            fsync=self._fsync,
+        )
+        self.handlers = RequestHandlers(self.logs)
+        self.pauses = 0
+        self.checker = MessageChecker(1000, 10_000, self._pause)
+
+    def _fsync(self, fd: int) -> None:
+        self.fsyncs += 1
+        if self.fsync_error is not None:
+            raise self.fsync_error
+
+    def _pause(self) -> None:
+        self.pauses += 1
+
+    def ask(self, request: Request) -> bytes | None:
+        """Return the reply as it would go over the wire."""
+        reply = self.handlers.handle(request, self.checker)
+        if reply is None:
+            return None
+        try:
+            return b"".join(
+                part if isinstance(part, bytes) else os.pread(part.fd, part.size, part.position) for part in reply.parts
+            )
+        finally:
+            reply.release()
+
+    def produce(self, data: bytes, topic: str = "t", partition: int = 0) -> None:
+        assert self.ask(ProduceRequest(topic, partition, data)) is None
+
+    def stored(self, topic: str = "t", partition: int = 0) -> bytes:
+        reply = self.ask(FetchRequest(topic, partition, 0, HUGE))
+        assert reply is not None
+        return reply[6:]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """Give handlers over new logs of two partitions a topic, and close them."""
+    made = Broker(tmp_path)
+    with made.logs:
+        yield made
+
+
+# Produce
+
+
+def test_a_produced_set_is_stored_as_it_came(broker: Broker) -> None:
+    """No reply; the same bytes come back, compressed ones still compressed; messages are counted inside them too."""
+    compressed = bytes(MessageSet([b"a", b"b", b"c"], Codec.GZIP))
+    broker.produce(HELLO)
+    broker.produce(compressed)
+    assert broker.stored() == HELLO + compressed
+    assert broker.handlers.counts == {"produce": 2, "messages_in": 4, "fetch": 1}
+
+
+def test_a_partial_message_at_the_end_is_left_out(broker: Broker) -> None:
+    """The complete messages are stored; without a complete one the set is refused."""
+    broker.produce(HELLO + HELLO[:9])
+    assert broker.stored() == HELLO
+    with pytest.raises(RefusedError, match="no complete message"):
+        broker.ask(ProduceRequest("t", 0, HELLO[:9]))
+
+
+def test_an_empty_set_makes_the_topic(broker: Broker) -> None:
+    """It appends nothing, but from then on the topic is there."""
+    broker.produce(b"", "new", 1)
+    assert broker.logs.topics() == {"new": 2}
+    assert broker.handlers.counts["messages_in"] == 0
+
+
+def test_the_broker_picks_a_partition_at_random(broker: Broker) -> None:
+    """-1 spreads sets over all partitions that the topic has."""
+    for _ in range(60):
+        broker.produce(HELLO, partition=ANY_PARTITION)
+    sizes = [len(broker.stored(partition=partition)) for partition in (0, 1)]
+    assert sum(sizes) == 60 * len(HELLO)
+    assert min(sizes) > 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (ProduceRequest("t", 0, HELLO + BAD), "t-0: CRC"),
+        (ProduceRequest("t", 0, encode(b"x", Codec.GZIP)), "t-0: .*GZIP"),
+        (ProduceRequest("t", 0, b"\0\0\0\6\1\3" + bytes(4)), "t-0: codec 3"),
+        (ProduceRequest("t", 0, b"\0\0\0\6\2\0" + bytes(4)), "t-0: magic 2"),
+        (ProduceRequest("t", 2, HELLO), "partition 2 of t"),
+        (ProduceRequest("t", -2, HELLO), "partition -2 of t"),
+        (ProduceRequest("../t", 0, HELLO), "../t"),
+        (ProduceRequest("", ANY_PARTITION, HELLO), "topic ''"),
+        (ProduceRequest("a b", 0, b""), "a b"),
+        (OffsetsRequest("t", 2, LATEST, 1), "partition 2 of t"),
+        (OffsetsRequest("..", 0, LATEST, 1), "topic '..'"),
+    ],
+    ids=range(11),
+)
+def test_what_is_refused_is_refused_whole(broker: Broker, request_: Request, why: str, tmp_path: Path) -> None:
+    """The connection is to be closed, with topic, partition and reason; nothing is stored and no log is made."""
+    with pytest.raises(RefusedError, match=why):
+        broker.ask(request_)
+    assert broker.logs.logs() == []
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 (dot files count)
+
+
+def test_a_wrong_topic_is_refused_before_the_set_is_looked_at(broker: Broker) -> None:
+    """An oversized set for a partition that is not there closes the connection instead of being dropped."""
+    with pytest.raises(RefusedError):
+        broker.ask(ProduceRequest("t", 9, encode(bytes(1001))))
+    assert broker.handlers.counts["dropped_sets"] == 0
+
+
+def test_a_payload_over_the_limit_drops_its_set_and_no_more(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """As in 0.7.2 the connection goes on; ours says so in the log and counts."""
+    with caplog.at_level(logging.WARNING):
+        broker.produce(HELLO + encode(bytes(1001)), "views", 1)
+    assert broker.logs.logs() == []
+    assert broker.handlers.counts["dropped_sets"] == 1
+    assert "views-1" in caplog.text
+    assert "1001" in caplog.text
+    broker.produce(encode(bytes(1000)))
+    assert len(broker.stored()) == 1010
+
+
+def test_a_multiproduce_is_handled_in_order_up_to_the_refused_part(broker: Broker) -> None:
+    """Earlier parts stay, later ones are not handled; a dropped set stops nothing."""
+    parts = [
+        ProduceRequest("a", 0, HELLO),
+        ProduceRequest("b", 0, encode(bytes(1001))),
+        ProduceRequest("c", 0, HELLO * 2),
+        ProduceRequest("d", 0, BAD),
+        ProduceRequest("e", 0, HELLO),
+    ]
+    with pytest.raises(RefusedError, match="d-0"):
+        broker.ask(MultiProduceRequest(tuple(parts)))
+    assert [len(broker.stored(topic)) for topic in "abcde"] == [15, 0, 30, 0, 0]
+    assert broker.ask(MultiProduceRequest(())) is None
+
+
+def test_an_io_error_passes_through(broker: Broker) -> None:
+    """The broker stops on it; it is no refusal of the client's."""
+    broker.produce(HELLO)
+    broker.fsync_error = OSError(5, "the disk is broken")
+    with pytest.raises(LogFailedError, match="the disk is broken"):
+        broker.ask(ProduceRequest("t", 0, HELLO))
+    broker.fsync_error = None
+    with pytest.raises(LogFailedError, match="takes no more"):
+        broker.ask(ProduceRequest("t", 0, HELLO))
+    assert broker.stored() == HELLO
+
+
+# Fetch
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        (FetchRequest("t", 0, 0, HUGE), "00000020 0000" + (HELLO * 2).hex()),
+        (FetchRequest("t", 0, 15, 1000), "00000011 0000" + HELLO.hex()),
+        (FetchRequest("t", 0, 0, 20), "00000016 0000" + (HELLO * 2)[:20].hex()),
+        (FetchRequest("t", 0, 3, 4), "00000006 0000" + HELLO[3:7].hex()),  # in the middle of a message
+        (FetchRequest("t", 0, 30, 1000), "00000002 0000"),
+        (FetchRequest("t", 0, 0, 0), "00000002 0000"),
+        (FetchRequest("t", 1, 0, 1000), "00000002 0000"),
+        (FetchRequest("unknown", 0, 77, 1000), "00000002 0000"),
+        (FetchRequest("t", 0, 31, 1000), "00000002 0001"),
+        (FetchRequest("t", 0, -1, 1000), "00000002 0001"),
+        (FetchRequest("t", 0, 2**63 - 1, 0), "00000002 0001"),
+        (FetchRequest("t", 2, 0, 1000), "00000002 0003"),
+        (FetchRequest("unknown", -1, 0, 1000), "00000002 0003"),
+        (FetchRequest("a/b", 0, 0, 1000), "00000002 ffff"),
+        (FetchRequest("", 0, 0, 1000), "00000002 ffff"),
+        (FetchRequest("t", 0, 0, -1), "00000002 0004"),
+    ],
+    ids=range(16),
+)
+def test_a_fetch_is_answered_byte_for_byte(broker: Broker, request_: FetchRequest, reply: str) -> None:
+    """Bytes of the log, nothing at its end or for what is not there yet, or the number of an error."""
+    broker.produce(HELLO * 2)
+    golden = bytes.fromhex(reply)
+    assert broker.ask(request_) == golden
+    assert broker.handlers.counts["fetch"] == 1
+    code = int.from_bytes(golden[4:6], "big", signed=True)
+    assert broker.handlers.counts[f"fetch_error_{code}"] == (1 if code else 0)
+    # The same as a part of a multifetch: the part carries the error, the whole none.
+    whole = broker.ask(MultiFetchRequest((request_,)))
+    assert whole == (len(golden) + 2).to_bytes(4, "big") + b"\0\0" + golden
+
+
+def test_a_multifetch_of_many_parts(broker: Broker) -> None:
+    """Errors stay with their parts, in order; no parts at all are answered too."""
+    broker.produce(HELLO)
+    reply = broker.ask(
+        MultiFetchRequest((FetchRequest("t", 0, 0, 100), FetchRequest("t", 5, 0, 100), FetchRequest("t", 0, 1, 2)))
+    )
+    assert reply == bytes.fromhex("00000025 0000 00000011 0000" + HELLO.hex() + "00000002 0003 00000004 0000 0000")
+    assert broker.ask(MultiFetchRequest(())) == bytes.fromhex("00000002 0000")
+
+
+def test_a_multifetch_gives_others_their_turn(broker: Broker) -> None:
+    """One request may have 32,767 parts."""
+    broker.ask(MultiFetchRequest((FetchRequest("t", 0, 0, 100),) * 1000))
+    assert broker.pauses >= 1000
+
+
+def test_a_reply_never_exceeds_what_its_size_can_say(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts of a multifetch share the largest size that four bytes can hold; later ones get less."""
+    monkeypatch.setattr(handlers, "MAX_INT32", 60)
+    broker.produce(HELLO * 4)
+    single = broker.ask(FetchRequest("t", 0, 0, HUGE))
+    assert single is not None
+    assert len(single) == 60
+    several = broker.ask(MultiFetchRequest((FetchRequest("t", 0, 0, 30), FetchRequest("t", 0, 0, 30))))
+    assert several is not None
+    assert len(several) == 60
+    assert int.from_bytes(several[:4], "big") == 56
+
+
+def test_replies_hold_files_until_they_are_released(broker: Broker) -> None:
+    """A reply is pieces of files, not bytes; releasing it twice is once."""
+    broker.produce(HELLO)
+    reply = broker.handlers.handle(FetchRequest("t", 0, 0, 100), broker.checker)
+    assert isinstance(reply, Reply)
+    piece = reply.parts[1]
+    assert isinstance(piece, LogSlice)
+    assert (piece.position, piece.size) == (0, 15)
+    reply.release()
+    reply.release()
+    assert piece.fd == -1
+
+
+def test_files_are_let_go_when_a_multifetch_breaks_off(tmp_path: Path) -> None:
+    """A connection that is cut off between two parts keeps no segment open."""
+    broker = Broker(tmp_path, max_segment_bytes=1)
+    with broker.logs:
+        for _ in range(3):
+            broker.produce(HELLO)
+        open_before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        broker.checker.pause = iter([None, None]).__next__
+        fetches = tuple(FetchRequest("t", 0, offset, 100) for offset in (0, 15, 30))
+        with pytest.raises(StopIteration):
+            broker.ask(MultiFetchRequest(fetches))
+        assert len(os.listdir("/proc/self/fd")) == open_before  # noqa: PTH208
+
+
+def test_a_segment_that_does_not_open_is_an_error_of_the_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client learns that this fetch failed, other parts are served, and the log names the file."""
+    broker = Broker(tmp_path, max_segment_bytes=1)
+    with broker.logs:
+        broker.produce(HELLO)
+        broker.produce(HELLO)
+        oldest = tmp_path / "t-0" / f"{0:020}.kafka"
+        oldest.rename(oldest.with_suffix(".away"))
+        with caplog.at_level(logging.WARNING):
+            assert broker.ask(FetchRequest("t", 0, 0, 100)) == bytes.fromhex("00000002 ffff")
+        assert str(oldest) in caplog.text
+        reply = broker.ask(MultiFetchRequest((FetchRequest("t", 0, 0, 100), FetchRequest("t", 0, 15, 100))))
+        assert reply == bytes.fromhex("0000001d 0000 00000002 ffff 00000011 0000" + HELLO.hex())
+
+
+def test_what_a_client_sent_does_not_break_a_line_of_the_log(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """A topic may hold line feeds and be long; the log shows both without following."""
+    with caplog.at_level(logging.INFO):
+        broker.ask(FetchRequest("a\nb" * 10_000, 0, 0, 100))
+    [record] = caplog.records
+    assert "\n" not in record.getMessage()
+    assert len(record.getMessage()) < 1500
+
+
+# Offsets
+
+
+@pytest.mark.parametrize(
+    ("request_", "offsets"),
+    [
+        (OffsetsRequest("t", 0, LATEST, 1), [45]),
+        (OffsetsRequest("t", 0, LATEST, 100), [45, 30, 15, 0]),
+        (OffsetsRequest("t", 0, LATEST, 0), []),
+        (OffsetsRequest("t", 0, LATEST, -5), []),
+        (OffsetsRequest("t", 0, EARLIEST, 100), [0]),
+        (OffsetsRequest("t", 0, 1, 100), []),
+        (OffsetsRequest("t", 0, 2**62, 100), [45, 30, 15, 0]),
+        (OffsetsRequest("t", 1, LATEST, 1), [0]),
+        (OffsetsRequest("t", 1, 2**62, 1), []),
+        (OffsetsRequest("unknown", 0, EARLIEST, 1), [0]),
+        (OffsetsRequest("unknown", 0, 1, 1), []),
+    ],
+    ids=range(11),
+)
+def test_offsets_are_answered(tmp_path: Path, request_: OffsetsRequest, offsets: list[int]) -> None:
+    """Newest first; a topic that is not there has [0] to offer at both ends."""
+    broker = Broker(tmp_path, max_segment_bytes=1)
+    with broker.logs:
+        for _ in range(3):
+            broker.produce(HELLO)
+        reply = broker.ask(request_)
+    body = len(offsets).to_bytes(4, "big") + b"".join(offset.to_bytes(8, "big") for offset in offsets)
+    assert reply == (len(body) + 2).to_bytes(4, "big") + b"\0\0" + body
