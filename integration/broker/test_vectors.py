@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.protocol import FrameReader, OffsetsRequest, ProduceRequest, MultiProduceRequest, decode_request
+from kafka2011.protocol import FrameReader, MultiProduceRequest, OffsetsRequest, ProduceRequest, decode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

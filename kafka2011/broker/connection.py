@@ -37,6 +37,8 @@ FrameHandler = Callable[[bytes], Reply | None]
 
 RECEIVE_BYTES = 64 * 1024
 LARGE_RECEIVE_BYTES = 256 * 1024
+FREE_BYTES = RECEIVE_BYTES
+"""What a connection may hold outside of the budget, so that small requests are served when large ones use it up."""
 SENDFILE_BYTES = 1024 * 1024
 """Most that one call sends: a reader that keeps up would otherwise hold the broker for a whole segment."""
 TURN_S = 0.005
@@ -100,13 +102,13 @@ class Connection:
         receive_bytes = RECEIVE_BYTES
         while data := self._receive(receive_bytes):
             reader.receive_data(data)
-            claim.resize(reader.buffered_bytes)
+            claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
             while (frame := reader.next_frame()) is not None:
                 reply = handle(frame)
                 if reply is not None:
                     self._answer(reply)
                 self.pause()
-            claim.resize(reader.buffered_bytes)
+            claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
             receive_bytes = RECEIVE_BYTES
             if reader.buffered_bytes and reader.missing_bytes() > RECEIVE_BYTES:
                 receive_bytes = LARGE_RECEIVE_BYTES
@@ -122,7 +124,9 @@ class Connection:
         self.socket.close()
 
     def _receive(self, most_bytes: int) -> bytes:
-        """Return what has come, or nothing when there is no more to come."""
+        """Return what has come, or nothing when no more is wanted or to come."""
+        if self.claim.refused:
+            return b""
         if self._unread_bytes is not None:
             most_bytes = min(most_bytes, self._unread_bytes)
             if most_bytes <= 0:
@@ -130,6 +134,8 @@ class Connection:
         try:
             data = self.socket.recv(most_bytes)
         except OSError as error:
+            if self.claim.refused:
+                return b""
             raise BrokerConnectionError(f"reading failed: {error}") from error
         if self._unread_bytes is not None:
             self._unread_bytes -= len(data)
