@@ -77,11 +77,9 @@ class Finisher:
         for ticket in complete:
             self.open_tickets.discard(ticket)
             if ticket.error is not None:
-                ticket.future.set_exception(ticket.error)
+                ticket.set_exception(ticket.error)
             else:
-                ticket.future.set_result(
-                    Receipt(ticket.topic, *where, ticket.messages, self._confirmed, ticket.resends)
-                )
+                ticket.set_result(Receipt(ticket.topic, *where, ticket.messages, self._confirmed, ticket.resends))
         if self._on_unkeyed_done is not None and parcels[0].ticket.key is None:
             self._on_unkeyed_done(parcels[0].ticket.topic, len(parcels))
 

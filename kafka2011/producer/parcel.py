@@ -39,20 +39,24 @@ class FailedSend(NamedTuple):
     error: Exception
 
 
-class Ticket:
-    """One call of `send` whose parts may end apart; its future is done when all of them are."""
+class Ticket(Future[Receipt]):
+    """One call of `send`, whose parts may end apart, and the future that its caller holds: done when all of them are.
 
-    __slots__ = ("error", "future", "key", "messages", "open_parcels", "resends", "topic")
+    It cannot be cancelled: what is queued is sent.
+    """
 
     def __init__(self, topic: str, key: object, messages: int, parcels: int) -> None:
+        super().__init__()
         self.topic = topic
         self.key = key
         self.messages = messages
         self.open_parcels = parcels
         self.resends = 0
         self.error: Exception | None = None
-        self.future: Future[Receipt] = Future()
-        self.future.set_running_or_notify_cancel()  # what is queued is sent: it cannot be taken back
+
+    def cancel(self) -> bool:
+        """Return False: a send cannot be taken back."""
+        return False
 
 
 class Parcel:
