@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SIZE = struct.Struct(">i")
-_DRAIN_BYTES = 64 * 1024
+_RECEIVE_BYTES = 256 * 1024
 
 
 class BrokerConnection:
@@ -102,14 +102,12 @@ class BrokerConnection:
         with self.lock:
             was_open = self.is_open
             try:
-                self.send(frame)
-                return self.receive(max_frame_bytes)
+                return self._ask(frame, max_frame_bytes)
             except BrokerConnectionError as error:
                 if not was_open or isinstance(error.__cause__, TimeoutError):
                     raise
                 logger.debug("asking again on a new connection: %s", error)
-            self.send(frame)
-            return self.receive(max_frame_bytes)
+            return self._ask(frame, max_frame_bytes)
 
     def ended_by_broker(self) -> bool:
         """Say whether the broker has closed an open connection, as it does when it refuses a set.
@@ -144,7 +142,7 @@ class BrokerConnection:
             ends_s = time.monotonic() + self._socket_timeout_s
             try:
                 opened.shutdown(socket.SHUT_WR)
-                while opened.recv(_DRAIN_BYTES):
+                while opened.recv(_RECEIVE_BYTES):
                     if time.monotonic() >= ends_s:
                         raise TimeoutError("it goes on sending")
             except OSError as error:
@@ -161,6 +159,11 @@ class BrokerConnection:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _ask(self, frame: bytes, max_frame_bytes: int | None) -> bytes:
+        with self._discarding("asking"):  # also between the two
+            self.send(frame)
+            return self.receive(max_frame_bytes)
 
     def _opened(self) -> socket.socket:
         opened = self._socket
@@ -195,14 +198,16 @@ class BrokerConnection:
 
 
 def _receive_exactly(opened: socket.socket, size: int) -> bytes:
-    buffer = bytearray(size)
-    rest = memoryview(buffer)
-    while rest:
-        received_bytes = opened.recv_into(rest)
-        if not received_bytes:
-            raise ConnectionResetError(f"the connection ended {len(rest)} bytes before the response did")
-        rest = rest[received_bytes:]
-    return bytes(buffer)
+    """Return the next `size` bytes; takes memory for them as they come, not as they were announced."""
+    parts: list[bytes] = []
+    missing_bytes = size
+    while missing_bytes:
+        part = opened.recv(min(missing_bytes, _RECEIVE_BYTES))
+        if not part:
+            raise ConnectionResetError(f"the connection ended {missing_bytes} bytes before the response did")
+        parts.append(part)
+        missing_bytes -= len(part)
+    return b"".join(parts)
 
 
 def _readable(opened: socket.socket) -> bool:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kafka2011.errors import BrokerError
     from kafka2011.protocol import Request
 
+_ERROR_BYTES = 2  # what a response's size counts before the body
+
 
 class FetchedSet:
     """What a broker sent for one partition from one offset on; iterate over it for its messages.
@@ -127,7 +129,7 @@ class SimpleConsumer:
     def _ask(self, request: Request, expected_bytes: int = 0) -> bytes:
         """Return the response, which may be larger than usual if that much was asked for."""
         return self._connection.request(
-            encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, expected_bytes + RESPONSE_HEADER_BYTES)
+            encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, _ERROR_BYTES + expected_bytes)
         )
 
     def close(self) -> None:
