@@ -152,8 +152,8 @@ class ConfirmedSender(BrokerSender):
         """Take back what is in doubt, blame a set if only one can be to blame, and connect again."""
         window = self._window
         self._drop_connection()
+        self._counts.add(broken_connections=1)
         if window.unconfirmed:
-            self._counts.add(broken_connections=1)
             logger.warning(
                 "the connection to broker %d ended with %d sets unconfirmed, which will be sent again: %s",
                 self.broker_id,

@@ -62,25 +62,25 @@ class Router:
             else f"broker {chosen.broker_id}, which has partition {chosen.partition} of topic {topic}, is not alive"
         )
 
-    def any_of(self, choices: Sequence[BrokerPartition]) -> BrokerPartition:
-        """Return any of them."""
-        return choices[int(self._random() * len(choices))]
-
-    def other_broker(self, topic: str, broker_id: int) -> int | None:
-        """Return another broker that can be reached and has partitions of the topic; None when there is none."""
+    def choose_elsewhere(self, topic: str, broker_id: int) -> BrokerPartition | None:
+        """Return a partition at another broker that can be reached, for what has no key; None when there is none."""
         unwanted = self.down | {broker_id}
-        choices = [
-            choice
-            for choice in self.info.choices(topic)
-            if choice.broker_id not in unwanted and self.info.address(choice.broker_id) is not None
-        ]
-        return self.any_of(choices).broker_id if choices else None
+        return self._any(
+            [
+                choice
+                for choice in self.info.choices(topic)
+                if choice.broker_id not in unwanted and self.info.address(choice.broker_id) is not None
+            ]
+        )
+
+    def _any(self, choices: Sequence[BrokerPartition]) -> BrokerPartition | None:
+        return choices[int(self._random() * len(choices))] if choices else None
 
     def _choose_any(self, topic: str, avoid: Collection[int]) -> BrokerPartition | None:
         choices = self.info.choices(topic)
         if self.down or avoid:
             choices = self._reachable(choices, avoid)
-        return self.any_of(choices) if choices else None
+        return self._any(choices)
 
     def _reachable(self, choices: tuple[BrokerPartition, ...], avoid: Collection[int]) -> tuple[BrokerPartition, ...]:
         alive = tuple(choice for choice in choices if self.info.address(choice.broker_id) is not None)

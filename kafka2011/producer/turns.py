@@ -1,24 +1,24 @@
-"""Which broker gets the messages without a key, such that they can go elsewhere when it is lost and stay in order.
+"""Which partition gets the messages without a key, such that they can go elsewhere when its broker is lost, in order.
 
-A confirming producer may have to send messages again at another broker. If later ones were in that broker's partitions
-already, these would see them in the wrong order. So all unconfirmed messages of a topic that have no key are at one
-broker at a time, on any of its partitions. Its turn ends when it has had enough of them; the next broker's begins when
-all of them are confirmed, and what was sent meanwhile waits here until then. A lost broker's messages go to the next
-one, in order, ahead of everything else.
+A confirming producer may have to send messages again at another broker. If later ones were in its partitions already,
+these would see them in the wrong order. So all unconfirmed messages of a topic that have no key are for one partition
+at a time. Its turn ends when it has had enough of them; the next one's begins when all of them are confirmed, and what
+was sent meanwhile waits here until then. What a lost broker had goes to another one's partition, in order, ahead of
+everything else. (Long sets for one partition are also cheaper for the broker than short ones for many.)
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections import deque
 from typing import TYPE_CHECKING
 
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.producer.errors import NoBrokersError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
+    from kafka2011.producer.broker_partition_info import BrokerPartition
     from kafka2011.producer.broker_queue import BrokerQueue
     from kafka2011.producer.parcel import Parcel, PartitionSet
     from kafka2011.producer.router import Router
@@ -27,17 +27,20 @@ if TYPE_CHECKING:
 
 
 class _Turn:
-    """One topic's: the broker whose turn it is, what it has had, and what waits for the next one."""
+    """One topic's: the partition whose turn it is, what it has had, and what waits for the next one."""
 
-    __slots__ = ("broker_id", "choices", "choices_of", "messages", "open_parcels", "waiting")
+    __slots__ = ("messages", "open_parcels", "partition", "waiting")
 
-    def __init__(self) -> None:
-        self.broker_id = -1
-        self.choices: tuple[BrokerPartition, ...] = ()
-        self.choices_of: object = None
+    def __init__(self, partition: BrokerPartition) -> None:
+        self.partition = partition
         self.messages = 0
         self.open_parcels = 0
-        self.waiting: deque[Parcel] = deque()
+        self.waiting: list[Parcel] = []
+
+    def pass_to(self, partition: BrokerPartition) -> None:
+        """Begin another partition's turn."""
+        self.partition = partition
+        self.messages = 0
 
 
 class Turns:
@@ -54,18 +57,18 @@ class Turns:
         self._lock = threading.Lock()
 
     def send(self, topic: str, parcels: list[Parcel]) -> None:
-        """Queue parcels at the broker whose turn it is, or have them wait. Raises NoBrokersError."""
+        """Queue parcels for the partition whose turn it is, or have them wait. Raises NoBrokersError."""
         with self._lock:
             turn = self._turns.get(topic)
             if turn is None:
-                turn = self._turns[topic] = _Turn()
-            if not turn.open_parcels:
-                self._begin(turn, self._router.choose(topic, None).broker_id)
+                turn = self._turns[topic] = _Turn(self._router.choose(topic, None))
+            elif not turn.open_parcels:
+                turn.pass_to(self._router.choose(topic, None))
             if turn.waiting or turn.messages >= self._turn_messages:
-                turn.waiting.extend(parcels)
-                self._queue_of(turn.broker_id).hurry()  # so that the turn comes to its end
+                turn.waiting += parcels
+                self._queue_of(turn.partition.broker_id).hurry()  # so that the turn comes to its end
             else:
-                self._put(topic, turn, parcels)
+                self._put(turn, parcels)
 
     def done(self, topic: str, parcels: int) -> None:
         """Note that parcels were confirmed or given up; the next turn begins with the last of them."""
@@ -73,79 +76,50 @@ class Turns:
             turn = self._turns[topic]
             turn.open_parcels -= parcels
             if not turn.open_parcels and turn.waiting:
-                self._begin(turn, self._next_broker(topic, turn))
-                self._release(topic, turn)
+                with contextlib.suppress(NoBrokersError):  # else the old one's sender finds out, and tells the sends
+                    turn.pass_to(self._router.choose(topic, None))
+                self._put_waiting(turn)
 
     def before_key(self, topic: str) -> None:
         """Queue what waits now, because a message with a key must not overtake it in its partition."""
         turn = self._turns.get(topic)
         if turn is not None and turn.waiting:
             with self._lock:
-                self._release(topic, turn)
+                self._put_waiting(turn)
 
     def move(self, broker_id: int, take_sets: TakeSets) -> int:
-        """Send what a lost broker had to another, topic by topic where there is one; returns how many sets moved.
+        """Send what a lost broker had elsewhere, topic by topic where there is anywhere; returns how many sets moved.
 
         `take_sets` gives the sets of some topics, without a key, that are older than all in the broker's queue.
         """
         with self._lock:
-            targets: dict[str, int] = {}
+            moving: dict[str, _Turn] = {}
             for topic, turn in self._turns.items():
-                if turn.broker_id == broker_id and turn.open_parcels:
-                    target = self._router.other_broker(topic, broker_id)
-                    if target is not None:
-                        targets[topic] = target
-            if not targets:
+                if turn.open_parcels and turn.partition.broker_id == broker_id:
+                    elsewhere = self._router.choose_elsewhere(topic, broker_id)
+                    if elsewhere is not None:
+                        turn.partition = elsewhere
+                        moving[topic] = turn
+            if not moving:
                 return 0
-            sets = take_sets(targets)
-            parcels = self._queue_of(broker_id).take_unkeyed(targets)
-            for topic, target in targets.items():
-                turn = self._turns[topic]
-                turn.broker_id = target
-                moved = [each for each in sets if each.topic == topic]
-                for each in moved:
-                    each.partition = self._partition(topic, turn)
-                behind = [parcel for parcel in parcels if parcel.ticket.topic == topic]
-                for parcel in behind:
-                    parcel.partition = self._partition(topic, turn)
-                queue = self._queue_of(target)
-                if moved:
-                    queue.put_moved(moved)
-                if behind:
-                    queue.put(behind)
+            sets = take_sets(moving)
+            for each in sets:
+                each.partition = moving[each.topic].partition
+                self._queue_of(each.partition.broker_id).put_moved([each])
+            for parcel in self._queue_of(broker_id).take_unkeyed(moving):
+                parcel.partition = moving[parcel.ticket.topic].partition
+                self._queue_of(parcel.partition.broker_id).put([parcel])
             return len(sets)
 
-    def _begin(self, turn: _Turn, broker_id: int) -> None:
-        turn.broker_id = broker_id
-        turn.messages = 0
+    def _put_waiting(self, turn: _Turn) -> None:
+        waiting, turn.waiting = turn.waiting, []
+        self._put(turn, waiting)
 
-    def _next_broker(self, topic: str, turn: _Turn) -> int:
-        try:
-            return self._router.choose(topic, None).broker_id
-        except NoBrokersError:
-            return turn.broker_id  # its sender will find out, and tell the sends
-
-    def _put(self, topic: str, turn: _Turn, parcels: list[Parcel]) -> None:
+    def _put(self, turn: _Turn, parcels: list[Parcel]) -> None:
         messages = 0
         for parcel in parcels:
-            parcel.partition = self._partition(topic, turn)
+            parcel.partition = turn.partition
             messages += parcel.messages
-        self._queue_of(turn.broker_id).put(parcels)
+        self._queue_of(turn.partition.broker_id).put(parcels)
         turn.messages += messages
         turn.open_parcels += len(parcels)
-
-    def _release(self, topic: str, turn: _Turn) -> None:
-        parcels = list(turn.waiting)
-        turn.waiting.clear()
-        self._put(topic, turn, parcels)
-
-    def _partition(self, topic: str, turn: _Turn) -> BrokerPartition:
-        """Return any of the topic's partitions on the broker whose turn it is."""
-        source = (self._router.info.choices(topic), turn.broker_id)
-        if source != turn.choices_of:
-            turn.choices_of = source
-            # A broker that has just left the list still gets what is its turn's, and its sender passes it on.
-            turn.choices = tuple(choice for choice in source[0] if choice.broker_id == turn.broker_id) or (
-                BrokerPartition(turn.broker_id, 0),
-            )
-        return self._router.any_of(turn.choices)
