@@ -1,0 +1,189 @@
+"""Producers on real brokers and a real ZooKeeper."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.message import MessageSet
+from kafka2011.producer.broker_partition_info import BrokerPartition
+from kafka2011.producer.errors import NoBrokersError
+from kafka2011.producer.partitioner import DefaultPartitioner
+from kafka2011.producer.producer import Producer
+from kafka2011.producer.sync_producer import SyncProducer
+from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo
+from zk.testing import expire_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.local import LocalCluster
+
+    NewCluster = Callable[..., LocalCluster]
+    ReadTopic = Callable[..., dict[tuple[int, int], list[bytes]]]
+    Eventually = Callable[..., None]
+
+TOPIC = "views"
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def through_zookeeper(cluster: LocalCluster, **settings: object) -> dict[str, object]:
+    return {
+        "zk.connect": cluster.zk_connect,
+        "zk.sessiontimeout.ms": 2000,
+        "zk.connectiontimeout.ms": 20000,
+        "queue.time": 20,
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+
+
+def everything(found: dict[tuple[int, int], list[bytes]]) -> list[bytes]:
+    return sorted(payload for payloads in found.values() for payload in payloads)
+
+
+def test_readme_example(new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually) -> None:
+    """The example sends three messages; those of one send lie together, in order."""
+    cluster = new_cluster(1)
+    with Producer({"zk.connect": cluster.zk_connect}) as producer:
+        producer.send("views", b"one")
+        producer.send("views", [b"two", b"three"], key="member-42")
+    eventually(lambda: everything(read_topic(cluster, TOPIC)) == [b"one", b"three", b"two"])
+    [together] = [payloads for payloads in read_topic(cluster, TOPIC).values() if b"two" in payloads]
+    assert together[together.index(b"two") + 1] == b"three"
+
+
+@pytest.mark.parametrize("confirm", [False, True], ids=["unconfirmed", "confirmed"])
+@pytest.mark.parametrize("producer_type", ["sync", "async"])
+def test_every_kind_of_producer(
+    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually, producer_type: str, confirm: bool
+) -> None:
+    """Closing loses nothing that was sent, and every partition has a producer's messages in sending order.
+
+    Keys go where 0.7 sends them: by their hash over the registered partitions, sorted by broker and partition.
+    """
+    cluster = new_cluster(2)
+    for local in cluster.brokers.values():
+        with SyncProducer(local.host, local.port) as creator:
+            creator.send(TOPIC, MessageSet(), partition=0)
+    keys = [f"member-{number}" for number in range(10)]
+    sent: list[bytes] = []
+    config = through_zookeeper(cluster, producer_type=producer_type, confirm=confirm)
+    with Producer(config) as producer:
+        partitions = [BrokerPartition(broker, partition) for broker in (0, 1) for partition in (0, 1)]
+        eventually(lambda: list(_info(producer).partitions(TOPIC)) == partitions)
+        for number in range(300):
+            key = keys[number % 10] if number % 3 else None
+            payloads = [b"%06d %d %s" % (number, part, (key or "").encode()) for part in range(number % 4)]
+            producer.send(TOPIC, payloads if number % 2 else MessageSet(payloads), key)
+            sent += payloads
+        producer.send(TOPIC, b"999999 0 ", None)
+        sent.append(b"999999 0 ")
+    assert producer.counts.messages_sent == len(sent)
+    eventually(lambda: everything(read_topic(cluster, TOPIC)) == sorted(sent))
+    for (broker, partition), payloads in read_topic(cluster, TOPIC).items():
+        assert payloads == sorted(payloads)
+        index = partitions.index(BrokerPartition(broker, partition))
+        for payload in payloads:
+            if key := payload.split(b" ")[2].decode():
+                assert DefaultPartitioner().partition(key, 4) == index
+
+
+@pytest.mark.parametrize("codec", [1, 2], ids=["gzip", "snappy"])
+def test_compressed_sets_stay_below_the_brokers_limit(
+    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually, codec: int
+) -> None:
+    """What does not compress is split into wrappers that the broker takes, instead of being dropped there."""
+    cluster = new_cluster(1, {"max.message.size": 5000})
+    payloads = [os.urandom(1000) for _ in range(40)] + [b"x" * 1000] * 40 + [os.urandom(5000)]
+    config = through_zookeeper(cluster, confirm=True, **{"compression.codec": codec, "max.message.size": 5000})
+    with Producer(config) as producer:
+        producer.send(TOPIC, payloads)
+    eventually(lambda: everything(read_topic(cluster, TOPIC)) == sorted(payloads))
+    assert payloads in read_topic(cluster, TOPIC).values()
+
+
+@pytest.mark.parametrize("producer_type", ["sync", "async"])
+def test_broker_list_needs_no_zookeeper(
+    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually, producer_type: str
+) -> None:
+    """Without a key brokers pick partitions; with one it is partition 0 of the key's broker."""
+    cluster = new_cluster(2)
+    listed = ",".join(f"{broker.broker_id}:{broker.host}:{broker.port}" for broker in cluster.brokers.values())
+    keyed = [f"member-{number}" for number in range(20)]
+    with Producer({"broker.list": listed, "producer.type": producer_type, "queue.time": 20}) as producer:
+        for number in range(200):
+            producer.send(TOPIC, b"%d" % number)
+        for key in keyed:
+            producer.send(TOPIC, key.encode(), key)
+    wanted = sorted([b"%d" % number for number in range(200)] + [key.encode() for key in keyed])
+    eventually(lambda: everything(read_topic(cluster, TOPIC)) == wanted)
+    found = read_topic(cluster, TOPIC)
+    assert all(found[broker, 0] + found[broker, 1] for broker in cluster.brokers)
+    for key in keyed:
+        assert key.encode() in found[DefaultPartitioner().partition(key, 2), 0]
+
+
+def test_a_new_broker_gets_new_topics_at_once_and_old_ones_once_registered(
+    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
+) -> None:
+    """Brokers and topics are followed as they change."""
+    cluster = new_cluster(1)
+    with Producer(through_zookeeper(cluster)) as producer:
+        producer.send("old", b"first")
+        eventually(lambda: len(_info(producer).partitions("old")) == 2)
+        new = cluster.add_broker()
+        eventually(lambda: _info(producer).partitions("new") == (BrokerPartition(0, 0), BrokerPartition(1, 0)))
+        assert {each.broker_id for each in _info(producer).partitions("old")} == {0}
+        with SyncProducer(new.host, new.port) as creator:
+            creator.send("old", MessageSet(), partition=0)
+        eventually(lambda: [each.broker_id for each in _info(producer).partitions("old")] == [0, 0, 1, 1])
+        for number in range(100):
+            producer.send("new", b"%d" % number)
+        assert producer.counts.messages_sent == 101
+    eventually(lambda: len(everything(read_topic(cluster, "new"))) == 100)
+    assert read_topic(cluster, "new")[1, 0]
+    new.stop()
+
+
+def test_brokers_are_followed_beyond_the_end_of_the_session(new_cluster: NewCluster, eventually: Eventually) -> None:
+    """With a new ZooKeeper session the producer goes on, and sees what changed meanwhile and later."""
+    cluster = new_cluster(1)
+    with Producer(through_zookeeper(cluster)) as producer:
+        producer.send(TOPIC, b"before")
+        expire_session(_info(producer)._client)
+        producer.send(TOPIC, b"meanwhile")
+        cluster.add_broker()
+        eventually(lambda: len(_info(producer).partitions("new")) == 2)
+        cluster.brokers[1].stop()
+        eventually(lambda: len(_info(producer).partitions("new")) == 1)
+        producer.send(TOPIC, b"after")
+
+
+def test_without_brokers_a_send_says_so(zk_connect: str) -> None:
+    """There is nobody to send to, and the error names the topic."""
+    config = {"zk.connect": zk_connect, "zk.connectiontimeout.ms": 20000}
+    with Producer(config) as producer, pytest.raises(NoBrokersError, match=TOPIC):
+        producer.send(TOPIC, b"lost")
+
+
+def test_the_application_may_be_monkey_patched_by_gevent(
+    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
+) -> None:
+    """All kinds of producers run as greenlets of such an application, and let its other greenlets run."""
+    cluster = new_cluster(1)
+    program = [sys.executable, "-W", "error", str(PROGRAMS / "under_gevent.py"), cluster.zk_connect]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["sync", "sync-confirmed", "async", "async-confirmed", "others-ran"]
+    eventually(lambda: len(everything(read_topic(cluster, TOPIC))) == 400)
+
+
+def _info(producer: Producer) -> ZkBrokerPartitionInfo:
+    router = producer._async._router if producer._async is not None else producer._router
+    assert isinstance(router.info, ZkBrokerPartitionInfo)
+    return router.info
