@@ -6,12 +6,13 @@ committer writes how far that went. Plain threads; it works under an application
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import socket
 import threading
 import time
-from collections import Counter
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ConsumerConfig
@@ -26,7 +27,7 @@ from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.protocol import EARLIEST
 from zk.client import connect
-from zk.errors import ZkError
+from zk.errors import NodeHeld, ZkError
 from zk.sessions import SessionEvents, lease_clock
 
 if TYPE_CHECKING:
@@ -40,8 +41,14 @@ logger = logging.getLogger(__name__)
 
 AUDIT_INTERVAL_S = 10.0
 """How often a member looks whether its owner nodes still stand: others may delete them by path."""
-_JOIN_TIMEOUT_S = 10.0
+_THREAD_TIMEOUT_S = 10.0
 _LEASE_RETRIES = 10
+_LOOK_AGAIN_S = 0.1
+_SHORTEST_WAIT_S = 0.01
+
+_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", None)
+# The lease clock without a Python frame around it, since it is read for every message.
+_clock: Callable[[], float] = lease_clock if _CLOCK_ID is None else functools.partial(time.clock_gettime, _CLOCK_ID)
 
 
 class ConsumerConnector:
@@ -64,13 +71,15 @@ class ConsumerConnector:
         self._committer = OffsetCommitter()
         self._fetchers = FetcherManager(self.config, self._start_found)
         self._rebalancer: Rebalancer | None = None
-        self._rebalance_lock = threading.RLock()
+        self._rebalance_lock = threading.Lock()
         self._streams: dict[str, list[MessageStream]] = {}
         self._filtered_streams: list[MessageStream] = []
         self._stopping = threading.Event()
+        self._has_left = threading.Event()
         self._threads: list[threading.Thread] = []
         self._shutdown_lock = threading.Lock()
         self._is_shut_down = False
+        self._is_closed = False
         self._failed_rebalances = 0
 
     # Streams -----------------------------------------------------------------------------------------------------
@@ -97,20 +106,25 @@ class ConsumerConnector:
         """Commit what was consumed now; the message that this thread has in hand counts as done.
 
         `offsets` commits those instead: next offsets by (topic, broker id, partition). From then on only explicit
-        commits move these partitions, also when they are given up. Raises KafkaError for a partition that is not
-        owned here, ZkUnavailable when ZooKeeper does not answer.
+        commits move the offsets of these topics, also when partitions are given up. Raises KafkaError for a partition
+        that is not owned here, or no longer, and ZkUnavailable when ZooKeeper does not answer.
         """
         if offsets is None:
             for stream in self._all_streams():
                 stream.count_in_hand_as_done()
             self._commit()
             return
-        owned = {self._owned(*where): offset for where, offset in offsets.items()}
-        for partition, offset in owned.items():
+        given = [(self._owned(*where), offset) for where, offset in offsets.items()]
+        for owned, offset in given:
             if not 0 <= offset < 2**63:
-                raise KafkaError(f"{offset} is not an offset of {partition.where.full_name}")
-            partition.explicit_offset = offset
-        self._commit(list(owned))
+                raise KafkaError(f"{offset} is not an offset of {owned.where.full_name}")
+        for owned, offset in given:
+            self._make_explicit(owned.where.topic)
+            owned.explicit_offset = offset
+        self._committer.commit([owned for owned, _ in given])
+        refused = [owned.where.full_name for owned, offset in given if owned.committed_offset != offset]
+        if refused:
+            raise KafkaError(f"not committed, since {self.consumer_id} owns them no longer: {', '.join(refused)}")
 
     def rewind(
         self,
@@ -124,10 +138,13 @@ class ConsumerConnector:
         """Go on with a partition at an offset, or at the newest segment from before a time; return the offset.
 
         For a partition that this member owns (else KafkaError). What was fetched of it is dropped; the group's offset
-        follows with the next commit. (Paper, section 3.1: a consumer may deliberately rewind.)
+        follows with the next commit, or is given explicitly where it always was. An offset that is not in the log
+        counts as out of range: see autooffset.reset. (Paper, section 3.1: a consumer may deliberately rewind.)
         """
         if (offset is None) == (time_ms is None):
             raise ConfigError("rewind takes either offset or time_ms")
+        if offset is not None and not 0 <= offset < 2**63:
+            raise KafkaError(f"{offset} is not an offset of {topic}/{broker_id}-{partition}")
         owned = self._owned(topic, broker_id, partition)
         if offset is None:
             assert time_ms is not None
@@ -135,7 +152,8 @@ class ConsumerConnector:
                 found = consumer.get_offsets_before(topic, partition, time_ms, 1)
                 # Before everything there is: the beginning.
                 offset = found[0] if found else consumer.get_offsets_before(topic, partition, EARLIEST, 1)[0]
-        owned.stream.start_at(owned, offset)
+        if not owned.stream.start_at(owned, offset):
+            raise KafkaError(f"{self.consumer_id} is giving up partition {owned.where.full_name}")
         self._fetchers.wake()
         return offset
 
@@ -144,7 +162,9 @@ class ConsumerConnector:
     def shutdown(self) -> None:
         """Leave the group: give up all partitions, commit (with autocommit.enable), end all streams and threads.
 
-        A message that this thread has in hand counts as done. May be called twice, and from any thread.
+        A message that this thread has in hand counts as done; another thread is waited for up to rebalance.backoff.ms
+        to come back from its own. May be called twice, and from any thread, but not from a signal handler, which
+        could interrupt the very thing that it waits for: let that raise an exception out of the `with` block.
         """
         for stream in self._all_streams():
             stream.count_in_hand_as_done()
@@ -152,21 +172,29 @@ class ConsumerConnector:
 
     def _shutdown(self) -> None:
         with self._shutdown_lock:
-            if self._is_shut_down:
+            if self._is_closed:
                 return
             self._is_shut_down = True
             self._stopping.set()
             self._wake.set()
-            with self._rebalance_lock:
-                if self._rebalancer is not None:
-                    self._rebalancer.leave(commit=self.config.autocommit_enable)
-            for stream in self._all_streams():
-                stream.close()
-            self._fetchers.close()
-            self._events.close()
-            for thread in self._threads:
-                thread.join(_JOIN_TIMEOUT_S)
-            self._client.shutdown()
+            with ExitStack() as last:  # each step is taken, whatever becomes of the one before
+                last.callback(self._client.shutdown)
+                last.callback(self._join_threads)
+                last.callback(self._events.close)
+                last.callback(self._fetchers.close)
+                last.callback(self._has_left.set)
+                for stream in self._all_streams():
+                    last.callback(stream.close)
+                with self._rebalance_lock:
+                    if self._rebalancer is not None:
+                        self._rebalancer.leave(commit=self.config.autocommit_enable)
+            self._is_closed = True
+
+    def _join_threads(self) -> None:
+        deadline_s = time.monotonic() + _THREAD_TIMEOUT_S
+        for thread in self._threads:
+            thread.join(max(deadline_s - time.monotonic(), 0))
+        self._threads.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -189,10 +217,9 @@ class ConsumerConnector:
 
     def counts(self) -> dict[str, int]:
         """Return what was counted since the start: rebalances, commits, conflicts, resets, redeliveries."""
-        total = Counter(self._committer.counts)
-        total.update(self._fetchers.counts)
-        if self._rebalancer is not None:
-            total.update(self._rebalancer.counts)
+        total = self._fetchers.counts.copy()
+        for counts in (self._committer.counts, self._rebalancer.counts if self._rebalancer is not None else {}):
+            total.update(dict(counts))  # copied at once: its own thread goes on counting
         for stream in self._all_streams():
             total["messages"] += stream.delivered_messages
             total["unfinished_releases"] += stream.unfinished_releases
@@ -203,19 +230,17 @@ class ConsumerConnector:
 
     def _new_streams(self, count: int) -> list[MessageStream]:
         config = self.config
-        streams = [
+        return [
             MessageStream(
                 stream_id,
                 max_chunks=config.queuedchunks_max,
                 timeout_ms=config.consumer_timeout_ms,
                 shallow=config.shallowiterator_enable,
-                clock=lease_clock,
+                clock=_clock,
+                room_made=self._fetchers.wake,
             )
             for stream_id in stream_ids(self.consumer_id, count)
         ]
-        for stream in streams:
-            stream.room_made = self._fetchers.wake
-        return streams
 
     def _all_streams(self) -> list[MessageStream]:
         return [*self._filtered_streams, *(stream for streams in self._streams.values() for stream in streams)]
@@ -228,7 +253,7 @@ class ConsumerConnector:
             raise KafkaError(f"{self.consumer_id} has created its streams already, or is shut down")
 
     def _join(self, topic_count: TopicCount) -> None:
-        self._rebalancer = Rebalancer(
+        rebalancer = Rebalancer(
             self.consumer_id,
             topic_count,
             self._streams_of,
@@ -236,14 +261,27 @@ class ConsumerConnector:
             committer=self._committer,
             fetchers=self._fetchers,
             wake=self._wake.set,
-            clock=lease_clock,
+            clock=_clock,
             release_wait_ms=self.config.rebalance_backoff_ms,
         )
-        self._rebalancer.enter()
-        self._start(self._rebalance_loop, self._rebalancer)
-        self._start(self._lease_loop, self._rebalancer)
+        self._enter(rebalancer)
+        self._rebalancer = rebalancer
+        self._start(self._rebalance_loop, rebalancer)
+        self._start(self._lease_loop, rebalancer)
         if self.config.autocommit_enable:
             self._start(self._commit_loop)
+
+    def _enter(self, rebalancer: Rebalancer) -> None:
+        """Become a member; a member of the same consumerid that has just died keeps its node until its session ends."""
+        deadline_s = time.monotonic() + 2 * self._client.session_timeout_ms / 1000
+        while True:
+            try:
+                rebalancer.enter()
+            except NodeHeld:
+                if time.monotonic() >= deadline_s or self._stopping.wait(_LOOK_AGAIN_S):
+                    raise
+            else:
+                return
 
     def _start(self, loop: Callable[..., None], *arguments: object) -> None:
         name = f"{self.consumer_id} {loop.__name__.strip('_')}"
@@ -253,7 +291,8 @@ class ConsumerConnector:
 
     def _rebalance_loop(self, rebalancer: Rebalancer) -> None:
         """Rebalance whenever something has changed, again and again until it succeeds, and look after our own nodes."""
-        failures = 0
+        backoff_s = self.config.rebalance_backoff_ms / 1000
+        failures, next_failure_s = 0, 0.0
         while not self._stopping.is_set():
             self._wake.clear()
             try:
@@ -267,24 +306,29 @@ class ConsumerConnector:
             except Exception as error:
                 logger.exception("%s: a rebalance failed", self.consumer_id)
                 is_done, why = False, repr(error)
-            failures = 0 if is_done else failures + 1
-            if failures and failures % self.config.rebalance_retries_max == 0:
-                self._failed_rebalances += 1
-                logger.warning("%s: no rebalance after %d tries, going on: %s", self.consumer_id, failures, why)
-            self._wake.wait(AUDIT_INTERVAL_S if is_done else self.config.rebalance_backoff_ms / 1000)
+            if is_done:
+                failures = 0
+            elif _clock() >= next_failure_s:  # tries that events bring forward are not counted
+                next_failure_s = _clock() + backoff_s
+                failures += 1
+                if failures % self.config.rebalance_retries_max == 0:
+                    self._failed_rebalances += 1
+                    logger.warning("%s: no rebalance after %d tries, going on: %s", self.consumer_id, failures, why)
+            self._wake.wait(AUDIT_INTERVAL_S if is_done else backoff_s)
 
     def _lease_loop(self, rebalancer: Rebalancer) -> None:
         """Keep the lease: ask ZooKeeper something at least every third of the session timeout."""
-        while not self._stopping.is_set():
+        while not self._has_left.is_set():
             assert rebalancer.session is not None
             lease = rebalancer.session.lease
             wait_s = lease.renew_interval_s
+            asked_s = _clock()
             try:
                 lease.renew()
             except ZkError as error:
                 logger.info("%s: the lease is not renewed: %s", self.consumer_id, error)
                 wait_s /= _LEASE_RETRIES
-            self._stopping.wait(wait_s)
+            self._has_left.wait(max(wait_s - (_clock() - asked_s), _SHORTEST_WAIT_S))
 
     def _commit_loop(self) -> None:
         while not self._stopping.wait(self.config.autocommit_interval_ms / 1000):
@@ -293,19 +337,23 @@ class ConsumerConnector:
             except (KafkaError, ZkError) as error:
                 logger.warning("%s: offsets are not committed for now: %s", self.consumer_id, error)
 
-    def _commit(self, partitions: list[OwnedPartition] | None = None) -> None:
-        rebalancer = self._rebalancer
-        if rebalancer is not None and rebalancer.session is not None:
-            owned = list(rebalancer.owned.values()) if partitions is None else partitions
-            self._committer.commit(rebalancer.session, owned)
+    def _commit(self) -> None:
+        if self._rebalancer is not None:
+            self._committer.commit(list(self._rebalancer.owned.values()))
 
-    def _start_found(self, owned: OwnedPartition, offset: int) -> None:
-        rebalancer = self._rebalancer
-        assert rebalancer is not None
-        assert rebalancer.session is not None
-        if self._committer.write_start(rebalancer.session, owned, offset):
+    def _make_explicit(self, topic: str) -> None:
+        """Commit only what the application gives from now on, of this topic."""
+        assert self._rebalancer is not None
+        self._rebalancer.explicit_topics.add(topic)
+        for owned in list(self._rebalancer.owned.values()):
+            if owned.where.topic == topic and not owned.is_explicit:
+                owned.explicit_offset = owned.consumed_offset  # up to here it was implicit
+                owned.is_explicit = True
+
+    def _start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
+        if self._committer.write_start(owned, offset):
             logger.info("%s starts %s at offset %d", self.consumer_id, owned.where.full_name, offset)
-            owned.stream.start_at(owned, offset)
+            owned.stream.start_at(owned, offset, epoch)
 
     def _owned(self, topic: str, broker_id: int, partition: int) -> OwnedPartition:
         where = TopicPartition(topic, broker_id, partition)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
-from kafka2011.consumer.stream import Chunk
-from kafka2011.errors import BrokerError, KafkaError, OffsetOutOfRangeError
+from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka2011.protocol import EARLIEST, LATEST
 from zk.errors import ZkError
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka2011.config import ConsumerConfig
-    from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.owned_partition import OwnedPartition, TopicPartition
     from zk.cluster import Broker
+
+    StartFound = Callable[[OwnedPartition, int, int], None]
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +34,37 @@ MAX_PARTS = 1000
 _STOP_TIMEOUT_S = 5.0
 
 
-class FetcherManager:
-    """All fetchers of a connector. `start_found` writes the start that was found for a partition without one."""
+class FetchCounts:
+    """What all fetchers of a connector count."""
 
-    def __init__(self, config: ConsumerConfig, start_found: Callable[[OwnedPartition, int], None]) -> None:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, name: str, number: int = 1) -> None:
+        """Count something."""
+        with self._lock:
+            self._counts[name] += number
+
+    def copy(self) -> Counter[str]:
+        """Return what was counted so far."""
+        with self._lock:
+            return self._counts.copy()
+
+
+class FetcherManager:
+    """All fetchers of a connector.
+
+    `start_found` is told the start that was found for a partition without a usable offset, and the epoch in which
+    that was asked; it writes the start and lets the partition's stream begin there.
+    """
+
+    def __init__(self, config: ConsumerConfig, start_found: StartFound) -> None:
         self._config = config
         self._start_found = start_found
         self._lock = threading.Lock()
         self._fetchers: dict[tuple[int, str, int], BrokerFetcher] = {}
-        self.counts: Counter[str] = Counter()
+        self.counts = FetchCounts()
 
     def add(self, owned: OwnedPartition, broker: Broker) -> None:
         """Fetch a partition from its broker; find its start first if that is not known."""
@@ -74,8 +98,9 @@ class FetcherManager:
             self._fetchers.clear()
         for fetcher in fetchers:
             fetcher.stop()
+        deadline_s = time.monotonic() + _STOP_TIMEOUT_S
         for fetcher in fetchers:
-            fetcher.join(_STOP_TIMEOUT_S)
+            fetcher.join(max(deadline_s - time.monotonic(), 0))
 
 
 class BrokerFetcher:
@@ -85,8 +110,8 @@ class BrokerFetcher:
         self,
         broker: Broker,
         config: ConsumerConfig,
-        start_found: Callable[[OwnedPartition, int], None],
-        counts: Counter[str],
+        start_found: StartFound,
+        counts: FetchCounts,
     ) -> None:
         self._broker = broker
         self._fetch_bytes = config.fetch_size
@@ -99,7 +124,7 @@ class BrokerFetcher:
         self._turn = 0
         self._changed = threading.Event()
         self._stopped = False
-        self._is_failing = False
+        self._failing: set[TopicPartition | None] = set()  # what was reported; None for the broker itself
         self._thread = threading.Thread(target=self._run, name=f"fetcher of broker {broker.id}", daemon=True)
         self._thread.start()
 
@@ -133,22 +158,22 @@ class BrokerFetcher:
                 self._changed.clear()
                 try:
                     is_idle = not self._fetch_once()
-                except (KafkaError, ZkError) as error:
-                    self._report(error)
+                except KafkaError as error:
+                    self._report(error, None)
                     is_idle = True
                 except Exception:
                     # A bug, but partitions that silently stand still would be worse than a repeated report.
                     logger.exception("fetching from broker %d failed", self._broker.id)
-                    self._counts["fetch_errors"] += 1
+                    self._counts.add("fetch_errors")
                     is_idle = True
                 if is_idle and not self._stopped:
                     self._changed.wait(self._backoff_s)
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, error: Exception, where: TopicPartition | None) -> None:
         """Log a failure, loudly when it is the first of a row."""
-        self._counts["fetch_errors"] += 1
-        logger.log(logging.INFO if self._is_failing else logging.WARNING, "fetching waits: %s", error)
-        self._is_failing = True
+        self._counts.add("fetch_errors")
+        logger.log(logging.INFO if where in self._failing else logging.WARNING, "fetching waits: %s", error)
+        self._failing.add(where)
 
     def _fetch_once(self) -> bool:
         """Fetch what there is room for; say whether anything came."""
@@ -159,8 +184,9 @@ class BrokerFetcher:
         self._turn = (self._turn + 1) % len(every)
         partitions = [*every[self._turn :], *every[: self._turn]]
         for owned in partitions:
-            if owned.fetch_offset is None:
-                self._find_start(owned)
+            epoch = owned.epoch
+            if owned.fetch_offset is None and not owned.stream.is_postponed(owned):
+                self._find_start(owned, epoch)
         came = False
         asked: list[tuple[OwnedPartition, int, int]] = []
         limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
@@ -182,7 +208,7 @@ class BrokerFetcher:
             fetched_sets = self._consumer.multifetch(
                 (owned.where.topic, owned.where.partition, offset, self._fetch_bytes) for owned, offset, _ in asked
             )
-            self._is_failing = False
+            self._failing.discard(None)
             for (owned, offset, epoch), fetched in zip(unanswered, fetched_sets, strict=False):
                 came |= self._deliver(owned, offset, epoch, fetched)
         finally:
@@ -191,22 +217,43 @@ class BrokerFetcher:
         return came
 
     def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet) -> bool:
+        if fetched.error is None:
+            self._failing.discard(owned.where)
         if fetched.data:
-            self._counts["fetched_bytes"] += len(fetched.data)
-            owned.stream.deliver(Chunk(owned, epoch, offset, fetched.data))
+            self._counts.add("fetched_bytes", len(fetched.data))
+            owned.stream.deliver(owned, epoch, offset, fetched.data)
             return True
         owned.stream.cancel()
         if isinstance(fetched.error, OffsetOutOfRangeError):
-            self._counts["resets"] += 1
+            if owned.consumed_offset != offset:
+                # What was fetched before it is all there is of it: not to be dropped, but consumed first.
+                owned.stream.postpone(owned, self._backoff_s)
+                return False
+            self._counts.add("resets")
             logger.warning("%s: starting anew as autooffset.reset says", fetched.error)
-            self._find_start(owned)
-        elif isinstance(fetched.error, BrokerError):
-            self._report(fetched.error)
+            self._find_start(owned, epoch)
+        elif fetched.error is not None:
+            self._report(fetched.error, owned.where)
+            owned.stream.postpone(owned, self._backoff_s)
         return False
 
-    def _find_start(self, owned: OwnedPartition) -> None:
-        """Ask the broker where a partition without a usable offset begins or ends."""
+    def _find_start(self, owned: OwnedPartition, epoch: int) -> None:
+        """Ask the broker where a partition without a usable offset begins or ends.
+
+        What goes wrong stays with this partition, which is tried again later. A broker that breaks the connection, as
+        it does for a partition that it does not have, ends this round, but the next one does without the partition.
+        """
         where = owned.where
-        offsets = self._consumer.get_offsets_before(where.topic, where.partition, self._reset_time, 1)
-        if offsets:
-            self._start_found(owned, offsets[0])
+        try:
+            offsets = self._consumer.get_offsets_before(where.topic, where.partition, self._reset_time, 1)
+            if offsets:
+                self._start_found(owned, offsets[0], epoch)
+        except BrokerConnectionError:
+            owned.stream.postpone(owned, 2 * self._backoff_s)
+            raise
+        except (KafkaError, ZkError) as error:
+            self._report(error, where)
+            owned.stream.postpone(owned, self._backoff_s)
+        else:
+            if owned.fetch_offset is None:
+                owned.stream.postpone(owned, self._backoff_s)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.consumer.owned_partition import Lease
+from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.cluster import Partition
 from zk.consumers import ConsumerRegistry
+from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 from zk.sessions import SessionLease
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     Wake = Callable[[], None]
 
 
-class RenewableLease(Lease, Protocol):
-    """A lease, and what keeps it."""
+class Lease(Protocol):
+    """What a member holds while its session surely lives."""
+
+    until_s: float
+    """Until when it does, on the lease clock; moves on as questions to ZooKeeper are answered."""
 
     @property
     def renew_interval_s(self) -> float:
@@ -52,7 +56,7 @@ class GroupSession(Protocol):
     """The session that all this happens in."""
 
     @property
-    def lease(self) -> RenewableLease:
+    def lease(self) -> Lease:
         """How long the session surely lives."""
 
     def register(self, consumer_id: str, subscription: str) -> None:
@@ -79,8 +83,11 @@ class GroupSession(Protocol):
     def release(self, where: TopicPartition) -> None:
         """Be the owner no longer."""
 
-    def is_mine(self, where: TopicPartition) -> bool:
-        """Say whether the owner's node is this session's."""
+    def is_mine(self, where: TopicPartition, wake: Wake | None = None) -> bool:
+        """Say whether the owner's node is this session's; `wake` is called when it no longer is."""
+
+    def watch_owner(self, where: TopicPartition, wake: Wake) -> bool:
+        """Call `wake` once when another gives a partition up; False if there is no owner already."""
 
     def read_offset(self, where: TopicPartition) -> CommittedOffset | None:
         """Read the group's offset and its version. Raises MalformedNode."""
@@ -127,6 +134,7 @@ class ZkGroupSession:
         self._brokers = BrokerRegistry(client)
         self._consumers = ConsumerRegistry(client, session_id)
         self._owners = OwnerRegistry(client, session_id)
+        self._nodes = Nodes(client, session_id)
         self._offsets = OffsetRegistry(client, session_id)
 
     def register(self, consumer_id: str, subscription: str) -> None:
@@ -163,9 +171,14 @@ class ZkGroupSession:
         """Be the owner no longer."""
         self._owners.release(self._group, where.topic, _partition(where))
 
-    def is_mine(self, where: TopicPartition) -> bool:
-        """Say whether the owner's node is this session's."""
-        return self._owners.is_mine(self._group, where.topic, _partition(where))
+    def is_mine(self, where: TopicPartition, wake: Wake | None = None) -> bool:
+        """Say whether the owner's node is this session's; `wake` is called when it no longer is."""
+        node = self._nodes.get(self._owner_path(where), None if wake is None else _Watch(wake))
+        return node is not None and node.owner == self.session_id
+
+    def watch_owner(self, where: TopicPartition, wake: Wake) -> bool:
+        """Call `wake` once when another gives a partition up; False if there is no owner already."""
+        return self._nodes.exists(self._owner_path(where), _Watch(wake))
 
     def read_offset(self, where: TopicPartition) -> CommittedOffset | None:
         """Read the group's offset and its version. Raises MalformedNode."""
@@ -178,6 +191,9 @@ class ZkGroupSession:
     def commit_offset(self, where: TopicPartition, offset: int, version: int) -> int:
         """Write the offset if it is still at this version, and return the new one. Raises VersionConflict."""
         return self._offsets.commit(self._group, where.topic, _partition(where), offset, version)
+
+    def _owner_path(self, where: TopicPartition) -> str:
+        return paths.owner(self._group, where.topic, _partition(where))
 
 
 class _Watch:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from kafka2011.consumer.group import GroupSession
     from kafka2011.consumer.stream import MessageStream
 
 
@@ -26,13 +27,6 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}/{self.broker_id}-{self.partition}"
 
 
-class Lease(Protocol):
-    """What an owner holds while its ZooKeeper session surely lives."""
-
-    until_s: float
-    """Until when it does, on the lease clock; moves on as questions to ZooKeeper are answered."""
-
-
 class State(enum.Enum):
     """Where a partition stands between being taken and being given up."""
 
@@ -43,7 +37,7 @@ class State(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class OwnedPartition:
-    """A partition that a stream of this member owns. The stream's lock guards all but the commit's fields.
+    """A partition that a stream of this member owns, in the session that claimed it.
 
     Offsets are where to go on: `fetch_offset` for the next fetch, `consumed_offset` for the group. `epoch` counts
     rewinds: what was fetched or handed out under an earlier one no longer moves anything.
@@ -51,18 +45,23 @@ class OwnedPartition:
 
     where: TopicPartition
     stream: MessageStream
-    lease: Lease
+    session: GroupSession
     address: tuple[str, int]  # of its broker
+    # Guarded by the stream's lock.
     fetch_offset: int | None = None  # None until the start is known
     consumed_offset: int | None = None
     state: State = State.ACTIVE
     epoch: int = 0
     not_before_s: float = 0.0  # the fetcher leaves the partition alone until then
-    explicit_offset: int | None = None  # what the application committed by itself
-    committed_offset: int | None = None
+    is_explicit: bool = False  # only offsets that the application gives are committed
+    explicit_offset: int | None = None
+    # Guarded by the committer's lock.
     version: int | None = None  # of the offset znode, as this owner wrote it; None: not known
+    committed_offset: int | None = None
+    unanswered_offset: int | None = None  # written, or not: ZooKeeper did not say
+    is_closed: bool = False  # given up: nothing is committed any more
 
     @property
     def commit_offset(self) -> int | None:
-        """What a commit should write: the application's own offset where it gave one, else what was consumed."""
-        return self.consumed_offset if self.explicit_offset is None else self.explicit_offset
+        """What a commit should write: the application's own offset where it gives them, else what was consumed."""
+        return self.explicit_offset if self.is_explicit else self.consumed_offset

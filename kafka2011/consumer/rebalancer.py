@@ -11,11 +11,12 @@ import logging
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicPartition
+from kafka2011.consumer.offsets import Left
+from kafka2011.consumer.owned_partition import OwnedPartition, TopicPartition
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.errors import KafkaError
-from zk.errors import NodeHeld, ZkUnavailable
+from zk.errors import NodeHeld, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -46,7 +47,8 @@ class Rebalancer:
     """Keeps what this member owns in step with the registries. Used by one thread at a time.
 
     `streams_of` gives this member's streams of a topic, in the order of their numbers. `wake` is called when a
-    registry has changed and `try_once` should be called again. `owned` is what we own now.
+    registry has changed and `try_once` should be called again. `owned` is what we own now; other threads may read it.
+    In `explicit_topics` only offsets that the application gives are committed.
     """
 
     def __init__(
@@ -74,8 +76,9 @@ class Rebalancer:
         self.session: GroupSession | None = None
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may be there in our name
-        self._left: dict[TopicPartition, tuple[int, int]] = {}  # (version, consumed) of what could not be committed
-        self._ignored: set[tuple[str, str]] = set()
+        self.explicit_topics: set[str] = set()
+        self._left: dict[TopicPartition, Left] = {}  # what could not be committed
+        self._ignored: set[tuple[str, str]] = set()  # malformed members that were logged
         self.counts: Counter[str] = Counter()
 
     def enter(self) -> None:
@@ -106,32 +109,38 @@ class Rebalancer:
         assert session is not None
         self.counts["tries"] += 1
         brokers, wanted = self._wanted(session)
-        lost = [where for where in self.owned if not session.is_mine(where)]
-        changed = {where.topic for where in lost}
-        held = {where: owned.stream.stream_id for where, owned in self.owned.items()}
-        for topic in {where.topic for where in (*wanted, *held)}:
-            if _of_topic(topic, wanted) != _of_topic(topic, held):
-                changed.add(topic)
+        changed = {where.topic for where in self.owned if not session.is_mine(where, self._wake)}
+        wanted_of = _by_topic(wanted)
+        held_of = _by_topic({where: owned.stream.stream_id for where, owned in self.owned.items()})
+        changed.update(topic for topic in {*wanted_of, *held_of} if wanted_of[topic] != held_of[topic])
         self._give_up(session, [owned for where, owned in self.owned.items() if where.topic in changed])
         self._unclaim(session, [where for where in self._claimed if where not in self.owned])
         self._follow_addresses(brokers)
         if not changed:
             return True
+        if not self._take(session, brokers, {w: stream for w, stream in wanted.items() if w.topic in changed}):
+            return False
         self.counts["rebalances"] += 1
-        return self._take(session, brokers, {w: stream for w, stream in wanted.items() if w.topic in changed})
+        self._wake()  # look once more: that sets watches on the new owner nodes, which others could delete
+        logger.info("%s owns %s", self._consumer_id, ", ".join(sorted(w.full_name for w in self.owned)) or "nothing")
+        return True
 
     def leave(self, *, commit: bool) -> None:
         """Give up everything and be a member no longer; what ZooKeeper does not hear ends with the session."""
         session = self.session
         if session is None:
             return
-        self._release(list(self.owned.values()))
+        owned = list(self.owned.values())
+        self._release(owned)
         try:
             if commit:
-                self._committer.commit(session, self.owned.values())
+                self._committer.commit(owned, last=True)
+        except (KafkaError, ZkError) as error:
+            logger.warning("%s leaves without having committed everything: %s", self._consumer_id, error)
+        try:
             self._unclaim(session, list(self._claimed))
             session.deregister(self._consumer_id)
-        except ZkUnavailable as error:
+        except ZkError as error:
             logger.warning("%s leaves without ZooKeeper: %s", self._consumer_id, error)
         session.lease.end()
         self.owned.clear()
@@ -160,7 +169,9 @@ class Rebalancer:
 
     def _members(self, session: GroupSession) -> dict[str, TopicCount]:
         members: dict[str, TopicCount] = {}
-        for consumer_id, text in session.subscriptions(self._wake).items():
+        texts = session.subscriptions(self._wake)
+        self._ignored.intersection_update(texts.items())
+        for consumer_id, text in texts.items():
             try:
                 members[consumer_id] = TopicCount.parse(text)
             except MalformedSubscriptionError as error:
@@ -177,6 +188,7 @@ class Rebalancer:
     # Taking and giving up ----------------------------------------------------------------------------------------
 
     def _take(self, session: GroupSession, brokers: Mapping[int, Broker], wanted: Mapping[TopicPartition, str]) -> bool:
+        """Claim all of these, or none if another still owns one, and begin with them."""
         for where, stream_id in wanted.items():
             self._claimed[where] = stream_id  # noted first: an unanswered claim may have happened
             try:
@@ -186,17 +198,20 @@ class Rebalancer:
                 logger.info("%s: %s", self._consumer_id, error)
                 del self._claimed[where]
                 self._unclaim(session, [claimed for claimed in wanted if claimed in self._claimed])
+                if not session.watch_owner(where, self._wake):
+                    self._wake()
                 return False
+        streams = {s.stream_id: s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
         for where, stream_id in wanted.items():
-            stream = next(s for s in self._streams_of(where.topic) if s.stream_id == stream_id)
             broker = brokers[where.broker_id]
-            owned = OwnedPartition(where, stream, session.lease, (broker.host, broker.port))
-            offset = self._committer.take(session, owned, self._left.pop(where, None))
+            owned = OwnedPartition(where, streams[stream_id], session, (broker.host, broker.port))
+            owned.is_explicit = where.topic in self.explicit_topics
+            offset = self._committer.take(owned, self._left.get(where))
+            self._left.pop(where, None)
             if offset is not None:
-                stream.start_at(owned, offset)
+                owned.stream.start_at(owned, offset)
             self.owned[where] = owned
             self._fetchers.add(owned, broker)
-        logger.info("%s owns %s", self._consumer_id, ", ".join(sorted(w.full_name for w in self.owned)) or "nothing")
         return True
 
     def _follow_addresses(self, brokers: Mapping[int, Broker]) -> None:
@@ -215,7 +230,7 @@ class Rebalancer:
         for owned in partitions:
             self._note_left(owned)
             del self.owned[owned.where]
-        self._committer.commit(session, partitions)
+        self._committer.commit(partitions, last=True)
         for owned in partitions:
             self._left.pop(owned.where, None)
         self._unclaim(session, [owned.where for owned in partitions])
@@ -241,19 +256,23 @@ class Rebalancer:
         """Drop what a session owned that has ended: nobody may wait, and nothing can be committed."""
         assert self.session is not None
         self.session.lease.end()
-        for owned in self.owned.values():
+        every = list(self.owned.values())
+        for owned in every:
             owned.stream.abandon([owned])
             self._note_left(owned)
-        self._fetchers.remove(self.owned.values())
+        self._fetchers.remove(every)
         self.owned.clear()
         self._claimed.clear()
 
     def _note_left(self, owned: OwnedPartition) -> None:
         """Remember what was consumed: if nobody has the partition meanwhile, it need not come again."""
-        assert owned.state is State.RELEASED
-        if owned.version is not None and owned.commit_offset is not None:
-            self._left[owned.where] = (owned.version, owned.commit_offset)
+        left = Left.of(owned)
+        if left is not None:
+            self._left[owned.where] = left
 
 
-def _of_topic(topic: str, streams: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
-    return {where: stream_id for where, stream_id in streams.items() if where.topic == topic}
+def _by_topic(streams: Mapping[TopicPartition, str]) -> defaultdict[str, dict[TopicPartition, str]]:
+    found: defaultdict[str, dict[TopicPartition, str]] = defaultdict(dict)
+    for where, stream_id in streams.items():
+        found[where.topic][where] = stream_id
+    return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_STREAMS = 10_000
 
-_FILTERED = re.compile(r"([*!])(\d{1,9})\1(.+)", re.DOTALL)
+_FILTERED = re.compile(r"([*!])([0-9]{1,9})\1(.+)", re.DOTALL)
 _FILTERS: dict[str, type[TopicFilter]] = {"*": Whitelist, "!": Blacklist}
 
 

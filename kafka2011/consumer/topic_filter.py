@@ -7,11 +7,14 @@ from typing import ClassVar
 
 from kafka2011.errors import ConfigError
 
+# What Python's regexes know and Java's do not; a lone '{' is a character for the one and an error for the other.
+_PYTHON_ONLY = re.compile(r"\(\?[P(#]|(?<!\\)\{(?![0-9]+\})")
+
 
 class TopicFilter:
     """A regex on topic names, written as 0.7 stores it: trimmed, ',' means '|', without spaces and outer quotes.
 
-    Raises ConfigError for a regex that does not compile.
+    Raises ConfigError for a regex that does not compile, here or in Java: it would stall the 0.7 members of a group.
     """
 
     mark: ClassVar[str]
@@ -21,6 +24,8 @@ class TopicFilter:
         self.regex = regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
         if not self.regex:
             raise ConfigError(f"topic filter {regex!r} is empty")
+        if _PYTHON_ONLY.search(self.regex):
+            raise ConfigError(f"topic filter {regex!r}, stored as {self.regex!r}, is not a regex in Java")
         try:
             self._pattern = re.compile(self.regex)
         except (re.error, OverflowError, RecursionError) as error:
