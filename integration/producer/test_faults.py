@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local import LocalBroker, LocalCluster
     from kafka2011.producer.parcel import Receipt
 
     NewCluster = Callable[..., LocalCluster]
@@ -97,6 +97,24 @@ class Traffic:
     def in_doubt(self) -> int:
         return len(self.sent) - self.confirmed
 
+    def stop_a_broker_in_the_middle(self, cluster: LocalCluster, eventually: Eventually) -> LocalBroker:
+        """Stop a broker such that sets lie in its socket unhandled, which a kill will destroy."""
+        while True:
+            broker = cluster.brokers[self._broker_in_use()]
+            broker.process.send_signal(signal.SIGSTOP)
+            goal = len(self.sent) + 100
+            eventually(lambda: len(self.sent) > goal)  # noqa: B023
+            if self._broker_in_use() == broker.broker_id:
+                eventually(lambda: self.in_doubt > 500)
+                return broker
+            broker.process.send_signal(signal.SIGCONT)
+
+    def _broker_in_use(self) -> int:
+        if self._keyed:
+            return 0
+        assert self._producer._turns is not None
+        return self._producer._turns._turns[TOPIC].partition.broker_id
+
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "unkeyed"])
 def test_nothing_confirmed_is_missing_after_kill_and_restart(
@@ -108,13 +126,11 @@ def test_nothing_confirmed_is_missing_after_kill_and_restart(
         for _ in range(2):
             goal = traffic.confirmed + 1000
             eventually(lambda: traffic.confirmed > goal)  # noqa: B023
-            # Stopped first, so that sets lie in its socket, which the kill destroys.
-            cluster.brokers[0].process.send_signal(signal.SIGSTOP)
-            eventually(lambda: traffic.in_doubt > 500)
-            cluster.brokers[0].kill()
+            broker = traffic.stop_a_broker_in_the_middle(cluster, eventually)
+            broker.kill()
             goal = len(traffic.sent) + 500
             eventually(lambda: len(traffic.sent) > goal)  # noqa: B023
-            cluster.brokers[0].start()
+            broker.start()
         goal = traffic.confirmed + 1000
         eventually(lambda: traffic.confirmed > goal)
     assert not [future for _, future in traffic.sent if future.exception(0)]
@@ -134,13 +150,12 @@ def test_without_a_key_messages_go_elsewhere_when_their_broker_is_gone(
     cluster = new_cluster(3)
     with AsyncProducer(config(cluster)) as producer, Traffic(producer, keyed=False) as traffic:
         eventually(lambda: traffic.confirmed > 1000)
-        cluster.brokers[1].process.send_signal(signal.SIGSTOP)
-        eventually(lambda: traffic.in_doubt > 500)
-        cluster.brokers[1].kill()
+        broker = traffic.stop_a_broker_in_the_middle(cluster, eventually)
+        broker.kill()
         goal = len(traffic.sent) + 2000
         eventually(lambda: traffic.confirmed > goal)
     assert not [future for _, future in traffic.sent if future.exception(0)]
-    cluster.brokers[1].start()
+    broker.start()
     wanted = {payload for payload, _ in traffic.sent}
     eventually(lambda: wanted <= everything(read_topic(cluster, TOPIC)))
     assert_in_order(read_topic(cluster, TOPIC))

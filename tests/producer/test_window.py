@@ -1,0 +1,137 @@
+"""The window of unconfirmed sets, against a simulated broker that serves in order."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka2011.producer.broker_partition_info import BrokerPartition
+from kafka2011.producer.confirmed_sender import MAX_REFUSALS
+from kafka2011.producer.parcel import PartitionSet
+from kafka2011.producer.window import Window
+
+MAX_SETS = 5
+MAX_BYTES = 40
+
+
+def a_set(number: int, size: int = 1) -> PartitionSet:
+    return PartitionSet("t", BrokerPartition(0, 0), True, b"%d" % number + b"x" * size, [])
+
+
+class Connection:
+    """One connection to a broker that ends it at the first set it refuses, and reads only when told to."""
+
+    def __init__(self, log: list[PartitionSet], poison: set[int]) -> None:
+        self._log = log
+        self._poison = poison
+        self._unread: list[PartitionSet | None] = []  # None is a barrier
+        self.answers = 0
+        self.open = True
+
+    def push(self, sets: list[PartitionSet]) -> None:
+        self._unread += sets
+
+    def push_barrier(self) -> None:
+        self._unread.append(None)
+
+    def serve(self, requests: int) -> None:
+        while self.open and self._unread and requests:
+            requests -= 1
+            following = self._unread.pop(0)
+            if following is None:
+                self.answers += 1
+            elif id(following) in self._poison:
+                self.open = False
+            else:
+                self._log.append(following)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 60), min_size=1, max_size=25),
+    poison_at=st.sets(st.integers(0, 24), max_size=3),
+    kills=st.integers(0, MAX_REFUSALS - 1),
+    data=st.data(),
+)
+def test_every_set_arrives_in_order_or_is_refused(
+    sizes: list[int], poison_at: set[int], kills: int, data: st.DataObject
+) -> None:
+    """Whatever is lost when: good sets are confirmed, written and first written in order; only bad ones are refused.
+
+    What is unconfirmed stays bounded, what is confirmed was written, and the number of connections is bounded too.
+    """
+    sets = [a_set(number, size) for number, size in enumerate(sizes)]
+    poison = {id(each) for number, each in enumerate(sets) if number in poison_at}
+    window = Window(MAX_SETS, MAX_BYTES)
+    log: list[PartitionSet] = []
+    confirmed: list[PartitionSet] = []
+    refused: list[PartitionSet] = []
+    to_add = list(sets)
+    connection = Connection(log, poison)
+    connections = 1
+    while to_add or not window.empty:
+        if to_add and (window.empty or not data.draw(st.booleans(), "add later")):
+            count = len(to_add) - data.draw(st.integers(0, len(to_add) - 1), "left out")
+            window.add(to_add[:count])
+            del to_add[:count]
+        if not window.unconfirmed or not data.draw(st.booleans(), "send later"):
+            sent = window.send()
+            assert sent or window.unconfirmed
+            connection.push(sent)
+        assert window.unconfirmed <= MAX_SETS
+        assert window.unconfirmed_bytes <= MAX_BYTES or window.unconfirmed == 1
+        if window.unconfirmed and not window.asked and not data.draw(st.booleans(), "ask later"):
+            window.ask()
+            connection.push_barrier()
+        connection.serve(10 - data.draw(st.integers(0, 10), "left unserved"))
+        if connection.answers:
+            assert connection.answers == 1
+            connection.answers = 0
+            confirmed += window.answered()
+        if kills and data.draw(st.integers(0, 9), "kill") == 9:
+            kills -= 1
+            connection.open = False
+        if not connection.open:
+            blamed = window.lost()
+            if blamed is not None:
+                blamed.refusals += 1
+                if blamed.refusals == MAX_REFUSALS:
+                    assert window.remove(lambda each: each is blamed) == [blamed]  # noqa: B023
+                    refused.append(blamed)
+            connection = Connection(log, poison)
+            connections += 1
+        assert set(map(id, confirmed)) <= set(map(id, log))
+    good = [each for each in sets if id(each) not in poison]
+    assert confirmed == good
+    assert list(dict.fromkeys(log)) == good
+    assert refused == [each for each in sets if id(each) in poison]
+    assert connections <= 1 + MAX_REFUSALS + (MAX_REFUSALS + 1) * len(poison)
+
+
+def test_one_barrier_stands_behind_several_sets() -> None:
+    """Its answer confirms what was sent before it, and nothing behind it."""
+    window = Window(10, 1000)
+    sets = [a_set(number) for number in range(5)]
+    window.add(sets[:3])
+    assert window.send() == sets[:3]
+    window.ask()
+    window.add(sets[3:])
+    assert window.send() == sets[3:]
+    assert window.asked
+    assert window.answered() == sets[:3]
+    assert (window.asked, window.unconfirmed) == (False, 2)
+
+
+def test_sets_in_doubt_are_sent_again_alone_before_all_others() -> None:
+    """After a loss each goes by itself, oldest first, until all that were in doubt are through."""
+    window = Window(10, 1000)
+    sets = [a_set(number) for number in range(4)]
+    window.add(sets[:2])
+    window.send()
+    window.add(sets[2:])
+    assert window.lost() is None  # two were on the way: nobody can be blamed
+    for expected in ([sets[0]], [sets[1]], sets[2:]):
+        assert window.send() == expected
+        assert not window.can_send
+        window.ask()
+        assert window.answered() == expected
+    assert [each.tries for each in sets] == [2, 2, 1, 1]
