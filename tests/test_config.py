@@ -319,8 +319,9 @@ def test_unknown_keys_suggest_the_nearest() -> None:
         BrokerConfig.from_properties({**BROKER, "log.retention.hour": 1}, "here")
     with pytest.raises(ConfigError, match=r"did you mean 'queue.enqueueTimeout.ms'"):
         ProducerConfig.of({**PRODUCER, "queue.enqueuetimeout.ms": 1})
-    with pytest.raises(ConfigError, match=r"did you mean 'log.retention.hours'"):
-        BrokerConfig.of({**BROKER, "log_retention_hours": 1})
+    for misspelt in ("log_retention_hours", "LOG.RETENTION.HOURS"):
+        with pytest.raises(ConfigError, match=r"did you mean 'log.retention.hours'"):
+            BrokerConfig.of({**BROKER, misspelt: 1})
     with pytest.raises(ConfigError, match=r"unknown setting 'xyzzy' of the broker$"):
         BrokerConfig.of({**BROKER, "xyzzy": 1})
 
