@@ -38,7 +38,7 @@ COMMANDS = {
     "dump-log": "Show the messages in segment files, and check them.",
     "fetch": "Read one partition of one broker from an offset on.",
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
-    "offsets": "Show where a partition ends, begins, or stood at some time.",
+    "offsets": "Show where a partition begins and ends; save and restore a group's offsets.",
     "ping": "Ask brokers whether they serve requests.",
     "produce": "Publish lines, each as one message.",
     "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",

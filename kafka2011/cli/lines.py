@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from kafka2011.errors import MessageSizeTooLargeError
+from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.protocol import ANY_PARTITION
 
 if TYPE_CHECKING:
@@ -48,23 +49,11 @@ def key_of(line: bytes, pattern: re.Pattern[bytes]) -> str | None:
     return None if key is None else key.decode("utf-8", "replace")
 
 
-def java_hash(text: str) -> int:
-    """Return Java's String.hashCode, by which 0.7 chooses the partition of a key."""
-    units = text.encode("utf-16-be")
-    result = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
-    return result - 2**32 if result & 0x80000000 else result
-
-
-def partition_of(key: str | None, partitions: int) -> int:
-    """Return the partition of a key, 0 to `partitions` - 1; without a key the broker picks one at random."""
-    return ANY_PARTITION if key is None else abs(java_hash(key)) % partitions
-
-
 def by_partition(lines: list[bytes], pattern: re.Pattern[bytes], partitions: int) -> dict[int, list[bytes]]:
-    """Sort lines by the partition of their keys; within one, the order stays."""
+    """Sort lines by the partition of their keys; within one, the order stays. -1: no key, any partition."""
+    partition_of = DefaultPartitioner().partition
     found: dict[int, list[bytes]] = {}
     for line in lines:
-        found.setdefault(partition_of(key_of(line, pattern), partitions), []).append(line)
+        key = key_of(line, pattern)
+        found.setdefault(ANY_PARTITION if key is None else partition_of(key, partitions), []).append(line)
     return found

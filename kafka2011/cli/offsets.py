@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime
+from typing import TextIO
 
 import click
 
-from kafka2011.cli.options import Address, broker_option
+from kafka2011.admin.groups import Groups
+from kafka2011.cli.options import Address, broker_option, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.partitions import check_partition
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.errors import KafkaError
 from kafka2011.protocol import EARLIEST, LATEST
+from zk.client import connect
 
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
@@ -28,7 +33,25 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str) 
         raise click.BadParameter(f"{text!r} is neither latest, earliest, milliseconds nor an ISO 8601 time") from error
 
 
-@click.command("offsets")
+class _ShowByDefault(click.Group):
+    """A group whose command `show` need not be named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `show` before arguments that begin with no command of the group."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("offsets", cls=_ShowByDefault)
+def command() -> None:
+    """Show where a partition begins and ends; save and restore a group's offsets.
+
+    `kafka2011 offsets TOPIC` is short for `kafka2011 offsets show TOPIC`.
+    """
+
+
+@command.command("show")
 @click.argument("topic")
 @broker_option
 @click.option(
@@ -53,9 +76,7 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str) 
     "--max-count", type=click.IntRange(1), default=1, show_default=True, help="How many offsets, newest first."
 )
 @json_option
-def command(
-    topic: str, broker: Address, partitions: tuple[int, ...], time_ms: int, max_count: int, as_json: bool
-) -> None:
+def show(topic: str, broker: Address, partitions: tuple[int, ...], time_ms: int, max_count: int, as_json: bool) -> None:
     """Show where a partition ends, begins, or stood at some time.
 
     Between its end and its beginning a broker knows the offsets at which segments start, and when these were last
@@ -69,3 +90,33 @@ def command(
             offsets = consumer.get_offsets_before(topic, partition, time_ms, max_count)
             rows += ((topic, partition, offset) for offset in offsets)
     show_table(("topic", "partition", "offset"), rows, as_json=as_json)
+
+
+@command.command("export")
+@click.option("--group", required=True, help="The group whose offsets to save.")
+@click.option("--file", type=click.File("w"), default="-", help="Where to write them.  [default: standard output]")
+@zookeeper_option
+def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
+    """Save a group's offsets as JSON: topic to partition to offset."""
+    with connect(zk_connect) as client:
+        offsets = Groups(client).export_offsets(group)
+    json.dump(offsets, file, indent=2)
+    file.write("\n")
+
+
+@command.command("import")
+@click.option("--group", required=True, help="The group whose offsets to write.")
+@click.option("--file", type=click.File("r"), default="-", help="What to read them from.  [default: standard input]")
+@zookeeper_option
+def import_offsets(group: str, file: TextIO, zk_connect: str) -> None:
+    """Write a group's offsets as `export` saved them.
+
+    Offsets of partitions that are not named stay. Refused while the group has members, which would write over them.
+    """
+    try:
+        offsets = json.load(file)
+    except ValueError as error:
+        raise KafkaError(f"{file.name} is not JSON: {error}") from error
+    with connect(zk_connect) as client:
+        count = Groups(client).import_offsets(group, offsets)
+    click.echo(f"{count} offsets written for group {group}")

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.cli.lines import by_partition, java_hash, key_of, line_sets, partition_of
+from kafka2011.cli.lines import by_partition, key_of, line_sets
 from kafka2011.cli.partitions import check_partition, count_partitions
 from kafka2011.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, WrongPartitionError
+from kafka2011.producer.partitioner import DefaultPartitioner
 
 if TYPE_CHECKING:
     from kafka2011.consumer.simple_consumer import SimpleConsumer
@@ -65,16 +66,6 @@ def test_long_lines_are_refused_by_number() -> None:
             list(sets)
 
 
-# As a JVM computes them; the last text holds a pair of surrogates.
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("é", 233), ("😀", 1772899)],
-)
-def test_java_hash(text: str, value: int) -> None:
-    """The hash is that of Java's String, so keys go where 0.7 producers send them."""
-    assert java_hash(text) == value
-
-
 def test_keys() -> None:
     """The first group of the expression is the key, or all of it; without a match there is none."""
     assert key_of(b"user=7 x", re.compile(rb"user=(\d+)")) == "7"
@@ -95,7 +86,7 @@ def test_lines_of_one_key_share_a_partition_in_order() -> None:
     for partition, chosen in sets.items():
         for key in {line.split()[0] for line in chosen}:
             seen[key] += 1
-            assert partition_of(key.decode(), 4) == partition
+            assert DefaultPartitioner().partition(key.decode(), 4) == partition
             assert [line for line in chosen if line.split()[0] == key] == [
                 line for line in lines if line.split()[0] == key
             ]
