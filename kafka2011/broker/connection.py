@@ -89,7 +89,7 @@ class Connection:
             arrived = array("i", [0])
             fcntl.ioctl(self.socket.fileno(), termios.FIONREAD, arrived)
             self._unread_bytes = arrived[0]
-        self._shut(stdlib_socket.SHUT_RD)  # wakes who waits; Linux goes on to take and hand out what the client sends
+        self._shut(stdlib_socket.SHUT_RD)  # wakes who waits; many a kernel goes on to hand out what comes
 
     def stop_both(self) -> None:
         """End the connection wherever it stands."""
