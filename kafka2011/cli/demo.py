@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 DEFAULT_LINES = 10_000
 MAX_LINES = 1_000_000
+MIN_SECONDS_WITH_FAULTS = 25
+"""So that messages can still be seen to flow ten seconds after the last takeover."""
 
 
 @click.command("demo")
 @click.option("--file", type=click.File("rb"), help="The log to replay. Default: made-up activity events.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(25, 60),
+    type=click.FloatRange(1, 60),
     default=30,
     show_default=True,
-    help="Over how long to spread the replay.",
+    help=f"Over how long to spread the replay; at least {MIN_SECONDS_WITH_FAULTS} with faults.",
 )
 @click.option(
     "--faults",
@@ -54,6 +56,10 @@ def command(file: BinaryIO | None, seconds: float, faults: str, directory: Path 
     and started again. Fails if a line is missing or out of order, or if messages do not flow on after a fault;
     without faults, also if a line is repeated.
     """
+    if faults == "all" and seconds < MIN_SECONDS_WITH_FAULTS:
+        raise click.UsageError(
+            f"--seconds {seconds:g} leaves no time for faults: give {MIN_SECONDS_WITH_FAULTS} or more"
+        )
     lines = _lines(file)
     if directory is None:
         directory = Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
