@@ -1,0 +1,72 @@
+"""A broker that runs out of file descriptors refuses what needs more of them, and goes on with the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka2011.errors import BrokerConnectionError
+from kafka2011.message import MessageSet
+from kafka2011.protocol import MultiFetchRequest, ProduceRequest, encode_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.connection import BrokerConnection
+    from kafka2011.local import LocalBroker
+
+    NewBroker = Callable[..., LocalBroker]
+    OpenConnection = Callable[[LocalBroker], BrokerConnection]
+    Eventually = Callable[..., None]
+    Counts = Callable[[LocalBroker], dict[str, int]]
+
+BARRIER = encode_request(MultiFetchRequest(()))
+ONE = bytes(MessageSet([b"one"]))
+MAX_CONNECTIONS = 32
+
+
+def produce(topic: str) -> bytes:
+    return encode_request(ProduceRequest(topic, 0, ONE))
+
+
+def is_served(connection: BrokerConnection) -> bool:
+    try:
+        connection.send(BARRIER)
+        connection.receive()
+    except BrokerConnectionError:
+        return False
+    return True
+
+
+def test_too_many_connections(
+    new_broker: NewBroker, open_connection: OpenConnection, counts_of: Counts, eventually: Eventually
+) -> None:
+    """Half of the files are for connections: those beyond are closed, logged and counted, until others have gone."""
+    broker = new_broker(program="few_files.py")
+    broker.start()
+    connections = [open_connection(broker) for _ in range(MAX_CONNECTIONS + 10)]
+    served = [connection for connection in connections if is_served(connection)]
+    assert len(served) == MAX_CONNECTIONS
+    assert counts_of(broker)["refused"] == 10
+    assert broker.output().count(b"there are 32 connections already") == 10
+    served[0].send(produce("views"))
+    assert all(is_served(connection) for connection in served)
+    served.pop().close()
+    eventually(lambda: is_served(open_connection(broker)))
+
+
+def test_too_many_logs(new_broker: NewBroker, open_connection: OpenConnection) -> None:
+    """A log that cannot be opened for lack of files is refused with the reason; the others go on."""
+    broker = new_broker(program="few_files.py")
+    broker.start()
+    connection = open_connection(broker)
+    connection.send(produce("first"))
+    other = open_connection(broker)
+    for number in range(64):
+        other.send(produce(f"t{number}"))
+        if not is_served(other):
+            break
+    assert 30 < number < 63
+    assert b"raise the limit on open files" in broker.output()
+    assert b"CRITICAL" not in broker.output()
+    connection.send(produce("first"))
+    assert is_served(connection)
