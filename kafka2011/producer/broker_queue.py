@@ -32,7 +32,9 @@ class Urgency:
         self._lock = threading.Lock()
         self._waiters = 0
 
-    def __bool__(self) -> bool:
+    @property
+    def pressing(self) -> bool:
+        """Whether there is such a waiter."""
         return self._waiters > 0
 
     def add(self, number: int) -> None:
@@ -149,7 +151,7 @@ class BrokerQueue:
         if not self._parcels:
             self._first_s = None
             return None
-        if self._messages >= self._batch_messages or self._closed or self._hurried or self._urgency:
+        if self._messages >= self._batch_messages or self._closed or self._hurried or self._urgency.pressing:
             return 0
         if self._first_s is None:
             self._first_s = now_s

@@ -35,7 +35,8 @@ class FakeBroker:
     """Handles produce requests in order and answers barriers, until told to do otherwise.
 
     `sets` are the handled ones: (topic, partition, payloads). `script` is asked about each set before it is handled:
-    False ends the connection instead. Answers wait for the event `answering`.
+    False ends the connection instead. Answers wait for the event `answering`, but for that to the first barrier, with
+    which a connection begins.
     """
 
     def __init__(self, broker_id: int) -> None:
@@ -106,23 +107,30 @@ class FakeBroker:
 
     def _serve(self, connection: socket.socket) -> None:
         reader = FrameReader()
+        handled = len(self.sets)
         with connection:
             try:
                 while data := connection.recv(65536):
                     reader.receive_data(data)
                     while (frame := reader.next_frame()) is not None:
-                        if not self._handle(connection, decode_request(frame)):
-                            return
+                        request = decode_request(frame)
+                        self.requests.append(request)
+                        if not isinstance(request, MultiFetchRequest):
+                            if not self._handle(request):
+                                return
+                        elif self.answering.is_set() or len(self.sets) == handled:
+                            connection.sendall(encode_response_header(0, 0))
+                        else:
+                            self._spawn(self._answer_later, connection)
             except OSError:
                 self.unasked_ends += 1
 
-    def _handle(self, connection: socket.socket, request: Request) -> bool:
-        self.requests.append(request)
-        if isinstance(request, MultiFetchRequest):
-            assert not request.fetches
-            self.answering.wait(TIMEOUT_S)
+    def _answer_later(self, connection: socket.socket) -> None:
+        self.answering.wait(TIMEOUT_S)
+        with contextlib.suppress(OSError):
             connection.sendall(encode_response_header(0, 0))
-            return True
+
+    def _handle(self, request: Request) -> bool:
         assert isinstance(request, ProduceRequest | MultiProduceRequest)
         for produce in request.produces if isinstance(request, MultiProduceRequest) else (request,):
             if not self.script(produce):

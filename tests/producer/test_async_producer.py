@@ -1,0 +1,381 @@
+"""The asynchronous producer, against scripted brokers on real sockets."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafka2011.compression import Codec
+from kafka2011.config import ProducerConfig
+from kafka2011.errors import BrokerConnectionError, MessageSizeTooLargeError
+from kafka2011.message import MessageSet
+from kafka2011.producer import confirmed_sender
+from kafka2011.producer.async_producer import AsyncProducer
+from kafka2011.producer.errors import ConfirmTimeoutError, ProducerClosedError, QueueFullError, SetRefusedError
+from kafka2011.producer.partitioner import DefaultPartitioner
+from kafka2011.producer.router import Router
+from kafka2011.protocol import MultiFetchRequest, MultiProduceRequest, ProduceRequest
+from kafka2011.topic import InvalidTopicError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOUR_MS = 3_600_000
+WAIT_S = 20
+
+
+@pytest.fixture
+def new_producer(info_of: Callable[..., Any]) -> Iterator[Callable[..., AsyncProducer]]:
+    """Make producers for some scripted brokers; settings by 0.7's names with underscores. All are closed at the end."""
+    made: list[AsyncProducer] = []
+
+    def make(brokers: list[Any], partitions: int = 1, on_failure: Any = None, **settings: object) -> AsyncProducer:
+        config = ProducerConfig.from_properties(
+            {
+                "broker.list": ",".join(":".join(map(str, broker.address)) for broker in brokers),
+                "producer.type": "async",
+                "queue.time": 5,
+                "socket.timeout.ms": 10_000,
+                **{key.replace("_", "."): value for key, value in settings.items()},
+            }
+        )
+        router = Router(info_of(brokers, partitions), DefaultPartitioner(), 0)
+        producer = AsyncProducer(config, router=router, on_failure=on_failure)
+        made.append(producer)
+        return producer
+
+    yield make
+    for broker_producer in made:
+        broker_producer.close()
+
+
+def numbers(count: int, start: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]
+
+
+def test_a_full_batch_goes_at_once_and_the_rest_by_flush(broker: Any, new_producer: Any, eventually: Any) -> None:
+    """A batch does not wait when it is full; what is left waits for queue.time, for a flush, or for the end."""
+    producer = new_producer([broker], batch_size=10, queue_time=HOUR_MS)
+    for payload in numbers(25):
+        producer.send("t", payload)
+    eventually(lambda: len(broker.payloads) == 20)
+    assert [len(payloads) for _, _, payloads in broker.sets] == [10, 10]
+    assert producer.flush(WAIT_S)
+    eventually(lambda: broker.payloads == numbers(25))
+    last = producer.send("t", b"last")
+    producer.close()
+    assert last.result(0).messages == 1
+    assert broker.payloads == [*numbers(25), b"last"]
+
+
+def test_a_batch_goes_when_its_time_has_come(broker: Any, new_producer: Any) -> None:
+    """After queue.time what there is goes, full or not."""
+    producer = new_producer([broker], queue_time=20)
+    assert producer.send("t", b"alone").result(WAIT_S) == ("t", 0, 0, 1, False, 0)
+
+
+def test_partitions_and_topics_of_a_broker_share_a_request(broker: Any, new_producer: Any, eventually: Any) -> None:
+    """A batch becomes one multiproduce with one set for each topic and partition, all in sending order."""
+    producer = new_producer([broker], partitions=2, batch_size=40, queue_time=HOUR_MS)
+    for number in range(20):
+        producer.send("a", b"%d" % number, key=b"k%d" % number)
+        producer.send("b", b"%d" % number, key=b"k%d" % number)
+    eventually(lambda: len(broker.payloads) == 40)
+    [request] = broker.requests
+    assert isinstance(request, MultiProduceRequest)
+    assert sorted((each.topic, each.partition) for each in request.produces) == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    for _, _, payloads in broker.sets:
+        assert payloads == sorted(payloads, key=int)
+
+
+def test_a_long_list_is_one_future_and_several_batches(broker: Any, new_producer: Any) -> None:
+    """The future is done when all of it is; the order is kept."""
+    producer = new_producer([broker], batch_size=10, queue_size=20)
+    assert producer.send("t", numbers(95)).result(WAIT_S).messages == 95
+    producer.close()
+    assert broker.payloads == numbers(95)
+    assert len(broker.sets) == 10
+
+
+def test_only_some_topics_are_compressed(broker: Any, new_producer: Any) -> None:
+    """compressed.topics names them."""
+    producer = new_producer([broker], compression_codec=1, compressed_topics="squeezed")
+    producer.send("squeezed", [b"x" * 100] * 10).result(WAIT_S)
+    producer.send("plain", [b"x" * 100] * 10).result(WAIT_S)
+    producer.close()
+    sizes = {request.topic: len(request.messages) for request in broker.requests}
+    assert sizes["squeezed"] < 200
+    assert sizes["plain"] == 10 * 110
+    assert broker.payloads == [b"x" * 100] * 20
+
+
+def test_what_cannot_be_sent_is_refused_before_it_is_queued(broker: Any, new_producer: Any) -> None:
+    """Bad topics, payloads and sizes are errors of send itself."""
+    producer = new_producer([broker], max_message_size=10)
+    with pytest.raises(InvalidTopicError):
+        producer.send("../t", b"x")
+    with pytest.raises(TypeError, match="bytes, not str"):
+        producer.send("t", "text")
+    with pytest.raises(TypeError, match="bytes, not int"):
+        producer.send("t", [b"x", 1])
+    with pytest.raises(MessageSizeTooLargeError, match=r"11 bytes for topic t"):
+        producer.send("t", [b"x", b"y" * 11])
+    with pytest.raises(MessageSizeTooLargeError):
+        producer.send("t", MessageSet([b"y" * 11]))
+    producer.close()
+    assert broker.payloads == []
+    with pytest.raises(ProducerClosedError):
+        producer.send("t", b"x")
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+def test_a_full_queue_refuses_or_waits(broker: Any, new_producer: Any, confirm: bool) -> None:
+    """With a timeout a send fails and queues nothing; without one it goes on when there is room."""
+    settings = {"queue_time": HOUR_MS, "queue_size": 5, "batch_size": 5, "confirm": confirm}
+    refusing = new_producer([broker], **settings, **{"queue.enqueueTimeout.ms": 0})
+    stuck = threading.Event()
+    broker.script = lambda _request: stuck.wait(WAIT_S)
+    broker.answering.clear()
+    for payload in numbers(4):
+        refusing.send("t", payload)
+    with pytest.raises(QueueFullError, match=r"queue\.size is 5"):
+        refusing.send("t", [b"x", b"y"])
+    waiting = new_producer([broker], **settings)
+    waiting.send("t", numbers(4))
+    sender = threading.Thread(target=waiting.send, args=("t", numbers(5, 4)))
+    sender.start()
+    waiting.flush(0.1)
+    stuck.set()
+    broker.answering.set()
+    waiting.flush(WAIT_S)
+    sender.join(WAIT_S)
+    assert not sender.is_alive()
+    for producer in (refusing, waiting):
+        producer.close()
+    assert sorted(broker.payloads) == sorted(numbers(4) + numbers(9))
+
+
+def test_a_send_cannot_be_cancelled(broker: Any, new_producer: Any) -> None:
+    """What is queued is sent."""
+    producer = new_producer([broker], queue_time=HOUR_MS)
+    future = producer.send("t", b"x")
+    assert not future.cancel()
+    producer.close()
+    assert future.result(0)
+    assert broker.payloads == [b"x"]
+
+
+def test_retries_reach_a_broker_that_comes_back(broker: Any, new_producer: Any) -> None:
+    """A batch that could not be handed over is sent again up to num.retries times."""
+    producer = new_producer([broker], num_retries=50)
+    broker.stop()
+    future = producer.send("t", b"x", key="k")
+    with pytest.raises(TimeoutError):
+        future.result(0.1)
+    broker.start()
+    assert future.result(WAIT_S).resends >= 1
+    producer.close()
+    assert broker.payloads == [b"x"]
+
+
+def test_without_retries_a_send_fails_and_the_callback_gets_it(new_broker: Any, new_producer: Any) -> None:
+    """The future has the error, the callback the messages, and other brokers' partitions go on."""
+    failed: list[Any] = []
+
+    def on_failure(failure: Any) -> None:
+        failed.append(failure)
+        raise RuntimeError("a callback's own error harms nobody")
+
+    brokers = [new_broker(), new_broker()]
+    producer = new_producer(brokers, on_failure=on_failure)
+    brokers[0].stop()
+    futures = {key: producer.send("t", [key], key=key) for key in numbers(20)}
+    lost = {key for key in futures if DefaultPartitioner().partition(key, 2) == 0}
+    for key, future in futures.items():
+        if key in lost:
+            with pytest.raises(BrokerConnectionError, match=f"127.0.0.1:{brokers[0].port}"):
+                future.result(WAIT_S)
+        else:
+            assert future.result(WAIT_S).broker_id == 1
+    producer.close()
+    assert {each.key for each in failed} == lost
+    assert all(each.messages == [each.key] and each.topic == "t" for each in failed)
+    assert producer.counts.messages_failed == len(lost)
+    assert sorted(brokers[1].payloads) == sorted(set(futures) - lost)
+
+
+def test_without_a_key_later_sends_avoid_a_broker_that_is_down(
+    new_broker: Any, new_producer: Any, eventually: Any
+) -> None:
+    """They go elsewhere until it can be reached again, which is found out without them."""
+    brokers = [new_broker(), new_broker()]
+    producer = new_producer(brokers)
+    brokers[0].stop()
+    eventually(lambda: producer.send("t", b"x").exception(WAIT_S) is not None)
+    assert not [future for future in [producer.send("t", b"x") for _ in range(50)] if future.exception(WAIT_S)]
+    brokers[0].start()
+    eventually(lambda: producer.send("t", b"x").result(WAIT_S).broker_id == 0)
+
+
+def test_reconnecting_for_load_balancers_loses_nothing(broker: Any, new_producer: Any) -> None:
+    """After reconnect.interval sends the old connection ends in order, with everything handled."""
+    for confirm in (False, True):
+        producer = new_producer([broker], reconnect_interval=3, batch_size=1, confirm=confirm)
+        for payload in numbers(20):
+            producer.send("t", payload)
+        producer.close()
+        assert broker.payloads == numbers(20)
+        broker.sets.clear()
+    assert broker.connections >= 12
+    assert broker.unasked_ends == 0
+
+
+def test_barriers_are_pipelined_behind_several_sets(broker: Any, new_producer: Any, eventually: Any) -> None:
+    """While one answer is awaited more sets go out, up to a bound, and one further barrier confirms them all."""
+    broker.answering.clear()
+    window = confirmed_sender.WINDOW_SETS
+    producer = new_producer([broker], confirm=True, batch_size=1, queue_size=1000)
+    futures = [producer.send("t", payload, key="k") for payload in numbers(window + 100)]
+    sender = producer._senders[0]
+    eventually(lambda: sender._window.unconfirmed == window)
+    assert not any(future.done() for future in futures)
+    assert sender._window.waiting <= 1
+    broker.answering.set()
+    producer.close()
+    assert broker.payloads == numbers(window + 100)
+    assert all(future.result(0).confirmed for future in futures)
+    barriers = sum(isinstance(request, MultiFetchRequest) for request in broker.requests)
+    assert barriers < len(futures) / 4
+
+
+def test_what_a_lost_connection_leaves_in_doubt_is_sent_again_in_order(
+    broker: Any, new_producer: Any, eventually: Any
+) -> None:
+    """Resends begin at the oldest unconfirmed set, before all that is newer, and are counted."""
+    broker.answering.clear()
+    producer = new_producer([broker], confirm=True, batch_size=1)
+    futures = [producer.send("t", payload, key="k") for payload in numbers(30)]
+    eventually(lambda: producer._senders[0]._window.unconfirmed == 30)
+    broker.end_connections()
+    broker.answering.set()
+    futures += [producer.send("t", payload, key="k") for payload in numbers(30, 30)]
+    producer.close()
+    assert list(dict.fromkeys(broker.payloads)) == numbers(60)
+    assert not [future for future in futures if future.exception(0)]
+    assert producer.counts.sets_resent == sum(future.result(0).resends for future in futures) >= 29
+    assert producer.counts.broken_connections == 1
+
+
+def test_only_the_refused_set_fails_after_a_bounded_number_of_tries(broker: Any, new_producer: Any) -> None:
+    """Sets before and behind it, of whatever key, are confirmed; the broker is asked a few times and no more."""
+    broker.script = lambda request: b"poison" not in request.messages
+    producer = new_producer([broker], confirm=True, batch_size=5)
+    poison = MessageSet([b"poison"])
+    futures = []
+    for payload in numbers(200):
+        futures.append(producer.send("t", payload, key="k"))
+        if payload in {b"50", b"51", b"199"}:
+            futures.append(producer.send("t", poison, key="k"))
+    producer.close()
+    refused = [future for future in futures if future.exception(0) is not None]
+    assert [type(future.exception(0)) for future in refused] == [SetRefusedError] * 3
+    assert list(dict.fromkeys(broker.payloads)) == numbers(200)
+    assert producer.counts.sets_refused == 3
+    assert broker.connections <= 1 + 3 * 4
+
+
+def test_unkeyed_sets_move_in_order_and_keyed_ones_wait(new_broker: Any, new_producer: Any, eventually: Any) -> None:
+    """Sets of a lost broker go elsewhere ahead of later ones; those with a key come when their broker is back."""
+    brokers = [new_broker(), new_broker()]
+    producer = new_producer(brokers, confirm=True, batch_size=5)
+    for each in brokers:
+        each.answering.clear()
+    futures = [producer.send("t", payload) for payload in numbers(50)]
+    lost = brokers[producer._turns._turns["t"].partition.broker_id]
+    other = brokers[1 - lost.broker_id]
+    eventually(lambda: len(lost.payloads) == 50)
+    key = next(key for key in numbers(20) if DefaultPartitioner().partition(key, 2) == lost.broker_id)
+    lost.stop()
+    for each in brokers:
+        each.answering.set()
+    keyed = producer.send("own", b"keyed", key)
+    futures += [producer.send("t", payload) for payload in numbers(50, 50)]
+    assert {future.result(WAIT_S).broker_id for future in futures[:50]} == {other.broker_id}
+    assert not [future for future in futures if future.exception(WAIT_S)]
+    assert list(dict.fromkeys(payload for topic, _, got in other.sets for payload in got)) == numbers(100)
+    assert not keyed.done()
+    lost.start()
+    assert keyed.result(WAIT_S).broker_id == lost.broker_id
+    assert producer.counts.sets_moved >= 10
+
+
+@pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "is-gone"])
+def test_confirmation_has_its_time(broker: Any, new_producer: Any, hangs: bool) -> None:
+    """A broker that does not answer, or is not there, fails the send after confirm.timeout.ms."""
+    producer = new_producer([broker], confirm=True, confirm_timeout_ms=300)
+    if hangs:
+        broker.answering.clear()
+    else:
+        broker.stop()
+    started_s = time.monotonic()
+    with pytest.raises(ConfirmTimeoutError, match=r"t-0 on broker 0 was not confirmed within 300 ms"):
+        producer.send("t", b"x", key="k").result(WAIT_S)
+    assert time.monotonic() - started_s >= 0.3
+    broker.answering.set()
+
+
+class Failing:
+    """A compressor that cannot compress some data."""
+
+    codec = Codec.GZIP
+
+    def compress(self, data: bytes) -> bytes:
+        if b"incompressible" in data:
+            raise RuntimeError("no")
+        return gzip.compress(data)
+
+
+def test_a_failing_compressor_fails_only_its_set(broker: Any, new_producer: Any) -> None:
+    """The future gets the application's own error; the next batch is sent."""
+    producer = new_producer([broker], batch_size=1)
+    producer._set_encoder._compressor = Failing()
+    producer._set_encoder._codec = Codec.GZIP
+    good = producer.send("t", b"good")
+    bad = producer.send("t", b"incompressible")
+    after = producer.send("t", b"after")
+    producer.close()
+    assert isinstance(bad.exception(0), RuntimeError)
+    assert good.result(0)
+    assert after.result(0)
+    assert broker.payloads == [b"good", b"after"]
+
+
+def test_closing_twice_and_from_another_thread_is_harmless(broker: Any, new_producer: Any) -> None:
+    """Nothing is lost, and nobody waits for ever."""
+    producer = new_producer([broker], queue_time=HOUR_MS)
+    futures = [producer.send("t", payload) for payload in numbers(100)]
+    closers = [threading.Thread(target=producer.close) for _ in range(3)]
+    for closer in closers:
+        closer.start()
+    for closer in closers:
+        closer.join(WAIT_S)
+        assert not closer.is_alive()
+    assert all(future.result(0) for future in futures)
+    assert broker.payloads == numbers(100)
+
+
+def test_a_ready_set_is_sent_as_it_is(broker: Any, new_producer: Any) -> None:
+    """Its bytes are not touched, and not joined with others."""
+    ready = MessageSet([b"a", b"b"], Codec.SNAPPY)
+    producer = new_producer([broker], queue_time=HOUR_MS, compression_codec=1)
+    for messages in (b"before", ready, b"after"):
+        producer.send("t", messages, key="k")
+    producer.close()
+    [request] = broker.requests
+    assert isinstance(request, MultiProduceRequest)
+    assert request.produces[1] == ProduceRequest("t", 0, bytes(ready))
+    assert len(request.produces) == 3

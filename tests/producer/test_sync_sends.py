@@ -1,0 +1,97 @@
+"""Synchronous sends of a Producer, against scripted brokers on real sockets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka2011.errors import BrokerConnectionError
+from kafka2011.message import MessageSet
+from kafka2011.producer.errors import ConfirmTimeoutError, ProducerClosedError, SetRefusedError
+from kafka2011.producer.producer import Producer
+
+
+def settings_for(*brokers: Any, **settings: object) -> dict[str, object]:
+    listed = ",".join(":".join(map(str, broker.address)) for broker in brokers)
+    return {"broker.list": listed, **{key.replace("_", "."): value for key, value in settings.items()}}
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+def test_a_send_is_one_set_in_order(broker: Any, confirm: bool) -> None:
+    """Single payloads, lists and ready sets, one after the other; closing waits until all was handled."""
+    with Producer(settings_for(broker, confirm=confirm)) as producer:
+        assert producer.send("t", b"1") is None
+        assert producer.send("t", [b"2", b"3"], key="k") is None
+        assert producer.send("t", MessageSet([b"4"])) is None
+    assert [payloads for _, _, payloads in broker.sets] == [[b"1"], [b"2", b"3"], [b"4"]]
+    assert broker.connections == 1
+    assert broker.unasked_ends == 0
+    with pytest.raises(ProducerClosedError):
+        producer.send("t", b"5")
+
+
+def test_without_a_key_a_send_finds_a_broker_that_is_there(new_broker: Any) -> None:
+    """A broker that refuses connections is passed over, and nothing is sent twice."""
+    brokers = [new_broker(), new_broker()]
+    brokers[0].stop()
+    with Producer(settings_for(*brokers)) as producer:
+        for number in range(20):
+            producer.send("t", b"%d" % number)
+    assert brokers[1].payloads == [b"%d" % number for number in range(20)]
+
+
+def test_with_a_key_a_send_to_a_broker_that_is_gone_fails(broker: Any) -> None:
+    """The error names the broker, and the failure is counted."""
+    with Producer(settings_for(broker)) as producer:
+        broker.stop()
+        with pytest.raises(BrokerConnectionError, match=f"127.0.0.1:{broker.port}"):
+            producer.send("t", [b"1", b"2"], key="k")
+    assert producer.counts.messages_failed == 2
+
+
+def test_a_connection_that_the_broker_ended_is_noticed(broker: Any, eventually: Any) -> None:
+    """The next send goes out on a new one, and the end is counted, since sets may have been lost."""
+    with Producer(settings_for(broker)) as producer:
+        producer.send("t", b"1")
+        eventually(lambda: broker.payloads == [b"1"])
+        broker.end_connections()
+        eventually(producer._sender._connections[0].ended_by_broker)
+        producer.send("t", b"2")
+    assert broker.payloads == [b"1", b"2"]
+    assert producer.counts.broken_connections == 1
+
+
+def test_a_confirmed_send_in_doubt_is_sent_again(broker: Any) -> None:
+    """The connection ends before the answer: the set comes a second time, and the send succeeds."""
+    ends = iter([False])
+    broker.script = lambda _request: next(ends, True)
+    with Producer(settings_for(broker, confirm=True)) as producer:
+        producer.send("t", b"1", key="k")
+    assert broker.payloads == [b"1"]
+    assert (producer.counts.sets_resent, producer.counts.broken_connections) == (1, 1)
+
+
+def test_a_confirmed_send_that_is_refused_fails(broker: Any) -> None:
+    """After a few tries, each on a connection that the broker has proven to serve."""
+    broker.script = lambda request: b"poison" not in request.messages
+    with Producer(settings_for(broker, confirm=True)) as producer:
+        with pytest.raises(SetRefusedError, match="t-0 on broker 0"):
+            producer.send("t", b"poison", key="k")
+        producer.send("t", b"good", key="k")
+    assert broker.payloads == [b"good"]
+    assert producer.counts.sets_refused == 1
+    assert broker.connections <= 4
+
+
+@pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "is-gone"])
+def test_a_confirmed_send_has_its_time(broker: Any, hangs: bool) -> None:
+    """It fails after confirm.timeout.ms, and says whether the set may have arrived."""
+    with Producer(settings_for(broker, confirm=True, confirm_timeout_ms=300)) as producer:
+        if hangs:
+            broker.answering.clear()
+        else:
+            broker.stop()
+        with pytest.raises(ConfirmTimeoutError, match="may have been written" if hangs else "was not sent"):
+            producer.send("t", b"1", key="k")
+        broker.answering.set()
