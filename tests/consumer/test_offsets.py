@@ -1,0 +1,315 @@
+"""OffsetCommitter alone: conditional commits, conflicts, and what an unanswered write means."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.consumer.offsets import ContendedOffsetError, Left, OffsetCommitter
+from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicPartition
+from kafka2011.consumer.stream import MessageStream
+from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkUnavailable
+
+if TYPE_CHECKING:
+    from tests.consumer.in_memory_group import LOST, REFUSED, MemoryRegistries, World
+else:
+    from in_memory_group import LOST, REFUSED, MemoryRegistries, World
+
+T0, T1 = TopicPartition("t", 0, 0), TopicPartition("t", 0, 1)
+
+
+class Owner:
+    """Somebody who claims partitions and commits, each in a session of its own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.registries = MemoryRegistries(world, lambda: None)
+        self.committer = OffsetCommitter()
+
+    def claim(self, where: TopicPartition = T0) -> OwnedPartition:
+        session = self.registries.session
+        assert session is not None
+        stream = MessageStream("a-0", max_chunks=1, timeout_ms=0, shallow=False, clock=lambda: 0.0)
+        session.claim(where, stream.stream_id)
+        return OwnedPartition(where, stream, session, ("h", 1))
+
+    def take(self, where: TopicPartition = T0, left: Left | None = None) -> OwnedPartition:
+        """Claim a partition and begin with it, at 0 if the group has no offset."""
+        owned = self.claim(where)
+        offset = self.committer.take(owned, left)
+        if offset is None:
+            assert self.committer.write_start(owned, 0)
+            offset = 0
+        owned.stream.start_at(owned, offset)
+        return owned
+
+    def commit(self, owned: OwnedPartition, offset: int, *, last: bool = False) -> None:
+        owned.consumed_offset = offset
+        self.committer.commit([owned], last=last)
+
+
+@pytest.fixture
+def world() -> World:
+    return World({"t": {0: 2}})
+
+
+def offset_of(world: World, where: TopicPartition = T0) -> int | None:
+    found = world.offsets.get(where)
+    return None if found is None else found.offset
+
+
+def test_offsets_are_written_only_when_they_moved(world: World) -> None:
+    """A commit every interval costs nothing while nothing is consumed."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 5)
+    owner.commit(owned, 5)
+    assert [write.offset for write in world.writes] == [0, 5]
+    assert owner.committer.counts["commits"] == 1
+
+
+def test_nothing_is_committed_of_a_partition_without_a_start(world: World) -> None:
+    """Nothing is known of it yet."""
+    owner = Owner(world)
+    owned = owner.claim()
+    assert owner.committer.take(owned, None) is None
+    owner.committer.commit([owned], last=True)
+    assert world.writes == []
+
+
+def test_whoever_takes_a_partition_shuts_out_who_had_it(world: World) -> None:
+    """It writes its start first, so that the version the former owner knows commits no more."""
+    before, after = Owner(world), Owner(world)
+    old = before.take()
+    before.commit(old, 5)
+    world.delete_owner(T0)
+    new = after.take()
+    assert new.consumed_offset == 5
+    before.commit(old, 9)
+    assert offset_of(world) == 5
+    assert before.committer.counts["dropped_commits"] == 1
+    assert before.committer.counts["conflicts"] == 1
+    after.commit(new, 7)
+    assert offset_of(world) == 7
+    assert after.committer.counts["conflicts"] == 0
+
+
+def test_a_dropped_commit_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """With the partition, the offset and how many it were."""
+    before, after = Owner(world), Owner(world)
+    old = before.take()
+    world.delete_owner(T0)
+    after.take()
+    with caplog.at_level(logging.WARNING):
+        before.commit(old, 9)
+    assert "dropped the commit of offset 9 for t/0-0" in caplog.text
+
+
+def test_a_start_is_not_written_over_the_next_owner(world: World) -> None:
+    """One that was asked for late, after the partition was lost."""
+    before, after = Owner(world), Owner(world)
+    old = before.claim()
+    world.delete_owner(T0)
+    after.commit(after.take(), 5)
+    assert not before.committer.write_start(old, 0)
+    assert offset_of(world) == 5
+
+
+def test_a_start_is_not_written_while_the_partition_is_given_up(world: World) -> None:
+    """The owner node may go at any moment."""
+    owner = Owner(world)
+    owned = owner.claim()
+    owned.state = State.RELEASED
+    assert not owner.committer.write_start(owned, 0)
+    assert world.writes == []
+
+
+def test_a_moved_offset_is_written_again_by_the_owner(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """A revived 0.7 member may commit before it owns anything."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 20)
+    world.write(T0, 3, 99, fenced=False)
+    with caplog.at_level(logging.WARNING):
+        owner.commit(owned, 25)
+    assert offset_of(world) == 25
+    assert "another had moved the offset of t/0-0 to 3: wrote 25" in caplog.text
+    assert owner.committer.counts == {"commits": 2, "conflicts": 1, "moved_offsets": 1}
+    owner.commit(owned, 30)
+    assert owner.committer.counts["conflicts"] == 1
+
+
+def test_an_offset_deleted_meanwhile_is_written_by_the_owner(world: World) -> None:
+    """As when somebody deletes the group under its members."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 20)
+    del world.offsets[T0]
+    owner.commit(owned, 25)
+    assert offset_of(world) == 25
+
+
+def test_an_offset_that_others_write_all_the_time_is_an_error_at_last(world: World) -> None:
+    """Bounded; other partitions are committed all the same."""
+    owner = Owner(world)
+    contended, other = owner.take(), owner.take(T1)
+    session = owner.registries.session
+    assert session is not None
+    is_mine = session.is_mine
+
+    def interfering(where: TopicPartition, wake: object = None) -> bool:
+        world.write(where, 1, 99, fenced=False)
+        return is_mine(where)
+
+    session.is_mine = interfering  # type: ignore[method-assign]
+    world.write(T0, 1, 99, fenced=False)
+    contended.consumed_offset, other.consumed_offset = 5, 7
+    with pytest.raises(ContendedOffsetError, match="t/0-0"):
+        owner.committer.commit([contended, other])
+    assert offset_of(world, T1) == 7
+
+
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
+def test_a_commit_whose_answer_was_lost_is_made_good(
+    world: World, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether it was carried out or not; our own write is not taken for another's."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.registries.faults.append(("commit_offset", fault))
+    with pytest.raises((NotConnected, ConnectionLost)):
+        owner.commit(owned, 20)
+    with caplog.at_level(logging.WARNING):
+        owner.commit(owned, 25)
+    assert offset_of(world) == 25
+    assert owner.committer.counts["moved_offsets"] == 0
+    assert caplog.text == ""
+
+
+def test_a_rewind_after_an_unanswered_commit_is_committed(world: World) -> None:
+    """Also to the very offset that was committed last: the unanswered one may be there instead."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 20)
+    owner.registries.faults.append(("commit_offset", LOST))
+    with pytest.raises(ConnectionLost):
+        owner.commit(owned, 30)
+    owned.stream.start_at(owned, 20)
+    owner.committer.commit([owned])
+    assert offset_of(world) == 20
+
+
+def test_a_commit_in_an_expired_session_is_refused(world: World) -> None:
+    """It is not made in the session that the client has by then, even for a partition that is ours again."""
+    owner = Owner(world)
+    old = owner.take()
+    owner.commit(old, 20)
+    owner.registries.expire()
+    owner.take()
+    with pytest.raises(ZkUnavailable):
+        owner.commit(old, 10)
+    assert offset_of(world) == 20
+
+
+def test_a_partition_given_up_is_committed_no_more(world: World) -> None:
+    """An auto-commit that had listed it before comes too late."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 20, last=True)
+    owner.commit(owned, 30)
+    assert offset_of(world) == 20
+
+
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
+def test_a_last_commit_that_failed_is_not_made_later(world: World, fault: str) -> None:
+    """The partition may be somebody else's by then."""
+    owner = Owner(world)
+    first, second = owner.take(), owner.take(T1)
+    first.consumed_offset = second.consumed_offset = 20
+    owner.registries.faults.append(("commit_offset", fault))
+    with pytest.raises(ZkUnavailable):
+        owner.committer.commit([first, second], last=True)
+    owner.committer.commit([first, second])
+    assert offset_of(world, T1) == 0
+
+
+def test_what_we_left_counts_if_nobody_wrote_since(world: World) -> None:
+    """Nobody else had the partition, so what we consumed without committing need not come again."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 20)
+    owned.consumed_offset = 30
+    left = Left.of(owned)
+    owner.registries.expire()
+    assert owner.take(left=left).consumed_offset == 30
+    assert offset_of(world) == 30
+
+
+def test_what_we_left_does_not_count_if_somebody_wrote_since(world: World) -> None:
+    """Not even if the offset is the same, or the version is, after the node was deleted and made anew."""
+    owner, other = Owner(world), Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 20)
+    owned.consumed_offset = 30
+    left = Left.of(owned)
+    owner.registries.expire()
+    other.take()
+    world.delete_owner(T0)
+    assert owner.take(left=left).consumed_offset == 20
+    del world.offsets[T0]
+    world.delete_owner(T0)
+    world.write(T0, 2, 99)
+    world.write(T0, 3, 99)
+    assert left is not None
+    assert world.offsets[T0].version == left.version
+    assert owner.take(left=left).consumed_offset == 3
+
+
+def test_nothing_is_left_of_a_partition_whose_last_commit_was_not_answered(world: World) -> None:
+    """Nobody knows which version is ours."""
+    owner = Owner(world)
+    owned = owner.take()
+    owner.registries.faults.append(("commit_offset", LOST))
+    with pytest.raises(ConnectionLost):
+        owner.commit(owned, 20)
+    assert Left.of(owned) is None
+
+
+def test_only_offsets_that_the_application_gives_are_committed_once_it_gives_them(world: World) -> None:
+    """What it consumed meanwhile stays uncommitted, at the release too."""
+    owner = Owner(world)
+    owned = owner.take()
+    owned.is_explicit, owned.explicit_offset = True, 10
+    owner.commit(owned, 30, last=True)
+    assert offset_of(world) == 10
+
+
+def test_a_malformed_offset_is_taken_for_absent(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The partition begins as one without an offset does, and its first commit mends the node."""
+    owner = Owner(world)
+    owned = owner.claim()
+    session = owner.registries.session
+    assert session is not None
+
+    def malformed(where: TopicPartition) -> None:
+        raise MalformedNode("/consumers/g/offsets/t/0-0", "seven", "not an offset")
+
+    session.read_offset = malformed  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING):
+        assert owner.committer.take(owned, None) is None
+    assert "/consumers/g/offsets/t/0-0: not an offset: seven" in caplog.text
+    assert owner.committer.write_start(owned, 0)
+    assert offset_of(world) == 0
+
+
+def test_a_session_that_expired_answers_nothing(world: World) -> None:
+    """The error says so, and nothing is written."""
+    owner = Owner(world)
+    owned = owner.take()
+    assert owner.registries.session is not None
+    world.expire(owner.registries.session.session_id)
+    with pytest.raises(SessionExpired):
+        owner.commit(owned, 5)
+    assert offset_of(world) == 0

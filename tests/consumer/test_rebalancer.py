@@ -1,0 +1,593 @@
+"""The shipped rebalance over registries in memory: scripted interleavings, and any that hypothesis thinks of."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafka2011.consumer.owned_partition import TopicPartition
+from kafka2011.consumer.topic_count import TopicCount
+from kafka2011.consumer.topic_filter import Blacklist, Whitelist
+
+if TYPE_CHECKING:
+    from tests.consumer.in_memory_group import LOST, REFUSED, Member, OldMember, World, drain, settle
+else:
+    from in_memory_group import LOST, REFUSED, Member, OldMember, World, drain, settle
+
+T0, T1, T2, T3 = (TopicPartition("t", 0, number) for number in range(4))
+
+
+def world_of_four(*, compressed: bool = False) -> World:
+    world = World({"t": {0: 4}}, compressed=compressed)
+    for where in world.partitions("t"):
+        world.produce(where, [b"%d" % number for number in range(10)])
+    return world
+
+
+def stream_of(world: World, where: TopicPartition) -> str | None:
+    owner = world.owners.get(where)
+    return None if owner is None else owner[0]
+
+
+def check_at_rest(world: World, *members: Member | OldMember) -> None:
+    """Every partition has exactly the owner it should have, and each member knows what is its own."""
+    assert {where: stream for where, (stream, _) in world.owners.items()} == world.expected_owners()
+    for member in members:
+        if not member.is_gone:
+            mine = {w for w, (stream, _) in world.owners.items() if stream.rpartition("-")[0] == member.consumer_id}
+            assert set(member.owned) == mine
+
+
+def check_nothing_lost(world: World, *members: Member | OldMember) -> None:
+    drain(world, members)
+    assert world.consumed == world.every_key()
+    for topic in world.topics:
+        for where in world.partitions(topic):
+            assert world.offsets[where].offset == len(world.logs.get(where, b""))
+
+
+# Members come and go -------------------------------------------------------------------------------------------------
+
+
+def test_one_member_takes_everything_and_reads_it_once() -> None:
+    """And its offsets are where it ended."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 2})
+    settle([a])
+    check_at_rest(world, a)
+    check_nothing_lost(world, a)
+    assert set(world.deliveries.values()) == {1}
+    assert a.rebalancer.counts["rebalances"] == 1
+
+
+def test_a_member_joins_and_the_first_gives_up_its_share() -> None:
+    """In the midst of reading: nothing is read twice or lost, since what was consumed is committed at release."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    for _ in range(3):
+        a.run("fetch")
+        while a.read():
+            pass
+    b = Member(world, "b", {"t": 1})
+    settle([a, b])
+    check_at_rest(world, a, b)
+    assert {stream_of(world, where) for where in (T0, T1)} == {"a-0"}
+    check_nothing_lost(world, a, b)
+    assert set(world.deliveries.values()) == {1}
+
+
+def test_a_member_leaves_in_order() -> None:
+    """Its partitions are taken over from where it committed; the message in hand alone comes again."""
+    world = world_of_four()
+    a, b = Member(world, "a", {"t": 1}), Member(world, "b", {"t": 1})
+    settle([a, b])
+    b.run("fetch")
+    in_hand = b.read()
+    b.run("leave")
+    settle([a, b])
+    check_at_rest(world, a)
+    assert b.consumer_id not in world.ids
+    check_nothing_lost(world, a)
+    assert {key for key, times in world.deliveries.items() if times > 1} == {in_hand}
+
+
+def test_a_member_dies() -> None:
+    """What it consumed and did not commit comes again."""
+    world = world_of_four()
+    a, b = Member(world, "a", {"t": 1}), Member(world, "b", {"t": 1})
+    settle([a, b])
+    b.run("fetch")
+    read = {b.read() for _ in range(4)}
+    b.kill()
+    settle([a, b])
+    check_at_rest(world, a)
+    check_nothing_lost(world, a)
+    assert {key for key, times in world.deliveries.items() if times > 1} == read
+
+
+def test_topics_whose_share_is_the_same_are_left_alone() -> None:
+    """As 0.7 does it: a member of another topic disturbs nobody, not even the message in hand."""
+    world = World({"t": {0: 2}, "u": {0: 2}})
+    world.produce(T0, [b"x"])
+    a = Member(world, "a", {"t": 1, "u": 1})
+    settle([a])
+    before = a.rebalancer.owned[T0]
+    b = Member(world, "b", {"u": 1})
+    settle([a, b])
+    check_at_rest(world, a, b)
+    assert a.rebalancer.owned[T0] is before
+
+
+def test_streams_of_one_member_share_its_partitions() -> None:
+    """Each stream counts as a consumer."""
+    world = world_of_four()
+    a, b = Member(world, "a", {"t": 2}), Member(world, "b", {"t": 1})
+    settle([a, b])
+    assert [stream_of(world, where) for where in (T0, T1, T2, T3)] == ["a-0", "a-0", "a-1", "b-0"]
+
+
+def test_a_member_waits_for_a_topic_that_does_not_exist() -> None:
+    """It owns nothing, stays registered, and takes the topic when it is born; it creates nothing."""
+    world = World({})
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    assert list(world.ids) == ["a"]
+    assert world.topics == {}
+    world.set_partitions("t", 0, 2)
+    settle([a])
+    assert set(a.owned) == {T0, T1}
+
+
+@pytest.mark.parametrize(
+    ("count", "topics"),
+    [(TopicCount.filtered(Whitelist("u.*"), 1), {"u1", "u2"}), (TopicCount.filtered(Blacklist("u2"), 1), {"t", "u1"})],
+)
+def test_a_filter_takes_topics_born_later(count: TopicCount, topics: set[str]) -> None:
+    """All that it allows, and no others."""
+    world = World({"t": {0: 1}})
+    a = Member(world, "a", count)
+    settle([a])
+    world.set_partitions("u1", 0, 1)
+    world.set_partitions("u2", 0, 1)
+    settle([a])
+    assert {where.topic for where in a.owned} == topics
+
+
+def test_partitions_of_a_broker_come_and_go_with_it() -> None:
+    """And are read on from where they were left."""
+    world = World({"t": {0: 1, 1: 1}})
+    other = TopicPartition("t", 1, 0)
+    for where in (T0, other):
+        world.produce(where, [b"%d" % number for number in range(10)])
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    while a.read():
+        pass
+    world.set_partitions("t", 1, 0)
+    settle([a])
+    assert set(a.owned) == {T0}
+    world.set_partitions("t", 1, 1)
+    settle([a])
+    check_at_rest(world, a)
+    check_nothing_lost(world, a)
+    assert set(world.deliveries.values()) == {1}
+
+
+def test_a_broker_that_comes_back_elsewhere_is_followed() -> None:
+    """Its partitions are fetched from its new address, without being given up."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    before = a.rebalancer.owned[T0]
+    world.brokers[0] = world.brokers[0].created(0, "h", 9999, 2)
+    world.changed(("partitions", "t"))
+    settle([a])
+    assert a.rebalancer.owned[T0] is before
+    assert before.address == ("h", 9999)
+    assert a.fetchers.partitions[before].port == 9999
+
+
+def test_a_topic_of_a_broker_that_is_not_registered_fails_the_try() -> None:
+    """0.7 requires both; when the broker has registered, the next try succeeds."""
+    world = world_of_four()
+    broker = world.brokers.pop(0)
+    a = Member(world, "a", {"t": 1})
+    a.run("rebalance")
+    assert not a.is_done
+    assert world.owners == {}
+    world.brokers[0] = broker
+    settle([a])
+    check_at_rest(world, a)
+
+
+# Conflicts -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_another_still_owns_is_waited_for() -> None:
+    """All claims of the try are given up; the owner's going wakes the next try."""
+    world = world_of_four()
+    stranger = world.new_session()
+    world.claim_owner(T2, "old-0", stranger)
+    a = Member(world, "a", {"t": 1})
+    a.run("rebalance")
+    assert not a.is_done
+    assert list(world.owners) == [T2]
+    a.is_woken = False
+    world.delete_owner(T2)
+    assert a.is_woken
+    settle([a])
+    check_at_rest(world, a)
+
+
+def test_a_conflict_that_ended_before_the_watch_was_set_is_seen() -> None:
+    """The try after it is not left to the backoff."""
+    world = world_of_four()
+    world.claim_owner(T2, "old-0", world.new_session())
+    a = Member(world, "a", {"t": 1})
+    a.start("rebalance")
+    while a.registries.calls[-1:] != ["release"]:
+        a.step()
+    world.delete_owner(T2)
+    a.finish()
+    assert a.is_woken
+    settle([a])
+    check_at_rest(world, a)
+
+
+def test_an_owner_node_deleted_by_a_stranger_is_claimed_again() -> None:
+    """Others delete by path, unchecked; nothing is lost by it."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    for _ in range(3):
+        a.read()
+    world.delete_owner(T1)
+    settle([a])
+    check_at_rest(world, a)
+    check_nothing_lost(world, a)
+
+
+def test_an_ids_node_deleted_by_a_stranger_is_written_again() -> None:
+    """Without it we would wait for ever for a share."""
+    world = world_of_four()
+    a, b = Member(world, "a", {"t": 1}), Member(world, "b", {"t": 1})
+    settle([a, b])
+    del world.ids["a"]
+    world.changed("ids")
+    settle([a, b])
+    assert set(world.ids) == {"a", "b"}
+    check_at_rest(world, a, b)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{ "t": 0 }', "*1*(", "*1!t"])
+def test_a_malformed_member_is_ignored(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged once, and the others go on without it; 0.7's would stall."""
+    world = world_of_four()
+    world.ids["x"] = (text, world.new_session())
+    a = Member(world, "a", {"t": 1})
+    with caplog.at_level(logging.WARNING):
+        settle([a])
+        a.run("rebalance")
+    check_at_rest(world, a)
+    assert caplog.text.count("ignored member x") == 1
+    assert a.rebalancer.counts["malformed_members"] == 1
+
+
+def test_a_07_member_joins_and_leaves() -> None:
+    """It commits without versions and releases everything first; the group comes to rest all the same."""
+    world = world_of_four()
+    a = Member(world, "b", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    a.read()
+    old = OldMember(world, "a", "t")
+    settle([a, old])
+    check_at_rest(world, a)
+    assert {w: stream_of(world, w) for w in (T0, T1)} == {T0: "a-0", T1: "a-0"}
+    old.consume()
+    old.commit()
+    old.kill()
+    settle([a, old])
+    check_at_rest(world, a)
+    check_nothing_lost(world, a)
+
+
+# Sessions ------------------------------------------------------------------------------------------------------------
+
+
+def test_after_its_session_expired_a_member_begins_anew() -> None:
+    """It hands out nothing until then; what it consumed without committing need not come again if nobody took over."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    read = [a.read() for _ in range(6)]
+    a.registries.expire()
+    assert a.read() is None
+    settle([a])
+    check_at_rest(world, a)
+    assert a.rebalancer.counts["sessions_lost"] == 1
+    check_nothing_lost(world, a)
+    assert {key for key, times in world.deliveries.items() if times > 1} <= {read[-1]}
+
+
+def test_a_member_that_lost_its_partition_meanwhile_takes_the_others_word() -> None:
+    """The offset that the new owner committed, not what the expired session remembers."""
+    world = World({"t": {0: 1}})
+    world.produce(T0, [b"%d" % number for number in range(30)])
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    for _ in range(4):
+        a.read()
+    b = Member(world, "b", {"t": 1})
+    a.registries.expire()
+    settle([b])
+    for _ in range(2):
+        b.run("fetch")
+        while b.read():
+            pass
+    b.run("commit")
+    committed = world.offsets[T0].offset
+    b.run("leave")
+    settle([a])
+    assert a.rebalancer.owned[T0].consumed_offset == committed
+    check_nothing_lost(world, a)
+
+
+def test_a_commit_of_an_expired_session_does_not_land() -> None:
+    """Not even if the commit was begun before."""
+    world = World({"t": {0: 1}})
+    world.produce(T0, [b"%d" % number for number in range(30)])
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    for _ in range(4):
+        a.read()
+    a.start("commit")
+    a.step()
+    before = world.offsets[T0]
+    a.registries.expire()
+    a.finish()
+    assert world.offsets[T0] == before
+
+
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
+@pytest.mark.parametrize(
+    "name", ["renew", "register", "subscriptions", "partitions_of", "claim", "read_offset", "commit_offset", "is_mine"]
+)
+def test_a_try_that_fails_at_any_call_is_made_good(name: str, fault: str) -> None:
+    """Whether the call was carried out or not: no owner node stays behind, none is claimed twice."""
+    world = world_of_four()
+    first = Member(world, "c", {"t": 1})
+    settle([first])
+    check_nothing_lost(world, first)
+    first.run("leave")
+    a = Member(world, "a", {"t": 1})
+    a.registries.faults.append((name, fault))
+    a.run("rebalance")
+    b = Member(world, "b", {"t": 1})
+    settle([a, b])
+    check_at_rest(world, a, b)
+
+
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
+@pytest.mark.parametrize("name", ["commit_offset", "release", "is_mine"])
+def test_a_release_that_fails_at_any_call_is_made_good(name: str, fault: str) -> None:
+    """The offset is taken from what we knew, if nobody else wrote it."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    for _ in range(3):
+        a.run("fetch")
+        while a.read():
+            pass
+    b = Member(world, "b", {"t": 1})
+    b.run("rebalance")
+    a.registries.faults.append((name, fault))
+    a.run("rebalance")
+    settle([a, b])
+    check_at_rest(world, a, b)
+    check_nothing_lost(world, a, b)
+
+
+def test_what_could_not_be_committed_at_a_release_comes_again_only_elsewhere() -> None:
+    """If we take the partition again and nobody wrote its offset meanwhile, we go on where we were."""
+    world = World({"t": {0: 2}})
+    for where in (T0, T1):
+        world.produce(where, [b"%d" % number for number in range(10)])
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    for _ in range(9):
+        a.run("fetch")
+        while a.read():
+            pass
+    b = Member(world, "b", {"t": 1})
+    b.run("rebalance")
+    a.registries.faults.append(("commit_offset", REFUSED))
+    a.run("rebalance")
+    assert not a.rebalancer.owned
+    b.kill()
+    settle([a, b])
+    check_nothing_lost(world, a)
+    # What the refused call was about was noted as unanswered, so its offset alone is not known any more.
+    assert sum(times - 1 for times in world.deliveries.values()) <= 10
+
+
+# Fences --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_release_under_way_and_a_commit_do_not_get_into_each_others_way() -> None:
+    """Whatever the order of their calls, no commit lands after the next owner's first write."""
+    for steps in range(12):
+        world = World({"t": {0: 2}})
+        for where in (T0, T1):
+            world.produce(where, [b"%d" % number for number in range(10)])
+        a = Member(world, "a", {"t": 1})
+        settle([a])
+        a.run("fetch")
+        for _ in range(5):
+            a.read()
+        b = Member(world, "b", {"t": 1})
+        b.run("rebalance")
+        a.start("commit")
+        a.start("rebalance")
+        for _ in range(steps):
+            a.step("commit")
+            a.step("rebalance")
+        b.run("rebalance")
+        settle([a, b])
+        check_at_rest(world, a, b)
+        check_nothing_lost(world, a, b)
+
+
+def test_a_moved_back_offset_is_put_right_by_its_owner(caplog: pytest.LogCaptureFixture) -> None:
+    """As a revived 0.7 member may do before it owns anything."""
+    world = World({"t": {0: 1}})
+    world.produce(T0, [b"%d" % number for number in range(10)])
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    drain(world, [a])
+    end = world.offsets[T0].offset
+    world.produce(T0, [b"more"])
+    world.write(T0, 11, 99, fenced=False)
+    with caplog.at_level(logging.WARNING):
+        check_nothing_lost(world, a)
+    assert world.offsets[T0].offset > end
+    assert set(world.deliveries.values()) == {1}
+    assert a.committer.counts["moved_offsets"] == 1
+    assert "another had moved the offset of t/0-0 to 11" in caplog.text
+
+
+# Any interleaving ----------------------------------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c")
+TASKS = ("rebalance", "commit", "fetch")
+
+a_member = st.sampled_from(NAMES)
+actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), a_member, st.sampled_from(TASKS)),
+        st.tuples(st.just("consume"), a_member, st.integers(1, 8)),
+        st.tuples(st.just("start"), a_member, st.sampled_from(TASKS), st.integers(0, 12)),
+        st.tuples(st.just("step"), a_member, st.sampled_from(TASKS), st.integers(1, 8)),
+        st.tuples(st.just("expire"), a_member),
+        st.tuples(st.just("fault"), a_member, st.sampled_from([REFUSED, LOST])),
+        st.tuples(st.sampled_from(["kill", "leave"]), a_member),
+        st.tuples(st.just("join"), a_member),
+        st.tuples(st.just("partitions"), st.integers(0, 1), st.integers(0, 3)),
+        st.tuples(st.just("produce"), st.integers(0, 1)),
+        st.tuples(st.just("old"), st.sampled_from(["join", "rebalance", "consume", "commit", "kill"])),
+    ),
+    max_size=50,
+)
+
+
+class Group:
+    """Carries out what hypothesis thinks of."""
+
+    def __init__(self, *, compressed: bool) -> None:
+        self.world = World({"t": {0: 2, 1: 2}}, compressed=compressed)
+        self.produced = 0
+        for number in (0, 1):
+            self.produce(number)
+        self.joined = 0
+        self.members: dict[str, Member] = {}
+        self.old: OldMember | None = None
+        self.everyone: list[Member | OldMember] = []
+
+    def join(self, name: str) -> None:
+        if name not in self.members or self.members[name].is_gone:
+            self.joined += 1
+            self.members[name] = Member(self.world, f"{name}{self.joined}", {"t": 1 + self.joined % 2})
+            self.everyone.append(self.members[name])
+
+    def produce(self, broker_id: int) -> None:
+        for number in range(3):
+            where = TopicPartition("t", broker_id, number)
+            self.world.produce(where, [b"%d" % n for n in range(self.produced, self.produced + 5)])
+        self.produced += 5
+
+    def do(self, action: tuple[object, ...]) -> None:
+        match action:
+            case ("join", str(name)):
+                self.join(name)
+            case ("partitions", int(broker_id), int(count)):
+                self.world.set_partitions("t", broker_id, count)
+            case ("produce", int(broker_id)):
+                self.produce(broker_id)
+            case ("old", str(what)):
+                self._do_old(what)
+            case (str(what), str(name), *rest):
+                member = self.members.get(name)
+                if member is not None and not member.is_gone:
+                    self._do(what, member, rest)
+        self.check()
+
+    def _do(self, what: str, member: Member, rest: list[object]) -> None:
+        match what, rest:
+            case "run", [str(task)]:
+                member.run(task)
+            case "consume", [int(times)]:
+                member.run("fetch")
+                for _ in range(times):
+                    member.read()
+            case (("start" | "step"), [str(task), int(times)]):
+                if what == "start":
+                    member.start(task)
+                for _ in range(times):
+                    member.step(task)
+            case "expire", []:
+                member.registries.expire()
+            case "fault", [str(fault)]:
+                member.registries.faults.append((None, fault))
+            case "kill", []:
+                member.kill()
+            case _:
+                member.run(what)
+
+    def _do_old(self, what: str) -> None:
+        if what == "join":
+            if self.old is None or self.old.is_gone:
+                self.joined += 1
+                self.old = OldMember(self.world, f"a-old{self.joined}", "t")
+                self.everyone.append(self.old)
+        elif self.old is not None and not self.old.is_gone:
+            getattr(self.old, what)()
+
+    def check(self) -> None:
+        """No two members ever believe to own the same partition at once; failures of tasks come up here."""
+        believed: dict[TopicPartition, str] = {}
+        for member in self.members.values():
+            if member.is_gone:
+                continue
+            assert not member.failures, member.failures
+            for where in member.owned:
+                assert where not in believed, f"{where} is owned by {believed[where]} and {member.consumer_id}"
+                believed[where] = member.consumer_id
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(actions, st.booleans())
+def test_whatever_happens_a_group_comes_to_rest_and_loses_nothing(
+    script: list[tuple[object, ...]], compressed: bool
+) -> None:
+    """Exactly one owner each, everything consumed, no two owners at once, no commit of a former owner."""
+    group = Group(compressed=compressed)
+    group.join("a")
+    for action in script:
+        group.do(action)
+    group.join("b")
+    group.world.set_partitions("t", 0, 2)
+    settle(group.everyone)
+    group.check()
+    check_at_rest(group.world, *group.everyone)
+    check_nothing_lost(group.world, *group.everyone)
+    check_at_rest(group.world, *group.everyone)
