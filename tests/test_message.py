@@ -280,6 +280,16 @@ def test_nesting_has_a_limit(codec: Codec) -> None:
         payloads(wrapper(codec, data))
 
 
+def test_what_wrappers_open_to_has_a_limit_at_every_depth() -> None:
+    """An inner wrapper may open to what the outer one has left, so that both together stay within the limit."""
+    inner = wrapper(Codec.GZIP, encode(bytes(1000)))
+    nested = wrapper(Codec.SNAPPY, inner)
+    limit = len(inner) + len(encode(bytes(1000)))
+    assert len(list(decode(nested, "t", 0, 0, 0, limit))) == 1
+    with pytest.raises(InvalidMessageError, match="t-0 at offset 0 does not open"):
+        list(decode(nested, "t", 0, 0, 0, limit - 1))
+
+
 def test_scan_stops_after_so_many_messages() -> None:
     """A caller may work through a large set in steps."""
     data = HELLO_1 + HELLO_0 + EMPTY_1

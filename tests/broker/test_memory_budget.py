@@ -197,9 +197,9 @@ def test_one_that_does_not_go_is_closed_only_once() -> None:
 
 
 def test_when_all_wait_for_one_another_the_newest_goes() -> None:
-    """Two half requests that both need more than is left: the first is completed."""
+    """Three half requests that all need more than is left: the last to ask goes, then the first two are completed."""
     budget = MemoryBudget(100, SHORT_S)
-    first, second = Client(budget, "first"), Client(budget, "second")
+    clients = [Client(budget, name) for name in ("first", "second", "third")]
 
     def grow(client: Client) -> None:
         try:
@@ -207,15 +207,15 @@ def test_when_all_wait_for_one_another_the_newest_goes() -> None:
         finally:
             client.close()
 
-    first.claim.resize(50)
-    second.claim.resize(50)
-    winner = gevent.spawn(grow, first)
-    until(lambda: first.claim.waiting_for_bytes > 0)
-    loser = gevent.spawn(grow, second)
-    loser.join()
-    assert isinstance(loser.exception, MemoryRefusedError)
-    assert second.claim.refused
-    winner.get()
+    for client in clients:
+        client.claim.resize(30)
+    greenlets = []
+    for client in clients:
+        greenlets.append(gevent.spawn(grow, client))
+        until(lambda: len(budget._waiting) == len(greenlets))
+    gevent.joinall(greenlets)
+    assert [type(greenlet.exception) for greenlet in greenlets] == [type(None), type(None), MemoryRefusedError]
+    assert [client.claim.refused for client in clients] == [False, False, True]
     assert budget.refused == 1
     assert_empty(budget)
 

@@ -333,6 +333,19 @@ def test_a_block_that_opens_at_once_is_still_counted_in_steps(monkeypatch: pytes
     assert turns.largest <= 2 * STEP_MESSAGES
 
 
+def test_a_message_of_many_chunks_is_looked_at_when_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again with each chunk, which would take the square of its size."""
+    scanned_bytes: list[int] = []
+
+    def counting(data: bytes, start: int = 0, max_messages: int | None = None) -> Scan:
+        scanned_bytes.append(len(data) - start)
+        return scan(data, start, max_messages)
+
+    monkeypatch.setattr(message_check, "scan", counting)
+    assert check(wrapper(Codec.GZIP, HELLO + encode(bytes(16 * MIB)) + HELLO)).messages == 3
+    assert sum(scanned_bytes) < 18 * MIB
+
+
 def test_payloads_that_open_to_nothing_give_turns_too() -> None:
     """A megabyte of empty GZIP members is work without a message."""
     pauses: list[None] = []
