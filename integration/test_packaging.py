@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = {"kafka2011", "zk"}
+PACKAGES = {"kafka2011", "pyspark_kafka2011", "zk"}
 TIMEOUT_S = 110
 
 # Runs in the empty environment: a round trip over a broker of its own, then what was imported for it.

@@ -1,0 +1,55 @@
+"""Kafka 0.7 topics as a Spark source and sink, on PySpark's Python Data Source API (paper, section 4).
+
+    spark.read.format("kafka2011").option("zk.connect", "localhost:2181").option("subscribe", "views").load()
+
+Installed from a wheel the format is found by Spark itself, through the module `pyspark_kafka2011`; otherwise call
+`register(spark)` first. Names are loaded when first used, so that this import needs neither PySpark nor PyArrow.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
+    from kafka2011.spark.group_offsets import commit_offsets
+    from kafka2011.spark.progress import lag_bytes
+    from kafka2011.spark.resolve import ResolvedOffsets, resolve_offsets
+
+__all__ = [
+    "BrokerAwayError",
+    "CorruptMessageError",
+    "DataLossError",
+    "ResolvedOffsets",
+    "commit_offsets",
+    "lag_bytes",
+    "register",
+    "resolve_offsets",
+]
+
+_HOMES = {
+    "BrokerAwayError": "kafka2011.spark.errors",
+    "CorruptMessageError": "kafka2011.spark.errors",
+    "DataLossError": "kafka2011.spark.errors",
+    "ResolvedOffsets": "kafka2011.spark.resolve",
+    "commit_offsets": "kafka2011.spark.group_offsets",
+    "lag_bytes": "kafka2011.spark.progress",
+    "resolve_offsets": "kafka2011.spark.resolve",
+}
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `kafka2011` known to a session, where Spark does not find it by itself."""
+    from kafka2011.spark.source import Kafka2011DataSource  # noqa: PLC0415 (needs PySpark)
+
+    spark.dataSource.register(Kafka2011DataSource)
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

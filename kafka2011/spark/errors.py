@@ -1,0 +1,17 @@
+"""What can go wrong between Spark and the brokers, beyond the errors that all of the package shares."""
+
+from __future__ import annotations
+
+from kafka2011.errors import KafkaError
+
+
+class DataLossError(KafkaError):
+    """Messages that were to be read are no longer there: retention, a shorter log, a partition that is gone."""
+
+
+class BrokerAwayError(KafkaError):
+    """A broker was waited for as long as the options allow, and did not come back."""
+
+
+class CorruptMessageError(KafkaError):
+    """The bytes at an offset are not a message, or a compressed one does not open; names topic, partition, offset."""

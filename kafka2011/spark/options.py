@@ -1,0 +1,236 @@
+"""The options of the source and the sink. Names are those of Spark's own Kafka connector wherever it has one.
+
+Spark hands options over without regard to case, so they are read without regard to case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from kafka2011.config import BrokerAddress, ProducerConfig
+from kafka2011.config.kinds import ZK_CONNECT, Boolean, BrokerList, Choice, Integer, Text, Topics
+from kafka2011.config.settings import Fallback, Settings, same_as, setting
+from kafka2011.errors import ConfigError
+from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.spark.offset_range import TopicPartition
+from kafka2011.spark.offsets_json import from_json, to_json
+from kafka2011.topic import InvalidTopicError, validate_topic
+
+MAX_INT64 = 2**63 - 1
+NO_TIMESTAMP = -1
+
+OffsetSpec = int | Mapping[TopicPartition, int]
+"""EARLIEST, LATEST, or an offset (which may be one of the two) for each partition."""
+
+_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_GROUP = Text(re.compile(r"(?!\.{1,2}\Z)[^/\s\x00-\x1f\x7f-\x9f]{1,255}"), "a name without '/' and blanks")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsKind:
+    """`earliest`, `latest`, or JSON with an offset for each partition, -2 for earliest, -1 for latest."""
+
+    allowed: tuple[str, ...] = ("earliest", "latest")
+
+    def read(self, value: object) -> OffsetSpec:
+        """Return EARLIEST, LATEST or the offsets. Raises ValueError."""
+        if isinstance(value, Mapping) or value in _WORDS.values():
+            return value  # type: ignore[return-value]  # read before
+        text = value.strip() if isinstance(value, str) else ""
+        if text.lower() in self.allowed:
+            return _WORDS[text.lower()]
+        if not text.startswith("{"):
+            raise ValueError(f'{value!r} is not {" or ".join(self.allowed)}, or JSON {{"topic": {{"0-1": 123}}}}')
+        return from_json(text, min(_WORDS[word] for word in self.allowed))
+
+    def write(self, value: OffsetSpec) -> str:
+        """Return the text that `read` turns into this value."""
+        if isinstance(value, int):
+            return next(word for word, number in _WORDS.items() if number == value)
+        return to_json(value)
+
+
+class _Options(Settings):
+    """What options have in common."""
+
+    __slots__ = ()
+
+    FROM_SPARK: ClassVar[frozenset[str]] = frozenset()
+    """Options that Spark itself uses and passes on."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """Read options as Spark gives them. Raises ConfigError for unknown and bad ones."""
+        exact = {item.key.lower(): item.key for item in cls.settings()}
+        given = {exact.get(key.lower(), key): value for key, value in options.items()}
+        return cls.from_properties({key: value for key, value in given.items() if key.lower() not in cls.FROM_SPARK})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions(_Options):
+    """Options of a batch read, and what a stream shares with it."""
+
+    COMPONENT: ClassVar[str] = "kafka2011 source"
+
+    zk_connect: str = setting("", ZK_CONNECT, "ZooKeeper's servers. Either this or `broker.list`.")
+    broker_list: tuple[BrokerAddress, ...] = setting(
+        (), BrokerList(), "Fixed brokers, `id:host:port,...`, asked for their partitions one by one."
+    )
+    subscribe: tuple[str, ...] = setting((), Topics(), "Topics to read, `topic,...`. Either this or subscribePattern.")
+    subscribe_pattern: str = setting(
+        "", Text(), "A regex; topics whose whole name matches are read. Needs `zk.connect`.", key="subscribePattern"
+    )
+    starting_offsets: OffsetSpec | None = setting(
+        None,
+        OffsetsKind(),
+        "Where to begin: `earliest`, `latest` (streams only), or JSON with every partition, -2 earliest, -1 latest.",
+        key="startingOffsets",
+        fallback=Fallback("`earliest`; streams: `latest`", lambda options: options.starting_default),
+    )
+    starting_timestamp: int = setting(
+        NO_TIMESTAMP,
+        Integer(NO_TIMESTAMP, MAX_INT64),
+        "Begin with the segment that was being written at this time, in ms since the epoch. Goes before the others.",
+        key="startingTimestamp",
+    )
+    groupid: str = setting(
+        "", _GROUP, "Begin where this consumer group has committed; partitions it has not go by startingOffsets."
+    )
+    min_partitions: int = setting(
+        0, Integer(), "Cut ranges into at least so many tasks; 0: one task a partition.", key="minPartitions"
+    )
+    fail_on_data_loss: bool = setting(
+        True, Boolean(), "Stop when messages to be read are gone; else warn and go on.", key="failOnDataLoss"
+    )
+    corrupt_messages: str = setting(
+        "fail",
+        Choice(("fail", "skip", "null")),
+        "What a corrupt message does: `fail` stops, `skip` leaves it out and logs how many, `null` gives a row for it"
+        " whose value is null.",
+        key="corruptMessages",
+    )
+    poll_timeout_ms: int = setting(
+        120_000, Integer(1), "How long a task waits for a broker that is away.", key="kafkaConsumer.pollTimeoutMs"
+    )
+    retries: int = setting(
+        30, Integer(), "How often planning asks again for a broker that is away.", key="fetchOffset.numRetries"
+    )
+    retry_interval_ms: int = setting(1000, Integer(1), "The time between those.", key="fetchOffset.retryIntervalMs")
+    fetch_size: int = setting(2 * 1024 * 1024, Integer(1024), "Bytes asked for in one fetch.")
+    socket_timeout_ms: int = setting(30_000, Integer(1), "How long to wait for a connection, one read or one write.")
+    zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper ends planning's session.")
+    zk_connectiontimeout_ms: int = setting(
+        None, Integer(1), "How long to wait for ZooKeeper.", fallback=same_as("zk.sessiontimeout.ms")
+    )
+
+    @property
+    def starting_default(self) -> int:
+        """Where a read begins that says nothing of it."""
+        return EARLIEST
+
+    def _check(self) -> None:
+        if bool(self.zk_connect) == bool(self.broker_list):
+            raise ConfigError("zk.connect or broker.list must be given for the kafka2011 source, one of them")
+        if bool(self.subscribe) == bool(self.subscribe_pattern):
+            raise ConfigError("subscribe or subscribePattern must be given for the kafka2011 source, one of them")
+        if self.broker_list and (self.subscribe_pattern or self.groupid):
+            raise ConfigError("subscribePattern and groupid need zk.connect: brokers list neither topics nor groups")
+        try:
+            re.compile(self.subscribe_pattern)
+        except re.error as error:
+            raise ConfigError(f"subscribePattern {self.subscribe_pattern!r} is not a regex: {error}") from error
+
+    def wants(self, topic: str) -> bool:
+        """Say whether a topic is subscribed to."""
+        if self.subscribe:
+            return topic in self.subscribe
+        return re.fullmatch(self.subscribe_pattern, topic) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions(ReadOptions):
+    """Options of `spark.read`."""
+
+    COMPONENT: ClassVar[str] = "kafka2011 batch source"
+
+    ending_offsets: OffsetSpec = setting(
+        "latest",
+        OffsetsKind(("latest",)),
+        "Where to end, not included: `latest`, or JSON with every partition, -1 latest.",
+        key="endingOffsets",
+    )
+    ending_timestamp: int = setting(
+        NO_TIMESTAMP,
+        Integer(NO_TIMESTAMP, MAX_INT64),
+        "End behind the segment that was being written at this time, in ms. Goes before endingOffsets.",
+        key="endingTimestamp",
+    )
+
+    def _check(self) -> None:
+        ReadOptions._check(self)
+        begins = self.starting_offsets
+        if begins == LATEST or (isinstance(begins, Mapping) and LATEST in begins.values()):
+            raise ConfigError("startingOffsets: a batch cannot begin at latest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions(ReadOptions):
+    """Options of `spark.readStream`."""
+
+    COMPONENT: ClassVar[str] = "kafka2011 streaming source"
+
+    max_bytes_per_trigger: int = setting(
+        0,
+        Integer(0, MAX_INT64),
+        "Read about so many bytes of logs in a micro-batch, at least one message of each partition; 0: all there is.",
+        key="maxBytesPerTrigger",
+    )
+    commit_offsets: bool = setting(
+        False,
+        Boolean(),
+        "Commit to `groupid` what micro-batches have processed, each with the one after it.",
+        key="commitOffsets",
+    )
+
+    @property
+    def starting_default(self) -> int:
+        """Where a stream begins that says nothing of it, as in Spark's own connector."""
+        return LATEST
+
+    def _check(self) -> None:
+        ReadOptions._check(self)
+        if self.commit_offsets and not self.groupid:
+            raise ConfigError("commitOffsets needs groupid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions(ProducerConfig, _Options):
+    """Options of the sink: those of a producer, and the topic. Every send is confirmed."""
+
+    COMPONENT: ClassVar[str] = "kafka2011 sink"
+    FROM_SPARK: ClassVar[frozenset[str]] = frozenset({"checkpointlocation", "queryname", "path"})
+
+    topic: str = setting("", Text(), "Where all rows go; without it a column `topic` says so for each.")
+    queue_size: int = setting(50_000, Integer(1), "Messages that may wait to be sent.")
+    batch_size: int = setting(1000, Integer(1), "Messages in one request.")
+    confirm: bool = setting(True, Boolean(), "Always true: a task ends when all its rows were confirmed.")
+
+    def _check(self) -> None:
+        ProducerConfig._check(self)
+        if not self.confirm:
+            raise ConfigError("confirm: the sink confirms every row before a task ends; it cannot be turned off")
+        if self.topic:
+            try:
+                validate_topic(self.topic)
+            except InvalidTopicError as error:
+                raise ConfigError(f"topic: {error}") from error
+
+    def producer_config(self, brokers: tuple[BrokerAddress, ...]) -> ProducerConfig:
+        """Return what a producer on an executor needs, with fixed brokers in place of ZooKeeper."""
+        own = {item.name for item in ProducerConfig.settings()}
+        values = {name: getattr(self, name) for name in own} | {"zk_connect": "", "broker_list": brokers}
+        values["partitioner_class"] = ""  # the broker list would forbid it; whoever places rows has it
+        return ProducerConfig(**values)

@@ -1,0 +1,162 @@
+"""Which partitions there are, and where: from ZooKeeper's broker registry, or from listed brokers by asking them.
+
+Runs on the driver only.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+from kafka2011.config.kinds import MAX_INT32
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.errors import BrokerConnectionError, KafkaError, WrongPartitionError
+from kafka2011.spark.offset_range import TopicPartition
+from kafka2011.topic import InvalidTopicError, validate_topic
+from zk.brokers import BrokerRegistry
+from zk.client import connect
+from zk.offsets import OffsetRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from kafka2011.config import BrokerAddress
+    from kafka2011.spark.options import ReadOptions
+    from zk.client import ZkClient
+    from zk.cluster import Partition
+
+logger = logging.getLogger(__name__)
+
+_PROBE_PARTITIONS = 64
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What is there at one time: live brokers, their partitions of the wanted topics, and all topics ever registered.
+
+    A broker that is away is missing here with all its partitions.
+    """
+
+    brokers: Mapping[int, Address]
+    partitions: tuple[TopicPartition, ...]
+    topics: frozenset[str]
+
+
+class PartitionLookup(Protocol):
+    """Finds brokers and partitions."""
+
+    def cluster(self, wants: Callable[[str], bool]) -> Cluster:
+        """Return what is there now of the topics that are wanted. Raises KafkaError or ZkError."""
+
+    def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """Return what a group has committed of some topics."""
+
+    def close(self) -> None:
+        """Free what is open; may be called twice."""
+
+
+class RegistryLookup:
+    """Reads the registries in ZooKeeper. Owns `client`."""
+
+    def __init__(self, client: ZkClient) -> None:
+        self._client = client
+        self._brokers = BrokerRegistry(client)
+        self._offsets = OffsetRegistry(client)
+
+    @classmethod
+    def connect(cls, options: ReadOptions) -> Self:
+        """Open a session. Raises ZkError, naming zk.connect, when nobody answers."""
+        return cls(connect(options.zk_connect, options.zk_sessiontimeout_ms, options.zk_connectiontimeout_ms))
+
+    def cluster(self, wants: Callable[[str], bool]) -> Cluster:
+        """Read the broker registry. Raises ZkUnavailable."""
+        topics = self._brokers.topics()
+        brokers = {broker.id: Address(broker.host, broker.port) for broker in self._brokers.brokers().values()}
+        found = [partition for topic in topics if wants(topic) for partition in self._partitions(topic, brokers)]
+        return Cluster(brokers, tuple(sorted(found)), frozenset(topics))
+
+    def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """Read the offset registry. Raises ZkUnavailable."""
+        return {
+            _named(topic, partition): committed.offset
+            for topic in topics
+            for partition, committed in self._offsets.offsets(group, topic).items()
+        }
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.shutdown()
+
+    def _partitions(self, topic: str, brokers: Mapping[int, Address]) -> Iterator[TopicPartition]:
+        try:
+            validate_topic(topic)
+        except InvalidTopicError as error:  # a 0.7 broker's, which allows more
+            logger.warning("left out: %s", error)
+            return
+        for broker_id, count in self._brokers.partitions_of(topic).items():
+            if broker_id in brokers:
+                yield from (TopicPartition(topic, broker_id, number) for number in range(count))
+
+
+class ListedLookup:
+    """Asks the brokers of broker.list for the topics that are subscribed to by name.
+
+    A broker answers a fetch of a partition that it does not have with an error of its own, also for a topic that it
+    has nothing of yet; so the partitions are counted.
+    """
+
+    def __init__(self, brokers: Iterable[BrokerAddress], topics: Iterable[str], socket_timeout_ms: int) -> None:
+        self._brokers = {broker.id: Address(broker.host, broker.port) for broker in brokers}
+        self._topics = tuple(topics)
+        self._timeout = {"socket.timeout.ms": socket_timeout_ms}
+
+    def cluster(self, wants: Callable[[str], bool]) -> Cluster:
+        """Ask every broker; those that cannot be reached are left out, with a warning."""
+        found: list[TopicPartition] = []
+        alive: dict[int, Address] = {}
+        for broker_id, address in self._brokers.items():
+            try:
+                with SimpleConsumer(address.host, address.port, self._timeout, broker_id) as consumer:
+                    for topic in filter(wants, self._topics):
+                        count = _count_partitions(consumer, topic)
+                        found += (TopicPartition(topic, broker_id, number) for number in range(count))
+            except BrokerConnectionError as error:
+                logger.warning("broker %d is left out: %s", broker_id, error)
+            else:
+                alive[broker_id] = address
+        return Cluster(alive, tuple(sorted(found)), frozenset(self._topics))
+
+    def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:  # noqa: ARG002 (of the protocol)
+        """Raise KafkaError: groups are in ZooKeeper."""
+        raise KafkaError(f"the offsets of group {group} are in ZooKeeper: give zk.connect")
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
+
+
+def open_lookup(options: ReadOptions) -> PartitionLookup:
+    """Return the lookup that the options ask for. Raises ZkError."""
+    if options.zk_connect:
+        return RegistryLookup.connect(options)
+    return ListedLookup(options.broker_list, options.subscribe, options.socket_timeout_ms)
+
+
+def _count_partitions(consumer: SimpleConsumer, topic: str) -> int:
+    for first in range(0, MAX_INT32, _PROBE_PARTITIONS):
+        sets = consumer.multifetch((topic, first + number, 0, 0) for number in range(_PROBE_PARTITIONS))
+        for number, fetched in enumerate(sets):
+            if isinstance(fetched.error, WrongPartitionError):
+                return first + number
+    return MAX_INT32
+
+
+def _named(topic: str, partition: Partition) -> TopicPartition:
+    return TopicPartition(topic, partition.broker_id, partition.partition)

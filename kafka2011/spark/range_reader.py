@@ -1,0 +1,253 @@
+"""Reads one range of a partition into record batches, on an executor.
+
+Plain blocking sockets: no ZooKeeper session and no gevent, whose threads would starve in a Spark worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
+from kafka2011.message import decode, scan
+from kafka2011.spark.boundaries import LENGTH_BYTES, walk
+from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
+from kafka2011.spark.log_bounds import log_bounds
+from kafka2011.spark.message_columns import MessageColumns
+from kafka2011.spark.offset_range import next_boundary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from kafka2011.spark.offset_range import OffsetRange
+    from kafka2011.spark.options import ReadOptions
+    from kafka2011.spark.partition_lookup import Address
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 2.0
+MAX_CORRUPT_LOGGED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """What an executor needs to know of the options."""
+
+    fetch_bytes: int
+    socket_timeout_ms: int
+    away_timeout_ms: int
+    fail_on_data_loss: bool
+    corrupt_messages: str
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> Self:
+        """Take them out of the options."""
+        return cls(
+            options.fetch_size,
+            options.socket_timeout_ms,
+            options.poll_timeout_ms,
+            options.fail_on_data_loss,
+            options.corrupt_messages,
+        )
+
+
+class RangeReader:
+    """Reads each message of one range once, in order. For one use; an iterator of record batches.
+
+    Raises CorruptMessageError, DataLossError, BrokerAwayError, each with topic, partition and offset.
+    """
+
+    def __init__(
+        self,
+        offset_range: OffsetRange,
+        address: Address,
+        settings: ReadSettings,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._range = offset_range
+        self._partition = offset_range.topic_partition
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._consumer = SimpleConsumer(
+            *address,
+            {"socket.timeout.ms": settings.socket_timeout_ms, "socket.buffersize": settings.fetch_bytes},
+            self._partition.broker_id,
+        )
+        self._offset = offset_range.start
+        self._columns = MessageColumns(self._partition)
+        self._trusted_until = offset_range.start
+        self.corrupt_messages = 0
+        self.corrupt_bytes = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the range."""
+        with self._consumer:
+            fetch_bytes = self._settings.fetch_bytes
+            while self._offset < self._range.end:
+                asked_bytes = min(fetch_bytes, self._range.end - self._offset)
+                data = self._fetch(self._offset, asked_bytes)
+                if not data:
+                    self._offset = self._after_loss()
+                    continue
+                start = self._offset
+                yield from self._read(data, asked_bytes)
+                fetch_bytes = self._settings.fetch_bytes
+                if self._offset == start:  # not even one whole message
+                    fetch_bytes = max(fetch_bytes, LENGTH_BYTES + _length_at(data, 0))
+            if len(self._columns):
+                yield self._columns.take()
+        if self.corrupt_messages:
+            logger.warning(
+                "%d corrupt messages, %d bytes in all, between offsets %d and %d of %s",
+                self.corrupt_messages,
+                self.corrupt_bytes,
+                self._range.start,
+                self._range.end,
+                self._partition,
+            )
+
+    def _read(self, data: bytes, asked_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Take the whole messages of fetched bytes, which start at the reader's offset, and move it behind them."""
+        columns, base, position = self._columns, self._offset, 0
+        while True:
+            position = columns.add_run(data, position, base)
+            self._offset = base + position
+            if columns.is_full:
+                yield columns.take()
+                continue
+            if position == len(data):
+                return
+            found = scan(data, position, max_messages=1)
+            if found.messages:
+                yield from self._open(data[position : found.end])
+                position = found.end
+            elif found.fault is not None:
+                position = self._pass_corrupt(found.fault) - base
+            elif fault := self._cannot_end(data, position, asked_bytes):
+                position = self._pass_corrupt(fault) - base
+            else:
+                return
+            self._offset = base + position
+            if columns.is_full:
+                yield columns.take()
+            if position >= len(data):
+                return
+
+    def _open(self, message: bytes) -> Iterator[pa.RecordBatch]:
+        """Take one good message that is not plain: of magic 0, or compressed."""
+        topic, broker_id, partition = self._partition
+        try:
+            for opened in decode(message, topic, broker_id, partition, self._offset):
+                self._columns.add(opened)
+                if self._columns.is_full:
+                    yield self._columns.take()
+        except InvalidMessageError as error:
+            self._note_corrupt(str(error), self._offset + len(message))
+
+    def _cannot_end(self, data: bytes, position: int, asked_bytes: int) -> str | None:
+        """Say why a message whose beginning stands at a position has no end, or None when more bytes may bring it."""
+        length = _length_at(data, position) if len(data) - position >= LENGTH_BYTES else 0
+        if self._offset + LENGTH_BYTES + length > self._range.end:
+            return f"length {length} leads behind offset {self._range.end}, where the range ends"
+        if len(data) < asked_bytes:  # a fetch ends early only where a segment does, and no message lies across that
+            return f"length {length} leads behind offset {self._offset - position + len(data)}, where its segment ends"
+        return None
+
+    # Corruption
+
+    def _pass_corrupt(self, fault: str) -> int:
+        """Note a corrupt message at the reader's offset; return where the next one starts."""
+        if self._settings.corrupt_messages == "fail":
+            hint = ""
+            if self._offset == self._range.start:
+                hint = "; if it was given as an offset to start from, it is not one at which a message starts"
+            raise CorruptMessageError(f"corrupt message in {self._partition} at offset {self._offset}: {fault}{hint}")
+        following = self._after_corrupt()
+        self._note_corrupt(fault, following)
+        return following
+
+    def _note_corrupt(self, fault: str, following: int) -> None:
+        kind = self._settings.corrupt_messages
+        if kind == "fail":
+            raise CorruptMessageError(f"corrupt message in {self._partition} at offset {self._offset}: {fault}")
+        if self.corrupt_messages < MAX_CORRUPT_LOGGED:
+            logger.warning("corrupt in %s from offset %d to %d: %s", self._partition, self._offset, following, fault)
+        self.corrupt_messages += 1
+        self.corrupt_bytes += following - self._offset
+        if kind == "null":
+            self._columns.add_corrupt(self._offset, following)
+
+    def _after_corrupt(self) -> int:
+        """Return where to read on behind a corrupt message.
+
+        That is where its length says, if lengths lead from there exactly to the next place that is known for certain,
+        a segment's start or the end of the range; else that place.
+        """
+        limit = self._range.end
+        if self._offset >= self._trusted_until:
+            boundary = next_boundary(log_bounds(self._consumer, self._partition).boundaries, self._offset)
+            limit = min(limit, boundary or limit)
+        step = walk(self._fetch, self._offset, self._offset + LENGTH_BYTES, self._settings.fetch_bytes)
+        if step.following is None or step.following > limit:
+            return limit
+        if self._offset < self._trusted_until:
+            return step.following
+        rest = walk(self._fetch, step.following, limit, self._settings.fetch_bytes)
+        if rest.offset != limit:
+            return limit
+        self._trusted_until = limit
+        return step.following
+
+    # Fetching
+
+    def _fetch(self, offset: int, max_bytes: int) -> bytes:
+        """Fetch bytes from an offset, waiting for a broker that is away; none when it no longer has that offset."""
+        deadline_s = self._clock() + self._settings.away_timeout_ms / 1000
+        wait_s = FIRST_WAIT_S
+        topic, broker_id, partition = self._partition
+        while True:
+            try:
+                data = b""
+                with contextlib.suppress(OffsetOutOfRangeError):
+                    data = self._consumer.fetch(topic, partition, offset, max_bytes).data
+                if data or not self._is_there(offset):
+                    return data
+                problem: object = "the broker sends nothing, though there is something"
+            except BrokerConnectionError as error:
+                problem = error
+            if self._clock() >= deadline_s:
+                raise BrokerAwayError(
+                    f"broker {broker_id} was away for {self._settings.away_timeout_ms} ms (kafkaConsumer.pollTimeoutMs)"
+                    f" while {self._partition} was read at offset {offset}: {problem}"
+                )
+            logger.warning("trying again %s at offset %d: %s", self._partition, offset, problem)
+            self._sleep(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+
+    def _is_there(self, offset: int) -> bool:
+        bounds = log_bounds(self._consumer, self._partition)
+        return bounds.earliest <= offset < bounds.latest
+
+    def _after_loss(self) -> int:
+        """Return where to read on when the reader's offset is gone, if the options allow. Raises DataLossError."""
+        bounds = log_bounds(self._consumer, self._partition)
+        what = (
+            f"{self._partition} holds offsets {bounds.earliest} to {bounds.latest}, and {self._offset} was to be read"
+        )
+        if self._settings.fail_on_data_loss:
+            raise DataLossError(f"{what}: retention or a broken disk removed it (failOnDataLoss is true)")
+        logger.warning("data loss: %s", what)
+        return bounds.earliest if self._offset < bounds.earliest < self._range.end else self._range.end
+
+
+def _length_at(data: bytes, position: int) -> int:
+    return int.from_bytes(data[position : position + LENGTH_BYTES], signed=True)

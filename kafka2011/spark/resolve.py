@@ -1,0 +1,196 @@
+"""From options to explicit offsets: which partitions a batch reads, from where to where.
+
+Runs on the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka2011.errors import BrokerConnectionError, ConfigError, KafkaError
+from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.spark.errors import BrokerAwayError, DataLossError
+from kafka2011.spark.offset_lookup import OffsetLookup
+from kafka2011.spark.offset_range import OffsetRange
+from kafka2011.spark.offsets_json import to_json
+from kafka2011.spark.options import BatchOptions
+
+if TYPE_CHECKING:
+    from kafka2011.spark.log_bounds import LogBounds
+    from kafka2011.spark.offset_range import TopicPartition
+    from kafka2011.spark.options import OffsetSpec, ReadOptions
+    from kafka2011.spark.partition_lookup import Cluster
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedOffsets:
+    """What a batch would read now, as offsets that stay what they are."""
+
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def starting_offsets(self) -> str:
+        """Give this as startingOffsets."""
+        return to_json({each.topic_partition: each.start for each in self.ranges})
+
+    @property
+    def ending_offsets(self) -> str:
+        """Give this as endingOffsets, to `commit_offsets`, and as startingOffsets of the next read."""
+        return to_json({each.topic_partition: each.end for each in self.ranges})
+
+    @property
+    def size_bytes(self) -> int:
+        """How much of the logs it is."""
+        return sum(each.size_bytes for each in self.ranges)
+
+
+def resolve_offsets(options: Mapping[str, object]) -> ResolvedOffsets:
+    """Turn a batch's options into explicit offsets, so that several reads of it give the same rows.
+
+    Spark plans a `load()` anew for each DataFrame made of it, and `latest` moves meanwhile. Asks ZooKeeper and brokers
+    from the driver. Raises ConfigError, DataLossError, BrokerAwayError, KafkaError for a topic that nobody has.
+    """
+    read = BatchOptions.from_options({key: str(value) for key, value in options.items()})
+    with OffsetLookup(read) as lookup:
+        return ResolvedOffsets(tuple(resolve_batch(read, lookup)))
+
+
+class DataLoss:
+    """Stops for what is lost, or says it in the log and goes on, as failOnDataLoss wants it."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._fail = options.fail_on_data_loss
+
+    def report(self, what: str) -> None:
+        """Take note of a loss. Raises DataLossError."""
+        if self._fail:
+            raise DataLossError(
+                f"{what}. Some data may have been missed: retention or a broken disk removed it before it was read."
+                " To go on with what there is, set failOnDataLoss to false"
+            )
+        logger.warning("data loss: %s", what)
+
+
+def resolve_batch(options: BatchOptions, lookup: OffsetLookup) -> list[OffsetRange]:
+    """Return the range of each partition that a batch reads, sorted, empty ones too."""
+    loss = DataLoss(options)
+    cluster = lookup.cluster()
+    _check_topics(options, cluster)
+    partitions = _awaited(options, lookup, cluster, loss)
+    bounds = {partition: lookup.bounds(partition) for partition in partitions}
+    starts = starting_offsets(options, lookup, bounds)
+    ends = _ending_offsets(options, lookup, bounds)
+    return [_within(bounds[each], each, starts[each], ends[each], loss) for each in sorted(partitions)]
+
+
+def starting_offsets(
+    options: ReadOptions, lookup: OffsetLookup, bounds: Mapping[TopicPartition, LogBounds]
+) -> dict[TopicPartition, int]:
+    """Return where to begin with each partition: by time, by group, or by startingOffsets. May lie out of bounds."""
+    if options.starting_timestamp >= 0:
+        return {each: lookup.segment_at(each, bounds[each], options.starting_timestamp)[0] for each in bounds}
+    committed: dict[TopicPartition, int] = {}
+    if options.groupid:
+        committed = lookup.committed(sorted({partition.topic for partition in bounds}))
+    rest = [partition for partition in bounds if partition not in committed]
+    assert options.starting_offsets is not None
+    chosen = _by_spec("startingOffsets", options.starting_offsets, rest, bounds)
+    return {partition: committed.get(partition, chosen.get(partition, 0)) for partition in bounds}
+
+
+def _ending_offsets(
+    options: BatchOptions, lookup: OffsetLookup, bounds: Mapping[TopicPartition, LogBounds]
+) -> dict[TopicPartition, int]:
+    if options.ending_timestamp >= 0:
+        return {each: lookup.segment_at(each, bounds[each], options.ending_timestamp)[1] for each in bounds}
+    return _by_spec("endingOffsets", options.ending_offsets, bounds, bounds)
+
+
+def _by_spec(
+    key: str,
+    spec: OffsetSpec,
+    partitions: Mapping[TopicPartition, object] | list[TopicPartition],
+    bounds: Mapping[TopicPartition, LogBounds],
+) -> dict[TopicPartition, int]:
+    chosen: dict[TopicPartition, int] = {}
+    missing: list[str] = []
+    for partition in partitions:
+        offset = spec if isinstance(spec, int) else spec.get(partition)
+        if offset is None:
+            missing.append(str(partition))
+        elif offset == EARLIEST:
+            chosen[partition] = bounds[partition].earliest
+        else:
+            chosen[partition] = bounds[partition].latest if offset == LATEST else offset
+    if missing:
+        raise ConfigError(
+            f"{key} must name every partition (-2 is the earliest offset, -1 the latest); it lacks"
+            f" {', '.join(sorted(missing))}"
+        )
+    return chosen
+
+
+def _check_topics(options: BatchOptions, cluster: Cluster) -> None:
+    for topic in options.subscribe:
+        if topic not in cluster.topics:
+            raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
+
+
+def _named(options: BatchOptions) -> set[TopicPartition]:
+    """Return the partitions that the options name, whose brokers may be away."""
+    specs: list[object] = [options.ending_offsets]
+    if options.starting_timestamp < 0 and not options.groupid:
+        specs.append(options.starting_offsets)
+    return {each for spec in specs if isinstance(spec, Mapping) for each in spec if options.wants(each.topic)}
+
+
+def _awaited(options: BatchOptions, lookup: OffsetLookup, cluster: Cluster, loss: DataLoss) -> set[TopicPartition]:
+    """Return the partitions to read. Waits for brokers of which it is known that they have some."""
+    found = set(cluster.partitions)
+    wanted = set(_named(options))
+    if options.groupid:
+        topics = [topic for topic in cluster.topics if options.wants(topic)]
+        wanted |= lookup.committed(topics).keys()
+    for partition in sorted(wanted - found):
+        try:
+            lookup.address(partition)
+        except BrokerAwayError as error:
+            loss.report(f"{partition} is not there: {error}")
+    found = set(lookup.cluster().partitions)
+    for partition in sorted(wanted - found):
+        if partition.broker_id in lookup.cluster().brokers:
+            loss.report(f"{partition} is not there: broker {partition.broker_id} has no such partition")
+    for topic in options.subscribe:
+        if all(partition.topic != topic for partition in found):
+            found |= _await_topic(lookup, topic)
+    return found
+
+
+def _await_topic(lookup: OffsetLookup, topic: str) -> set[TopicPartition]:
+    """Wait for a topic that was registered before, but that no live broker has."""
+
+    def ask() -> set[TopicPartition]:
+        found = {partition for partition in lookup.cluster().partitions if partition.topic == topic}
+        if not found:
+            raise BrokerConnectionError(f"no live broker has topic {topic}")
+        return found
+
+    return lookup.persist(ask)
+
+
+def _within(bounds: LogBounds, partition: TopicPartition, start: int, end: int, loss: DataLoss) -> OffsetRange:
+    """Return the part of a range that is still there."""
+    if start < bounds.earliest:
+        loss.report(f"{partition} was to be read from offset {start}, but begins at {bounds.earliest}")
+        start = bounds.earliest
+    if max(start, end) > bounds.latest:
+        loss.report(f"{partition} was to be read from {start} to {end}, but ends at {bounds.latest}")
+        start, end = min(start, bounds.latest), min(end, bounds.latest)
+    if end < start:
+        raise ConfigError(f"{partition}: the ending offset {end} lies before the starting offset {start}")
+    return OffsetRange(partition, start, end)

@@ -1,0 +1,103 @@
+"""The data source that Spark makes for the format `kafka2011`, and its batch reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from kafka2011.errors import ConfigError
+from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
+from kafka2011.spark.schema import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
+
+    from kafka2011.spark.range_reader import ReadSettings
+    from kafka2011.spark.sink import BatchWriter, StreamWriter
+    from kafka2011.spark.stream import StreamReader
+
+
+class Kafka2011DataSource(DataSource):
+    """Topics of a Kafka 0.7 cluster. See the options' dataclasses for what it takes.
+
+    A reader or writer is imported when Spark asks for it, since Spark makes this object in processes of their own.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafka2011"
+
+    def schema(self) -> StructType:
+        """Return the columns that are read."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """Return what reads a batch. Raises ConfigError."""
+        _check_schema(schema)
+        return BatchReader(BatchOptions.from_options(self.options))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 (Spark's name)
+        """Return what reads a stream. Raises ConfigError."""
+        from kafka2011.spark.stream import StreamReader  # noqa: PLC0415
+
+        _check_schema(schema)
+        return StreamReader(StreamOptions.from_options(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Return what writes a batch. Raises ConfigError."""
+        from kafka2011.spark.sink import open_batch_writer  # noqa: PLC0415
+
+        if overwrite:
+            raise ConfigError("a topic can only be appended to: write with mode append")
+        return open_batch_writer(WriteOptions.from_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 (Spark's)
+        """Return what writes a stream. Raises ConfigError."""
+        from kafka2011.spark.sink import open_stream_writer  # noqa: PLC0415
+
+        if overwrite:
+            raise ConfigError("a topic can only be appended to: use the output mode append or update")
+        return open_stream_writer(WriteOptions.from_options(self.options), schema)
+
+
+class BatchReader(DataSourceReader):
+    """Plans on the driver and reads on executors, to which it is pickled."""
+
+    def __init__(self, options: BatchOptions) -> None:
+        from kafka2011.spark.range_reader import ReadSettings  # noqa: PLC0415
+
+        self._options = options
+        self._settings = ReadSettings.of(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks. Raises what `resolve_offsets` raises."""
+        from kafka2011.spark.offset_lookup import OffsetLookup  # noqa: PLC0415
+        from kafka2011.spark.planner import plan  # noqa: PLC0415
+        from kafka2011.spark.resolve import resolve_batch  # noqa: PLC0415
+
+        with OffsetLookup(self._options) as lookup:
+            return plan(lookup, resolve_batch(self._options, lookup), self._options.min_partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one task's range."""
+        return read_partition(partition, self._settings)
+
+
+def read_partition(partition: InputPartition, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+    """Read one task's range; nothing for the partition without a range that Spark makes when none was planned."""
+    from kafka2011.spark.planner import RangePartition  # noqa: PLC0415
+    from kafka2011.spark.range_reader import RangeReader  # noqa: PLC0415
+
+    if isinstance(partition, RangePartition):
+        yield from RangeReader(partition.offset_range, partition.address, settings).batches()
+
+
+def _check_schema(schema: StructType) -> None:
+    if schema != SCHEMA:
+        raise ConfigError(f"the kafka2011 source has columns of its own, {SCHEMA.simpleString()}: give no schema")
