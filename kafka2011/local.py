@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 from kafka2011.broker.ready import Ready
 from kafka2011.errors import KafkaError
-from zk.child import ChildProcess
+from zk.child import ChildProcess, stop_all
 from zk.local import LocalZooKeeper
 
 if TYPE_CHECKING:
@@ -219,11 +219,7 @@ class LocalCluster:
 
     def stop(self) -> None:
         """Stop the brokers in order, then ZooKeeper. Logs stay, and `start` brings all of it back."""
-        for broker in self.brokers.values():
-            if broker.running:
-                broker.process.terminate()  # all at once; each is awaited below
-        for broker in self.brokers.values():
-            broker.stop()
+        stop_all(broker.process for broker in self.brokers.values() if broker.running)
         if self.zookeeper is not None:
             self.zookeeper.stop()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from zk.errors import ChildStartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     _Start = Callable[[], subprocess.Popen[bytes]]
@@ -113,9 +113,15 @@ class ChildProcess:
 
     def stop(self) -> None:
         """End the command in order: SIGTERM, a deadline, SIGKILL. Nothing when it does not run."""
+        stop_all([self])
+
+    def _begin_stop(self) -> None:
         if self.running:
             self.terminate()
             self.send_signal(signal.SIGCONT)  # a stopped process would not see the SIGTERM
+
+    def _finish_stop(self) -> None:
+        if self.running:
             try:
                 self.wait(self._stop_timeout_s)
             except TimeoutError as error:
@@ -140,6 +146,15 @@ class ChildProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def stop_all(children: Iterable[ChildProcess]) -> None:
+    """End several commands in order, all at once: each gets one SIGTERM, and is then awaited."""
+    ending = list(children)
+    for child in ending:
+        child._begin_stop()
+    for child in ending:
+        child._finish_stop()
 
 
 class _Launcher:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.demo.records import Receipt, read_receipts
-from zk.child import ChildProcess
+from zk.child import ChildProcess, stop_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,10 +71,7 @@ class Group:
 
     def stop(self) -> None:
         """End all members in order: all at once, then each awaited."""
-        for member in self.members:
-            member.process.terminate()
-        for member in self.members:
-            member.process.stop()
+        stop_all(member.process for member in self.members)
 
     def __enter__(self) -> Group:
         return self
