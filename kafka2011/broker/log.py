@@ -256,7 +256,10 @@ class Log:
         """
         wanted = self._appended.offset
         with self._flush_lock:
-            self._flush_is_requested = False
+            if self._flush_is_requested:
+                # Appends that came while this waited asked for no other flush: they count on the one requested.
+                wanted = self._appended.offset
+                self._flush_is_requested = False
             if self._closed or self._flushed.offset >= wanted:
                 return
             try:
