@@ -20,7 +20,7 @@ import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kafka2011.broker.recovery import recover_last_segment
 from kafka2011.broker.retention import NO_LIMIT, DeletedSegment, count_excess, count_expired
@@ -66,8 +66,7 @@ class LogSettings:
     flush_interval_ms: float = 3000  # by the timer, if that many messages did not come
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(NamedTuple):
     """An end of the log, with how many messages this process has appended up to there."""
 
     offset: int

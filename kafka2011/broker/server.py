@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import gevent
 from gevent.event import Event
-from gevent.lock import RLock
+from gevent.lock import Semaphore
 from gevent.pool import Group
 
 from kafka2011.broker.connection import let_others_run
@@ -92,7 +92,7 @@ class KafkaServer:
             clock=SystemClock(),
             fsync=_fsync_in_thread,
             unlink=_unlink_in_thread,
-            make_lock=RLock,
+            make_lock=Semaphore,  # of one holder; a third of the cost of gevent's RLock
             request_flush=self._request_flush,
             on_new_topic=self._topic_added,
         )
