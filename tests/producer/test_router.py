@@ -1,0 +1,74 @@
+"""The choice of a partition, and what happens when what is known of the brokers does not do."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka2011.config import BrokerAddress
+from kafka2011.producer.broker_partition_info import BrokerPartition, ListedBrokers
+from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
+from kafka2011.producer.partitioner import DefaultPartitioner
+from kafka2011.producer.router import Router
+from kafka2011.protocol import ANY_PARTITION
+
+
+class StaleInfo(ListedBrokers):
+    """Knows brokers 0 and 1, each with 2 partitions; broker 1's address only after some refreshes."""
+
+    def __init__(self, refreshes: int) -> None:
+        super().__init__([BrokerAddress(0, "host", 1), BrokerAddress(1, "host", 2)])
+        self._partitions = tuple(BrokerPartition(broker, number) for broker in (0, 1) for number in (0, 1))
+        self._choices = self._partitions
+        self._missing = refreshes
+
+    def address(self, broker_id: int) -> BrokerAddress | None:
+        return None if broker_id == 1 and self._missing else super().address(broker_id)
+
+    def refresh(self) -> None:
+        self._missing -= 1
+
+
+class Constant:
+    """Finds the same partition for every key."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+
+    def partition(self, key: object, num_partitions: int) -> int:
+        return self._partition
+
+
+def test_what_is_known_is_read_again_before_a_send_fails() -> None:
+    """As often as zk.read.num.retries, when the key's broker is not alive."""
+    assert Router(StaleInfo(2), Constant(3), 2).choose("t", "key") == BrokerPartition(1, 1)
+    with pytest.raises(NoBrokersError, match="broker 1, which has partition 1 of topic t, is not alive"):
+        Router(StaleInfo(3), Constant(3), 2).choose("t", "key")
+
+
+@pytest.mark.parametrize("partition", [-1, 4])
+def test_a_partitioner_must_choose_one_that_exists(partition: int) -> None:
+    """Anything else is an error that names the topic."""
+    with pytest.raises(InvalidPartitionError, match=rf"returned {partition} for a key of topic t, which has 4"):
+        Router(StaleInfo(0), Constant(partition), 0).choose("t", "key")
+
+
+def test_without_a_key_any_partition_of_a_reachable_broker_is_chosen() -> None:
+    """All of them in the long run; those of a broker that is down only when there is no other."""
+    router = Router(StaleInfo(0), DefaultPartitioner(), 0)
+    assert {router.choose("t", None) for _ in range(200)} == set(StaleInfo(0).choices("t"))
+    router.mark_down(0)
+    assert {router.choose("t", None).broker_id for _ in range(50)} == {1}
+    assert router.choose_elsewhere("t", 1) is None
+    router.mark_down(1)
+    assert {router.choose("t", None).broker_id for _ in range(50)} == {0, 1}
+    router.mark_up(0)
+    assert {router.choose("t", None, avoid=[0]).broker_id for _ in range(50)} == {1}
+
+
+def test_broker_list_leaves_partitions_to_the_broker() -> None:
+    """Brokers are sorted as numbers; a key has partition 0 of one of them."""
+    info = ListedBrokers([BrokerAddress(10, "ten", 1), BrokerAddress(9, "nine", 1)])
+    assert info.partitions("t") == (BrokerPartition(9, 0), BrokerPartition(10, 0))
+    assert info.choices("t") == (BrokerPartition(9, ANY_PARTITION), BrokerPartition(10, ANY_PARTITION))
+    assert info.address(10) == BrokerAddress(10, "ten", 1)
+    assert info.address(8) is None

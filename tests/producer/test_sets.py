@@ -1,0 +1,165 @@
+"""From what an application sends to the bytes of sets: encoding, joining, cutting, compressing."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pytest
+
+from kafka2011.compression import Codec
+from kafka2011.config import ProducerConfig
+from kafka2011.errors import ConfigError
+from kafka2011.message import MessageSet, scan
+from kafka2011.producer.broker_partition_info import BrokerPartition
+from kafka2011.producer.encoder import payloads_of
+from kafka2011.producer.implementation import load_implementation
+from kafka2011.producer.joining import join_parcels
+from kafka2011.producer.parcel import Parcel, PartitionSet, Ticket
+from kafka2011.producer.requests import BARRIER, divided
+from kafka2011.producer.set_encoder import MAX_SET_BYTES, SetEncoder
+
+
+def encoder(**settings: object) -> SetEncoder:
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    return SetEncoder(ProducerConfig.from_properties({"broker.list": "0:host:1", **given}))
+
+
+class Upper:
+    """An application's encoder."""
+
+    def encode(self, value: object) -> bytes:
+        return str(value).upper().encode()
+
+
+class FastGzip:
+    """An application's compressor."""
+
+    codec = Codec.GZIP
+
+    def compress(self, data: bytes) -> bytes:
+        return gzip.compress(data, 1)
+
+
+class OwnCodec(FastGzip):
+    codec = 3  # type: ignore[assignment]
+
+
+def test_the_barrier_is_eight_bytes() -> None:
+    """Size 4, type 2 (multifetch), 0 parts."""
+    assert bytes.fromhex("00000004 0002 0000") == BARRIER
+
+
+def test_what_send_takes() -> None:
+    """One payload of any kind of bytes, or several of them."""
+    assert payloads_of(b"a") == [b"a"]
+    assert payloads_of(bytearray(b"a")) == [b"a"]
+    assert payloads_of(memoryview(b"a")) == [b"a"]
+    assert payloads_of([b"a", bytearray(b"b")]) == [b"a", b"b"]
+    assert payloads_of(payload for payload in (b"a", b"b")) == [b"a", b"b"]
+    assert payloads_of([]) == []
+    for wrong in ("text", 1, None, ["text"], [b"a", None]):
+        with pytest.raises(TypeError, match="a payload is bytes, not"):
+            payloads_of(wrong)
+
+
+def test_an_encoder_turns_values_into_payloads() -> None:
+    """A list is several values, anything else is one."""
+    assert payloads_of("a", Upper()) == [b"A"]
+    assert payloads_of(["a", 1], Upper()) == [b"A", b"1"]
+    assert payloads_of({"k": 1}, Upper()) == [b"{'K': 1}"]
+
+
+def test_wrappers_that_would_be_too_large_are_split_in_order() -> None:
+    """Each outer payload stays within max.message.size, and the messages come out as they went in."""
+    payloads = [os.urandom(100) for _ in range(100)]
+    data = encoder(compression_codec=1, max_message_size=1000).encode("t", payloads)
+    assert list(MessageSet.from_bytes(data)) == payloads
+    assert scan(data).largest_payload_bytes <= 1000
+    assert len(scan(data).wrappers) > 1
+
+
+def test_a_payload_that_compression_makes_too_large_goes_as_it_is() -> None:
+    """The limit is on what is sent."""
+    payload = os.urandom(1000)
+    data = encoder(compression_codec=2, max_message_size=1000).encode("t", [payload])
+    assert data == bytes(MessageSet([payload]))
+
+
+def test_an_own_compressor_serves_its_codec() -> None:
+    """What it makes is an ordinary wrapper of that codec."""
+    name = f"{__name__}:FastGzip"
+    data = encoder(compressor_class=name).encode("t", [b"x" * 100] * 10)
+    assert scan(data).wrappers[0].codec == Codec.GZIP
+    assert list(MessageSet.from_bytes(data)) == [b"x" * 100] * 10
+    with pytest.raises(ConfigError, match=r"compressor\.class: .* codec 1, but compression\.codec is 2"):
+        encoder(compressor_class=name, compression_codec=2)
+    with pytest.raises(ConfigError, match=r"codec 3 instead of 1 \(gzip\) or 2 \(snappy\)"):
+        encoder(compressor_class=f"{__name__}:OwnCodec")
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("no.such.module:Class", "module 'no.such.module' .* cannot be imported"),
+        ("gzip:NoSuchClass", "has no 'NoSuchClass'"),
+        ("gzip:GzipFile", "cannot be made without arguments"),
+        ("decimal:Decimal", "has no method partition"),
+    ],
+)
+def test_what_cannot_be_loaded_is_a_config_error(name: str, error: str) -> None:
+    """It starts with the setting's name."""
+    with pytest.raises(ConfigError, match=f"^partitioner.class: .*{error}"):
+        load_implementation("partitioner.class", name, "partition")
+
+
+def test_large_sends_are_cut() -> None:
+    """By number and by size; nothing at all is one empty piece, which creates the topic."""
+    sets = encoder()
+    assert list(sets.cut([])) == [[]]
+    assert list(sets.cut([b"a", b"b", b"c"], 2)) == [[b"a", b"b"], [b"c"]]
+    half = b"x" * (MAX_SET_BYTES // 2)
+    assert [len(piece) for piece in sets.cut([half] * 5)] == [2, 2, 1]
+    whole = b"x" * (MAX_SET_BYTES + 1)
+    assert [len(piece) for piece in sets.cut([whole, b"", whole])] == [1, 1, 1]
+
+
+def parcel(payload: bytes, partition: int = 0, key: str | None = "k", ready: MessageSet | None = None) -> Parcel:
+    payloads = [] if ready is not None else [payload]
+    return Parcel(Ticket("t", key, 1, 1), BrokerPartition(0, partition), payloads, ready, 1)
+
+
+def test_parcels_of_a_partition_become_one_set() -> None:
+    """But a ready set stays alone, and keys and none stay apart, all in order."""
+    ready = MessageSet([b"ready"])
+    parcels = [
+        parcel(b"a"),
+        parcel(b"other", 1),
+        parcel(b"b"),
+        parcel(b"", ready=ready),
+        parcel(b"c"),
+        parcel(b"d", key=None),
+        parcel(b"e"),
+    ]
+    sets = [joined.encoded(encoder()) for joined in join_parcels(parcels)]
+    assert [(each.partition.partition, list(MessageSet.from_bytes(each.data)), each.keyed) for each in sets] == [
+        (0, [b"a", b"b"], True),
+        (1, [b"other"], True),
+        (0, [b"ready"], True),
+        (0, [b"c"], True),
+        (0, [b"d"], False),
+        (0, [b"e"], True),
+    ]
+    assert sorted(map(id, (each for joined in sets for each in joined.parcels))) == sorted(map(id, parcels))
+
+
+def test_requests_are_bounded() -> None:
+    """A set that is larger than that goes alone."""
+    sizes = [3_000_000, 1_000_000, 1_000_000, 5_000_000, 0, 0]
+    sets = [PartitionSet("t", BrokerPartition(0, 0), True, b"x" * size, []) for size in sizes]
+    assert [[len(each.data) for each in request] for request in divided(sets)] == [
+        [3_000_000, 1_000_000],
+        [1_000_000],
+        [5_000_000],
+        [0, 0],
+    ]
