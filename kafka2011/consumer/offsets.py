@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.consumer.owned_partition import State
 from kafka2011.errors import KafkaError
-from zk.errors import MalformedNode, VersionConflict, ZkUnavailable
+from zk.errors import MalformedNode, NotConnected, VersionConflict, ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +38,7 @@ class Left(NamedTuple):
 
     version: int
     committed_offset: int
+    unanswered_offset: int | None
     consumed_offset: int
 
     @classmethod
@@ -45,7 +46,14 @@ class Left(NamedTuple):
         """Return it for a partition that is given up; None when the znode's state is not known."""
         if owned.version is None or owned.committed_offset is None or owned.commit_offset is None:
             return None
-        return cls(owned.version, owned.committed_offset, owned.commit_offset)
+        return cls(owned.version, owned.committed_offset, owned.unanswered_offset, owned.commit_offset)
+
+    def is_still(self, found: CommittedOffset) -> bool:
+        """Say whether nobody else has written the znode since."""
+        return (found.version, found.offset) in {
+            (self.version, self.committed_offset),
+            (self.version + 1, self.unanswered_offset),
+        }
 
 
 class OffsetCommitter:
@@ -70,13 +78,13 @@ class OffsetCommitter:
                 if found is None:
                     return None
                 offset = found.offset
-                if left is not None and (left.version, left.committed_offset) == (found.version, found.offset):
+                if left is not None and left.is_still(found):
                     offset = left.consumed_offset
                 try:
-                    owned.version = owned.session.commit_offset(owned.where, offset, found.version)
+                    version = owned.session.commit_offset(owned.where, offset, found.version)
                 except VersionConflict:
                     continue
-                owned.committed_offset = offset
+                _written(owned, offset, version)
                 return offset
         raise _contended(owned)
 
@@ -118,8 +126,10 @@ class OffsetCommitter:
                 version = owned.session.commit_offset(owned.where, offset, owned.version)
             except VersionConflict:
                 self.counts["conflicts"] += 1
+            except NotConnected:
+                raise  # nothing was sent
             except ZkUnavailable:
-                _not_answered(owned, offset)
+                owned.unanswered_offset = offset
                 raise
             else:
                 _written(owned, offset, version)
@@ -146,6 +156,14 @@ class OffsetCommitter:
             # Asked after the read: who claims the partition after this answer writes, and moves the version on.
             if not owned.session.is_mine(owned.where):
                 return False
+            known = (owned.committed_offset, owned.unanswered_offset)
+            if found is not None and owned.committed_offset is not None and found.offset not in known:
+                self.counts["moved_offsets"] += 1
+                logger.warning(
+                    "another had moved the offset of %s to %d: writing %d", owned.where.full_name, found.offset, offset
+                )
+            owned.version, owned.committed_offset = (found.version, found.offset) if found else (None, None)
+            owned.unanswered_offset = offset
             try:
                 if found is None:
                     version = owned.session.write_offset(owned.where, offset)
@@ -153,15 +171,6 @@ class OffsetCommitter:
                     version = owned.session.commit_offset(owned.where, offset, found.version)
             except VersionConflict:
                 continue
-            except ZkUnavailable:
-                _not_answered(owned, offset)
-                raise
-            known = (owned.committed_offset, owned.unanswered_offset)
-            if found is not None and owned.committed_offset is not None and found.offset not in known:
-                self.counts["moved_offsets"] += 1
-                logger.warning(
-                    "another had moved the offset of %s to %d: wrote %d", owned.where.full_name, found.offset, offset
-                )
             _written(owned, offset, version)
             return True
         raise _contended(owned)
@@ -179,12 +188,6 @@ def _written(owned: OwnedPartition, offset: int, version: int) -> None:
     owned.version = version
     owned.committed_offset = offset
     owned.unanswered_offset = None
-
-
-def _not_answered(owned: OwnedPartition, offset: int) -> None:
-    """Note that a write may have happened, so the version is not known."""
-    owned.version = None
-    owned.unanswered_offset = offset
 
 
 def _contended(owned: OwnedPartition) -> ContendedOffsetError:

@@ -56,9 +56,9 @@ class OwnedPartition:
     is_explicit: bool = False  # only offsets that the application gives are committed
     explicit_offset: int | None = None
     # Guarded by the committer's lock.
-    version: int | None = None  # of the offset znode, as this owner wrote it; None: not known
-    committed_offset: int | None = None
-    unanswered_offset: int | None = None  # written, or not: ZooKeeper did not say
+    version: int | None = None  # of the offset znode, as this owner last knew it to be; None: not known
+    committed_offset: int | None = None  # what the znode held then
+    unanswered_offset: int | None = None  # written since, or not: ZooKeeper did not say
     is_closed: bool = False  # given up: nothing is committed any more
 
     @property

@@ -135,7 +135,7 @@ def test_a_moved_offset_is_written_again_by_the_owner(world: World, caplog: pyte
     with caplog.at_level(logging.WARNING):
         owner.commit(owned, 25)
     assert offset_of(world) == 25
-    assert "another had moved the offset of t/0-0 to 3: wrote 25" in caplog.text
+    assert "another had moved the offset of t/0-0 to 3: writing 25" in caplog.text
     assert owner.committer.counts == {"commits": 2, "conflicts": 1, "moved_offsets": 1}
     owner.commit(owned, 30)
     assert owner.committer.counts["conflicts"] == 1
@@ -267,14 +267,34 @@ def test_what_we_left_does_not_count_if_somebody_wrote_since(world: World) -> No
     assert owner.take(left=left).consumed_offset == 3
 
 
-def test_nothing_is_left_of_a_partition_whose_last_commit_was_not_answered(world: World) -> None:
-    """Nobody knows which version is ours."""
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
+def test_what_we_left_counts_after_an_unanswered_commit_too(world: World, fault: str) -> None:
+    """Whether it was carried out or not, the znode is as we know it could be."""
     owner = Owner(world)
     owned = owner.take()
-    owner.registries.faults.append(("commit_offset", LOST))
-    with pytest.raises(ConnectionLost):
+    owner.commit(owned, 10)
+    owner.registries.faults.append(("commit_offset", fault))
+    with pytest.raises(ZkUnavailable):
         owner.commit(owned, 20)
-    assert Left.of(owned) is None
+    owned.consumed_offset = 30
+    left = Left.of(owned)
+    owner.registries.expire()
+    assert owner.take(left=left).consumed_offset == 30
+
+
+def test_an_unanswered_commit_is_not_mistaken_for_anothers_start(world: World) -> None:
+    """Who took the partition meanwhile wrote what was committed before it."""
+    owner, other = Owner(world), Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 10)
+    owner.registries.faults.append(("commit_offset", REFUSED))
+    with pytest.raises(ZkUnavailable):
+        owner.commit(owned, 20)
+    left = Left.of(owned)
+    owner.registries.expire()
+    other.take()
+    world.delete_owner(T0)
+    assert owner.take(left=left).consumed_offset == 10
 
 
 def test_only_offsets_that_the_application_gives_are_committed_once_it_gives_them(world: World) -> None:
