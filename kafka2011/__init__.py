@@ -30,25 +30,43 @@ if TYPE_CHECKING:
     )
     from kafka2011.local import LocalCluster
     from kafka2011.message import Message, MessageSet
+    from kafka2011.producer.async_producer import AsyncProducer
+    from kafka2011.producer.errors import (
+        ConfirmTimeoutError,
+        InvalidPartitionError,
+        NoBrokersError,
+        ProducerClosedError,
+        QueueFullError,
+        SetRefusedError,
+    )
+    from kafka2011.producer.parcel import FailedSend, Receipt
+    from kafka2011.producer.partitioner import DefaultPartitioner, Partitioner
+    from kafka2011.producer.producer import Producer
     from kafka2011.producer.sync_producer import SyncProducer
     from kafka2011.protocol import ANY_PARTITION, EARLIEST, LATEST
     from kafka2011.topic import InvalidTopicError
+    from zk.errors import ZkError, ZkUnavailable
 
 __all__ = [
     "ANY_PARTITION",
     "EARLIEST",
     "LATEST",
+    "AsyncProducer",
     "Blacklist",
     "BrokerConfig",
     "BrokerConnectionError",
     "BrokerError",
     "Codec",
     "ConfigError",
+    "ConfirmTimeoutError",
     "ConsumerConfig",
     "ConsumerConnector",
+    "DefaultPartitioner",
+    "FailedSend",
     "FetchedSet",
     "InvalidMessageError",
     "InvalidMessageSizeError",
+    "InvalidPartitionError",
     "InvalidTopicError",
     "KafkaError",
     "LocalCluster",
@@ -56,9 +74,16 @@ __all__ = [
     "MessageSet",
     "MessageSizeTooLargeError",
     "MessageStream",
+    "NoBrokersError",
     "OffsetOutOfRangeError",
+    "Partitioner",
+    "Producer",
+    "ProducerClosedError",
     "ProducerConfig",
     "ProtocolError",
+    "QueueFullError",
+    "Receipt",
+    "SetRefusedError",
     "SimpleConsumer",
     "SimpleConsumerConfig",
     "SyncProducer",
@@ -66,6 +91,8 @@ __all__ = [
     "UnknownError",
     "Whitelist",
     "WrongPartitionError",
+    "ZkError",
+    "ZkUnavailable",
 ]
 
 _HOMES = {
@@ -78,9 +105,15 @@ _HOMES = {
         "SyncProducerConfig",
     ),
     "kafka2011.consumer.connector": ("ConsumerConnector",),
+    "kafka2011.consumer.simple_consumer": (
+        "FetchedSet",
+        "SimpleConsumer",
+    ),
     "kafka2011.consumer.stream": ("MessageStream",),
-    "kafka2011.consumer.topic_filter": ("Blacklist", "Whitelist"),
-    "kafka2011.consumer.simple_consumer": ("FetchedSet", "SimpleConsumer"),
+    "kafka2011.consumer.topic_filter": (
+        "Blacklist",
+        "Whitelist",
+    ),
     "kafka2011.errors": (
         "BrokerConnectionError",
         "BrokerError",
@@ -95,10 +128,39 @@ _HOMES = {
         "WrongPartitionError",
     ),
     "kafka2011.local": ("LocalCluster",),
-    "kafka2011.message": ("Message", "MessageSet"),
+    "kafka2011.message": (
+        "Message",
+        "MessageSet",
+    ),
+    "kafka2011.producer.async_producer": ("AsyncProducer",),
+    "kafka2011.producer.errors": (
+        "ConfirmTimeoutError",
+        "InvalidPartitionError",
+        "NoBrokersError",
+        "ProducerClosedError",
+        "QueueFullError",
+        "SetRefusedError",
+    ),
+    "kafka2011.producer.parcel": (
+        "FailedSend",
+        "Receipt",
+    ),
+    "kafka2011.producer.partitioner": (
+        "DefaultPartitioner",
+        "Partitioner",
+    ),
+    "kafka2011.producer.producer": ("Producer",),
     "kafka2011.producer.sync_producer": ("SyncProducer",),
-    "kafka2011.protocol": ("ANY_PARTITION", "EARLIEST", "LATEST"),
+    "kafka2011.protocol": (
+        "ANY_PARTITION",
+        "EARLIEST",
+        "LATEST",
+    ),
     "kafka2011.topic": ("InvalidTopicError",),
+    "zk.errors": (
+        "ZkError",
+        "ZkUnavailable",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

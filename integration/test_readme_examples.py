@@ -1,0 +1,67 @@
+"""The examples of README.md run as they stand, on a cluster whose ZooKeeper is where it is."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011 import LocalCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+README = Path(__file__).parent.parent / "README.md"
+TIMEOUT_S = 60
+
+_EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def example(holding: str) -> str:
+    [found] = [text for text in _EXAMPLES if holding in text]
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1, properties={"log.flush.interval": 1, "zk.sessiontimeout.ms": 2000}) as running:
+        yield running
+
+
+def test_the_producer_and_the_consumer(cluster: LocalCluster) -> None:
+    """What the first example publishes, the second one prints."""
+    here = {"localhost:2181": cluster.zk_connect}
+    producing, consuming = (
+        _replaced(example(holding), here) for holding in ("with Producer(", "with ConsumerConnector(")
+    )
+    subprocess.run([sys.executable, "-c", producing], check=True, timeout=TIMEOUT_S)
+    with subprocess.Popen([sys.executable, "-u", "-c", consuming], stdout=subprocess.PIPE, text=True) as reading:
+        assert reading.stdout is not None
+        try:
+            printed = {reading.stdout.readline().split()[-1] for _ in range(3)}
+        finally:
+            reading.send_signal(signal.SIGINT)
+            reading.wait(TIMEOUT_S)
+    assert printed == {"b'one'", "b'two'", "b'three'"}
+
+
+def test_one_broker_without_zookeeper() -> None:
+    """The example of the low-level clients, with a cluster of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", example("SyncProducer(")], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+    )
+    payloads = [line.split()[-1] for line in done.stdout.splitlines()]
+    assert payloads == [f"b'{word}'" for word in ("one", "two", "three", "four", "five")][: len(payloads)]
+    assert payloads
+
+
+def _replaced(text: str, replacements: dict[str, str]) -> str:
+    for old, new in replacements.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
