@@ -1,0 +1,75 @@
+# Two images: `runtime` for brokers and tools, and `spark`, which adds Java and PySpark to it.
+#
+#   docker build --target runtime -t kafka2011 .
+#   docker build --target spark -t kafka2011-spark .
+#
+# Packages come from build/wheels (and build/wheels-spark) where `make wheels` filled them, else from PyPI. A builder
+# without BuildKit goes through all stages before the one that is asked for, so Java stands behind `runtime`.
+
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG JAVA_IMAGE=eclipse-temurin:17-jre-jammy
+
+# ---- what is installed, in a virtual environment that has no pip of its own
+
+FROM ${PYTHON_IMAGE} AS build
+# pyproject.toml stands here because COPY fails when it finds nothing at all.
+COPY pyproject.toml build/wheel[s] /wheels/
+RUN set -eu; \
+    if ls /wheels/*.whl >/dev/null 2>&1; then \
+        printf '[global]\nno-index = true\nfind-links = /wheels\n' >/etc/pip.conf; \
+    else \
+        apt-get update; \
+        DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends gcc libc6-dev; \
+    fi; \
+    python3 -m venv /opt/pip; \
+    python3 -m venv --without-pip /opt/kafka2011; \
+    python3 -c 'import tomllib; print(*tomllib.load(open("/wheels/pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+        >/tmp/requirements.txt; \
+    /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
+        install --quiet --requirement /tmp/requirements.txt; \
+    /opt/kafka2011/bin/python -c 'import crcmod._crcfunext, cramjam'
+COPY . /source
+RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
+    install --quiet --no-deps /source
+
+# ---- brokers and tools
+
+FROM ${PYTHON_IMAGE} AS runtime
+LABEL org.opencontainers.image.title="kafka2011" \
+      org.opencontainers.image.description="The messaging system of the 2011 Kafka paper" \
+      org.opencontainers.image.licenses="Apache-2.0"
+RUN groupadd --system --gid 2011 kafka2011 && \
+    useradd --system --uid 2011 --gid kafka2011 --home-dir /var/lib/kafka2011 --shell /usr/sbin/nologin kafka2011 && \
+    install --directory --owner=kafka2011 --group=kafka2011 /var/lib/kafka2011
+# A broker still needs KAFKA2011_BROKERID, KAFKA2011_HOSTNAME and KAFKA2011_ZK_CONNECT.
+ENV PATH=/opt/kafka2011/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    KAFKA2011_BIND_ADDRESS=0.0.0.0 \
+    KAFKA2011_LOG_DIR=/var/lib/kafka2011/logs
+USER kafka2011
+WORKDIR /var/lib/kafka2011
+EXPOSE 6667
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["kafka2011", "ping"]
+ENTRYPOINT ["kafka2011"]
+CMD ["broker"]
+# The last step, since only this one is not the same for every version.
+COPY --from=build /opt/kafka2011 /opt/kafka2011
+
+# ---- and Spark
+
+FROM ${JAVA_IMAGE} AS java
+
+FROM build AS build-spark
+COPY pyproject.toml build/wheels-spar[k] /wheels/
+RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
+    install --quiet '/source[spark]'
+
+FROM runtime AS spark
+COPY --from=java /opt/java/openjdk /opt/java/openjdk
+COPY --from=build-spark /opt/kafka2011 /opt/kafka2011
+ENV JAVA_HOME=/opt/java/openjdk \
+    PATH=/opt/java/openjdk/bin:$PATH
+HEALTHCHECK NONE
+ENTRYPOINT []
+CMD ["python3"]

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Fills build/wheels with all that the image `runtime` installs, so that it is built without a network (and without
+# pip's settings, which a build does not see):
+#   scripts/wheels.sh          for brokers and tools
+#   scripts/wheels.sh spark    and build/wheels-spark, for the image `spark`
+# What was made for the same pyproject.toml is used again.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly DIRECTORY=build/wheels
+
+fail() {
+    printf '%s\n' "wheels: $*" >&2
+    exit 1
+}
+
+# crcmod is compiled here, for the Python of the image.
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-.venv/bin/python}" .venv/bin/python python3.11 python3; do
+        if "$candidate" -c 'import sys, pip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 with pip is needed, the image's Python: run scripts/setup.sh local with it, or set PYTHON"
+}
+
+# Prints the requirements under a key of [project].
+requirements() {
+    "$python" -c '
+import sys, tomllib
+found = tomllib.load(open("pyproject.toml", "rb"))
+for key in sys.argv[1:]:
+    found = found[key]
+print(*found, sep="\n")' "$@"
+}
+
+# Fills a directory anew, unless it was filled for the same requirements.
+fill() {
+    local directory=$1 wanted=$2
+    shift 2
+    [ "$(cat "$directory/requirements.txt" 2>/dev/null)" != "$wanted" ] || return 0
+    printf '%s\n' "wheels: filling $directory" >&2
+    rm -rf "$directory" "$directory.part"
+    mkdir -p "$directory.part"
+    printf '%s\n' "$wanted" >"$directory.part/requirements.txt"
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-input --wheel-dir "$directory.part" "$@" \
+        --requirement "$directory.part/requirements.txt" || fail "pip could not make the wheels"
+    mv "$directory.part" "$directory"
+}
+
+python=$(find_python)
+fill "$DIRECTORY" "$(requirements build-system requires && requirements project dependencies)"
+if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep -q '\.so '; then
+    rm -rf "$DIRECTORY"
+    fail "crcmod was not compiled: a C compiler and Python's headers are needed (apt-get install gcc python3-dev)"
+fi
+if [ "${1:-}" = spark ]; then
+    fill "$DIRECTORY-spark" "$(requirements project optional-dependencies spark)" --find-links "$DIRECTORY"
+    # What both have is in the first one.
+    for wheel in "$DIRECTORY"/*.whl; do rm -f "$DIRECTORY-spark/$(basename "$wheel")"; done
+fi
