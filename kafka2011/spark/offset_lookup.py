@@ -42,10 +42,12 @@ class OffsetLookup:
         self,
         options: ReadOptions,
         partitions: PartitionLookup | None = None,
+        connect: Callable[[int, Address], SimpleConsumer] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
         self._partitions = open_lookup(options) if partitions is None else partitions
+        self._connect = self._new_consumer if connect is None else connect
         self._sleep = sleep
         self._consumers: dict[int, tuple[Address, SimpleConsumer]] = {}
         self._cluster: Cluster | None = None
@@ -159,7 +161,10 @@ class OffsetLookup:
             if known[0] == address:
                 return known[1]
             known[1].close()
-        settings = {"socket.timeout.ms": self._options.socket_timeout_ms}
-        consumer = SimpleConsumer(address.host, address.port, settings, partition.broker_id)
+        consumer = self._connect(partition.broker_id, address)
         self._consumers[partition.broker_id] = (address, consumer)
         return consumer
+
+    def _new_consumer(self, broker_id: int, address: Address) -> SimpleConsumer:
+        settings = {"socket.timeout.ms": self._options.socket_timeout_ms}
+        return SimpleConsumer(address.host, address.port, settings, broker_id)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Placement:
     """Brokers, and the partitions of each topic, as they were when a batch was planned.
 
-    A topic that nobody had yet is on partition 0 of every broker. `partitions_by_topic` is None when only brokers are known.
+    A topic that nobody had yet is on partition 0 of every broker. `partitions_by_topic` is None when brokers are all
+    that is known.
     """
 
     brokers: tuple[BrokerAddress, ...]

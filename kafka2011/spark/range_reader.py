@@ -69,6 +69,7 @@ class RangeReader:
         offset_range: OffsetRange,
         address: Address,
         settings: ReadSettings,
+        consumer: SimpleConsumer | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -77,11 +78,10 @@ class RangeReader:
         self._settings = settings
         self._clock = clock
         self._sleep = sleep
-        self._consumer = SimpleConsumer(
-            *address,
-            {"socket.timeout.ms": settings.socket_timeout_ms, "socket.buffersize": settings.fetch_bytes},
-            self._partition.broker_id,
-        )
+        if consumer is None:
+            sockets = {"socket.timeout.ms": settings.socket_timeout_ms, "socket.buffersize": settings.fetch_bytes}
+            consumer = SimpleConsumer(address.host, address.port, sockets, self._partition.broker_id)
+        self._consumer = consumer
         self._offset = offset_range.start
         self._columns = MessageColumns(self._partition)
         self._trusted_until = offset_range.start

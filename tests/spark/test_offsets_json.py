@@ -1,0 +1,35 @@
+"""Offsets as JSON, both ways."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka2011.spark.offset_range import TopicPartition
+from kafka2011.spark.offsets_json import MAX_OFFSET, flatten, from_json, nest, to_json
+from kafka2011.spark.progress import lag_bytes
+
+ids = st.integers(0, 2**31 - 1)
+partitions = st.builds(TopicPartition, st.from_regex(r"[a-z][a-z._-]{0,20}", fullmatch=True), ids, ids)
+
+
+@given(st.dictionaries(partitions, st.integers(0, MAX_OFFSET)))
+def test_offsets_survive_a_checkpoint(offsets: dict[TopicPartition, int]) -> None:
+    """What Spark writes down comes back the same."""
+    assert from_json(to_json(offsets)) == offsets
+    assert flatten(json.loads(json.dumps(nest(offsets)))) == offsets
+
+
+def test_partitions_stand_in_numeric_order() -> None:
+    """Broker 2 before broker 10."""
+    offsets = {TopicPartition("t", 10, 0): 1, TopicPartition("t", 2, 0): 2, TopicPartition("s", 3, 11): 3}
+    assert to_json(offsets) == '{"s": {"3-11": 3}, "t": {"2-0": 2, "10-0": 1}}'
+
+
+def test_lag_is_what_a_query_has_not_read() -> None:
+    """From its progress, as text or parsed; a partition not begun counts whole."""
+    progress = {"endOffset": {"t": {"0-0": 30}}, "latestOffset": '{"t": {"0-0": 100, "0-1": 7}}'}
+    assert lag_bytes(progress) == {TopicPartition("t", 0, 0): 70, TopicPartition("t", 0, 1): 7}
+    assert lag_bytes({"endOffset": None, "latestOffset": None}) == {}

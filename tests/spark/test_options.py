@@ -1,0 +1,114 @@
+"""Options as Spark gives them: any case, all text."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka2011.compression import Codec
+from kafka2011.config import BrokerAddress
+from kafka2011.errors import ConfigError
+from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.spark.offset_range import TopicPartition
+from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
+
+LEAST = {"zk.connect": "localhost:2181", "subscribe": "views"}
+
+
+def test_options_are_read_in_any_case() -> None:
+    """Spark makes all of them lower case."""
+    options = BatchOptions.from_options(
+        {**LEAST, "startingoffsets": '{"views": {"0-1": 7, "1-0": -2}}', "MINPARTITIONS": "4"}
+    )
+    assert options.starting_offsets == {TopicPartition("views", 0, 1): 7, TopicPartition("views", 1, 0): EARLIEST}
+    assert options.min_partitions == 4
+
+
+def test_defaults_are_those_of_sparks_own_connector() -> None:
+    """A batch reads all there is, a stream what comes from now on, and lost data stops both."""
+    batch, stream = BatchOptions.from_options(LEAST), StreamOptions.from_options(LEAST)
+    assert (batch.starting_offsets, batch.ending_offsets) == (EARLIEST, LATEST)
+    assert stream.starting_offsets == LATEST
+    assert batch.fail_on_data_loss
+    assert stream.fail_on_data_loss
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"startingOffset": "earliest"}, "did you mean 'startingOffsets'"),
+        ({"failondatalos": "false"}, "did you mean 'failOnDataLoss'"),
+        ({"startingOffsets": "oldest"}, "startingOffsets: 'oldest' is not earliest or latest"),
+        ({"startingOffsets": "latest"}, "a batch cannot begin at latest"),
+        ({"startingOffsets": '{"views": {"0-1": -1}}'}, "a batch cannot begin at latest"),
+        ({"startingOffsets": '{"views": {"0": 1}}'}, "'0' is not {broker id}-{partition}"),
+        ({"startingOffsets": '{"views": {"0-1": "x"}}'}, "views/0-1: 'x' is not an offset"),
+        ({"startingOffsets": '{"views": 5}'}, "topic 'views': 5 is not"),
+        ({"startingOffsets": '{"vi/ews": {}}'}, "vi/ews"),
+        ({"startingOffsets": '{"views"'}, "is not JSON"),
+        ({"endingOffsets": "earliest"}, "endingOffsets: 'earliest' is not latest"),
+        ({"endingOffsets": '{"views": {"0-1": -2}}'}, "not an offset of -1 or more"),
+        ({"broker.list": "0:localhost:9092"}, "one of them"),
+        ({"subscribePattern": "v.*"}, "subscribe or subscribePattern"),
+        ({"subscribe": ""}, "subscribe or subscribePattern"),
+        ({"subscribe": "", "subscribePattern": "("}, "is not a regex"),
+        ({"corruptMessages": "ignore"}, "not one of fail, skip, null"),
+        ({"groupid": "a/b"}, "groupid"),
+        ({"maxBytesPerTrigger": "5"}, "unknown"),
+    ],
+)
+def test_a_wrong_option_is_an_error(options: dict[str, str], text: str) -> None:
+    """Its name and what is wrong stand in the text."""
+    with pytest.raises(ConfigError) as raised:
+        BatchOptions.from_options({**LEAST, **options})
+    assert text in str(raised.value)
+
+
+def test_groups_and_patterns_need_zookeeper() -> None:
+    """A list of brokers tells neither."""
+    brokers = {"broker.list": "0:localhost:9092"}
+    for more in ({"subscribePattern": "v.*"}, {"subscribe": "views", "groupid": "reports"}):
+        with pytest.raises(ConfigError, match=r"need zk\.connect"):
+            BatchOptions.from_options({**brokers, **more})
+    assert BatchOptions.from_options({**brokers, "subscribe": "a, b"}).subscribe == ("a", "b")
+
+
+def test_commits_need_a_group() -> None:
+    """Else nobody could say where to."""
+    with pytest.raises(ConfigError, match="commitOffsets needs groupid"):
+        StreamOptions.from_options({**LEAST, "commitOffsets": "true"})
+
+
+def test_a_pattern_matches_whole_names() -> None:
+    """As Spark's own does."""
+    options = BatchOptions.from_options({"zk.connect": "localhost:2181", "subscribePattern": "view.?"})
+    assert options.wants("views")
+    assert not options.wants("previews")
+    assert not options.wants("viewers")
+
+
+def test_the_sink_takes_a_producers_options() -> None:
+    """They reach the producer, which gets brokers in place of ZooKeeper, and always confirms."""
+    options = WriteOptions.from_options(
+        {"zk.connect": "localhost:2181", "topic": "views", "compression.codec": "gzip", "checkpointlocation": "/tmp/x"}
+    )
+    config = options.producer_config((BrokerAddress(0, "localhost", 9092),))
+    assert config.confirm
+    assert config.compression_codec is Codec.GZIP
+    assert config.broker_list == (BrokerAddress(0, "localhost", 9092),)
+    assert not config.zk_connect
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"confirm": "false"}, "cannot be turned off"),
+        ({"topic": "a/b"}, "topic"),
+        ({"subscribe": "views"}, "unknown setting"),
+        ({"compression.code": "1"}, "did you mean 'compression.codec'"),
+    ],
+)
+def test_a_wrong_option_of_the_sink_is_an_error(options: dict[str, str], text: str) -> None:
+    """Its name and what is wrong stand in the text."""
+    with pytest.raises(ConfigError) as raised:
+        WriteOptions.from_options({"zk.connect": "localhost:2181", **options})
+    assert text in str(raised.value)

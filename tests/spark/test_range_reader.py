@@ -1,0 +1,302 @@
+"""What one task reads, from a log in memory: every message once, and faults as the options say."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka2011.compression import Codec
+from kafka2011.message import MessageSet, decode, encode
+from kafka2011.spark.boundaries import LENGTH_BYTES
+from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
+from kafka2011.spark.message_columns import MessageColumns
+from kafka2011.spark.offset_range import OffsetRange, TopicPartition
+from kafka2011.spark.partition_lookup import Address
+from kafka2011.spark.range_reader import RangeReader, ReadSettings
+from kafka2011.spark.schema import arrow_schema
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import LogInMemory
+
+PARTITION = TopicPartition("views", 0, 1)
+SMALL_FETCH = 64
+
+sets = st.lists(
+    st.builds(
+        lambda payloads, codec, magic: bytes(MessageSet(payloads, codec, magic if codec is Codec.NONE else 1)),
+        st.lists(st.binary(max_size=50), min_size=1, max_size=8),
+        st.sampled_from(Codec),
+        st.sampled_from([0, 1]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def settings(fetch_bytes: int = 1024, corrupt: str = "fail", *, fail_on_data_loss: bool = True) -> ReadSettings:
+    return ReadSettings(fetch_bytes, 1000, 1000, fail_on_data_loss, corrupt)
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def reader(log: LogInMemory, how: ReadSettings, start: int | None = None, end: int | None = None) -> RangeReader:
+    clock = Clock()
+    return RangeReader(
+        OffsetRange(PARTITION, log.first_offset if start is None else start, log.end if end is None else end),
+        Address("127.0.0.1", 1),
+        how,
+        log.consumer,
+        clock,
+        clock.sleep,
+    )
+
+
+def rows_of(one: RangeReader) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    for batch in one.batches():
+        assert batch.schema.equals(arrow_schema())
+        assert batch.num_rows
+        rows += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    return rows
+
+
+def expected(data: bytes, offset: int = 0) -> list[tuple[Any, ...]]:
+    """Tell the rows by the client's own decoder."""
+    return [
+        (m.payload, m.topic, m.broker_id, m.partition, m.offset, m.next_offset, m.index_in_set)
+        for m in decode(data, *PARTITION, offset)
+    ]
+
+
+@given(
+    segments=st.lists(sets, min_size=1, max_size=4),
+    first=st.integers(0, 10**12),
+    fetch_bytes=st.sampled_from([4, SMALL_FETCH, 4096]),
+)
+def test_every_message_is_read_once(
+    log_in_memory: type[LogInMemory], segments: list[list[bytes]], first: int, fetch_bytes: int
+) -> None:
+    """All codecs and magics, over segments, by fetches of any size: just the client's rows."""
+    data = [b"".join(segment) for segment in segments]
+    log = log_in_memory(data, first)
+    assert rows_of(reader(log, settings(fetch_bytes))) == expected(b"".join(data), first)
+
+
+@given(encoded=sets, data=st.data())
+def test_ranges_of_a_log_are_its_rows_in_order(
+    log_in_memory: type[LogInMemory], encoded: list[bytes], data: st.DataObject
+) -> None:
+    """Cut at any outer message, the parts' rows are those of the whole."""
+    whole = b"".join(encoded)
+    log = log_in_memory([whole])
+    edges = sorted({0, len(whole), *data.draw(st.lists(st.sampled_from(list(_edges(whole)))))})
+    rows: list[tuple[Any, ...]] = []
+    for start, end in pairwise(edges):
+        rows += rows_of(reader(log, settings(SMALL_FETCH), start, end))
+    assert rows == expected(whole)
+
+
+def _edges(data: bytes) -> set[int]:
+    position, found = 0, {0}
+    while position < len(data):
+        position += LENGTH_BYTES + int.from_bytes(data[position : position + LENGTH_BYTES])
+        found.add(position)
+    return found
+
+
+def test_batches_are_of_limited_size(log_in_memory: type[LogInMemory]) -> None:
+    """10,000 rows a batch at most, 2 MB and a message at most, from plain messages and from inside compressed ones."""
+    plain = bytes(MessageSet([b"x" * 5] * 25_000))
+    large = bytes(MessageSet([b"y" * 500_000] * 10))
+    wrapped = bytes(MessageSet([b"z"] * 25_000, Codec.GZIP))
+    log = log_in_memory([plain + large + wrapped])
+    batches = list(reader(log, settings(8 * 1024 * 1024)).batches())
+    assert sum(batch.num_rows for batch in batches) == 50_010
+    assert max(batch.num_rows for batch in batches) == 10_000
+    assert max(batch.nbytes for batch in batches) < 2 * 1024 * 1024 + 500_000 + 10_000 * 60
+
+
+def test_small_sets_are_gathered(log_in_memory: type[LogInMemory]) -> None:
+    """Many small compressed sets and many fetches still make one batch."""
+    data = b"".join(bytes(MessageSet([b"a", b"b", b"c"], Codec.SNAPPY)) for _ in range(100))
+    [batch] = reader(log_in_memory([data]), settings(100)).batches()
+    assert batch.num_rows == 300
+    assert batch.column(6).to_pylist() == [0, 1, 2] * 100
+
+
+def corrupted(encoded: list[bytes], index: int, position: int = -1) -> bytes:
+    """Turn one byte of one message over."""
+    broken = bytearray(encoded[index])
+    broken[position] ^= 0xFF
+    return b"".join([*encoded[:index], bytes(broken), *encoded[index + 1 :]])
+
+
+PLAIN = [encode(b"message %d" % number) for number in range(10)]
+LENGTH = len(PLAIN[0])
+
+
+def test_a_corrupt_message_stops_the_read(log_in_memory: type[LogInMemory]) -> None:
+    """The error names topic, partition and offset; rows before it were given."""
+    log = log_in_memory([corrupted(PLAIN, 4)])
+    with pytest.raises(CorruptMessageError, match=f"views/0-1 at offset {4 * LENGTH}: CRC"):
+        rows_of(reader(log, settings()))
+
+
+def test_a_corrupt_message_is_skipped_and_counted(
+    log_in_memory: type[LogInMemory], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others come, and the log says how many did not."""
+    log = log_in_memory([corrupted(PLAIN, 4)])
+    one = reader(log, settings(corrupt="skip"))
+    with caplog.at_level(logging.WARNING):
+        rows = rows_of(one)
+    assert [row[0] for row in rows] == [b"message %d" % number for number in range(10) if number != 4]
+    assert (one.corrupt_messages, one.corrupt_bytes) == (1, LENGTH)
+    assert f"1 corrupt messages, {LENGTH} bytes in all" in caplog.text
+
+
+def test_a_corrupt_message_can_be_a_row(log_in_memory: type[LogInMemory]) -> None:
+    """With a null for its value, and offsets around it."""
+    log = log_in_memory([corrupted(PLAIN, 4)])
+    rows = rows_of(reader(log, settings(corrupt="null")))
+    assert len(rows) == 10
+    assert rows[4] == (None, "views", 0, 1, 4 * LENGTH, 5 * LENGTH, 0)
+
+
+@pytest.mark.parametrize("length", [0, 3, -1, 11, 10**6])
+def test_behind_a_corrupt_length_the_next_segment_is_read(log_in_memory: type[LogInMemory], length: int) -> None:
+    """When lengths no longer lead to a known start, nothing before it is taken for a message."""
+    broken = bytearray(b"".join(PLAIN))
+    broken[4 * LENGTH : 4 * LENGTH + 4] = length.to_bytes(4, signed=True)
+    log = log_in_memory([bytes(broken), b"".join(PLAIN)])
+    one = reader(log, settings(SMALL_FETCH, "null"))
+    rows = rows_of(one)
+    assert [row[0] for row in rows[:5]] == [*(b"message %d" % number for number in range(4)), None]
+    assert rows[4][4:6] == (4 * LENGTH, 10 * LENGTH)
+    assert [row[0] for row in rows[5:]] == [b"message %d" % number for number in range(10)]
+    assert one.corrupt_messages == 1
+
+
+def test_bytes_inside_a_corrupt_message_are_never_taken_for_messages(log_in_memory: type[LogInMemory]) -> None:
+    """A length that leads into a payload, just to where a whole good message stands, is found out."""
+    bait = encode(b"never published")
+    holder = encode(b"." * 7 + bait + b"." * 5)
+    broken = bytearray(holder)
+    broken[:4] = (10 - 4 + 7).to_bytes(4)
+    log = log_in_memory([b"".join([PLAIN[0], bytes(broken), PLAIN[1]]), PLAIN[2]])
+    rows = rows_of(reader(log, settings(corrupt="skip")))
+    assert [row[0] for row in rows] == [b"message 0", b"message 2"]
+
+
+@given(segments=st.lists(sets, min_size=1, max_size=3), data=st.data())
+def test_a_flipped_byte_never_brings_a_row_that_was_not_there(
+    log_in_memory: type[LogInMemory], segments: list[list[bytes]], data: st.DataObject
+) -> None:
+    """Whatever byte is turned over, the read ends, and its rows are some of the true ones, at their offsets."""
+    encoded = [b"".join(segment) for segment in segments]
+    log = log_in_memory(encoded)
+    position = data.draw(st.integers(0, len(log.data) - 1))
+    log.data[position] ^= 1 << data.draw(st.integers(0, 7))
+    attributes = {start + 5 for start in _edges(b"".join(encoded))}  # not covered by the CRC
+    rows = rows_of(reader(log, settings(SMALL_FETCH, "skip")))
+    true = expected(b"".join(encoded))
+    if position not in attributes:
+        assert {row[:5] for row in rows} <= {row[:5] for row in true}
+
+
+def test_a_set_that_does_not_open_counts_once(log_in_memory: type[LogInMemory]) -> None:
+    """Its CRC is right and its payload nonsense: what came before and behind it comes."""
+    data = PLAIN[0] + encode(b"no gzip", Codec.GZIP) + PLAIN[1]
+    one = reader(log_in_memory([data]), settings(corrupt="skip"))
+    assert [row[0] for row in rows_of(one)] == [b"message 0", b"message 1"]
+    assert one.corrupt_messages == 1
+    with pytest.raises(CorruptMessageError, match=f"views/0-1 at offset {LENGTH}"):
+        rows_of(reader(log_in_memory([data]), settings()))
+
+
+def test_an_end_inside_a_message_is_an_error(log_in_memory: type[LogInMemory]) -> None:
+    """A range ends at a boundary, and one that does not is found out."""
+    log = log_in_memory([b"".join(PLAIN)])
+    with pytest.raises(CorruptMessageError, match="where the range ends"):
+        rows_of(reader(log, settings(), end=LENGTH * 3 + 8))
+
+
+def test_a_start_inside_a_message_is_an_error(log_in_memory: type[LogInMemory]) -> None:
+    """And the error says what may be wrong."""
+    log = log_in_memory([b"".join(PLAIN)])
+    with pytest.raises(CorruptMessageError, match="it is not one at which a message starts"):
+        rows_of(reader(log, settings(), start=7))
+
+
+def test_a_message_larger_than_a_fetch_is_read(log_in_memory: type[LogInMemory]) -> None:
+    """By one fetch of its size, and then by small ones again."""
+    data = PLAIN[0] + encode(b"x" * 5000) + PLAIN[1]
+    log = log_in_memory([data])
+    assert rows_of(reader(log, settings(SMALL_FETCH))) == expected(data)
+    assert log.fetched_bytes < 2 * len(data)
+
+
+def test_a_broker_that_comes_back_is_waited_for(log_in_memory: type[LogInMemory]) -> None:
+    """Nothing is missing or twice."""
+    log = log_in_memory([b"".join(PLAIN)])
+    one = reader(log, settings(SMALL_FETCH))
+    log.away = 3
+    assert rows_of(one) == expected(b"".join(PLAIN))
+
+
+def test_a_broker_that_stays_away_is_an_error(log_in_memory: type[LogInMemory]) -> None:
+    """After the time that the options allow, with the place it was at."""
+    log = log_in_memory([b"".join(PLAIN)])
+    log.away = 10**9
+    with pytest.raises(BrokerAwayError, match=r"broker 0 was away for 1000 ms .* views/0-1 was read at offset 0"):
+        rows_of(reader(log, settings()))
+
+
+def test_lost_messages_stop_the_read(log_in_memory: type[LogInMemory]) -> None:
+    """Retention took the first segment before it was read."""
+    log = log_in_memory([b"".join(PLAIN), b"".join(PLAIN)])
+    one = reader(log, settings())
+    log.delete_until(10 * LENGTH)
+    with pytest.raises(DataLossError, match=f"views/0-1 holds offsets {10 * LENGTH} to {20 * LENGTH}, and 0"):
+        rows_of(one)
+
+
+def test_lost_messages_are_passed_over_if_allowed(log_in_memory: type[LogInMemory]) -> None:
+    """What is left is read; what was cut off at the end is not waited for."""
+    log = log_in_memory([b"".join(PLAIN), b"".join(PLAIN)])
+    how = settings(fail_on_data_loss=False)
+    one, behind = reader(log, how), reader(log, how, end=log.end + 500)
+    log.delete_until(10 * LENGTH)
+    assert rows_of(one) == expected(b"".join(PLAIN), 10 * LENGTH)
+    assert len(rows_of(behind)) == 10
+
+
+def test_columns_begin_anew_after_each_batch() -> None:
+    """Nothing of one batch is in the next."""
+    columns = MessageColumns(PARTITION, max_rows=3)
+    data = b"".join(PLAIN)
+    position, rows = 0, 0
+    while position < len(data):
+        position = columns.add_run(data, position, 100)
+        rows += len(columns)
+        assert len(columns) <= 3
+        batch = columns.take()
+        assert batch.column(4).to_pylist()[0] + LENGTH == batch.column(5).to_pylist()[0]
+        assert not len(columns)
+    assert rows == 10

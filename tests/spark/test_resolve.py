@@ -1,0 +1,161 @@
+"""From options to ranges and tasks, over a cluster in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.message import encode
+from kafka2011.spark.errors import BrokerAwayError, DataLossError
+from kafka2011.spark.offset_range import OffsetRange, TopicPartition
+from kafka2011.spark.options import BatchOptions
+from kafka2011.spark.planner import plan
+from kafka2011.spark.resolve import ResolvedOffsets, resolve_batch
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import ClusterInMemory, LogInMemory
+
+ONE, TWO, OTHER = TopicPartition("views", 0, 0), TopicPartition("views", 1, 0), TopicPartition("clicks", 0, 0)
+SEGMENT = b"".join(encode(b"x" * 90) for _ in range(10))  # 1,000 bytes
+
+
+@pytest.fixture
+def cluster(cluster_in_memory: type[ClusterInMemory], log_in_memory: type[LogInMemory]) -> ClusterInMemory:
+    return cluster_in_memory(
+        {
+            ONE: log_in_memory([SEGMENT] * 3, 5000, [100, 200, 300]),
+            TWO: log_in_memory([SEGMENT], 0, [150]),
+            OTHER: log_in_memory([SEGMENT], 0, [150]),
+        }
+    )
+
+
+def resolve(cluster: ClusterInMemory, **options: str) -> dict[TopicPartition, tuple[int, int]]:
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views", **options})
+    return {each.topic_partition: (each.start, each.end) for each in resolve_batch(read, cluster.lookup(read))}
+
+
+def test_all_there_is(cluster: ClusterInMemory) -> None:
+    """From the first segment to the flushed end, of the topics that are subscribed to."""
+    assert resolve(cluster) == {ONE: (5000, 8000), TWO: (0, 1000)}
+    assert resolve(cluster, subscribe="", subscribePattern=".*s") == {
+        OTHER: (0, 1000),
+        ONE: (5000, 8000),
+        TWO: (0, 1000),
+    }
+
+
+def test_offsets_by_partition(cluster: ClusterInMemory) -> None:
+    """-2 and -1 are the ends of the log."""
+    found = resolve(
+        cluster,
+        startingOffsets='{"views": {"0-0": 5100, "1-0": -2}}',
+        endingOffsets='{"views": {"0-0": -1, "1-0": 300}}',
+    )
+    assert found == {ONE: (5100, 8000), TWO: (0, 300)}
+
+
+def test_every_partition_must_be_named(cluster: ClusterInMemory) -> None:
+    """As in Spark's own connector; the missing one is named."""
+    with pytest.raises(ConfigError, match=r"startingOffsets must name every partition .* views/1-0"):
+        resolve(cluster, startingOffsets='{"views": {"0-0": 5100}}')
+    with pytest.raises(ConfigError, match="endingOffsets must name every partition"):
+        resolve(cluster, endingOffsets='{"views": {"0-0": 5100}}')
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "start", "end"),
+    [(50, 5000, 6000), (100, 5000, 6000), (101, 6000, 7000), (200, 6000, 7000), (300, 7000, 8000), (301, 8000, 8000)],
+)
+def test_a_time_is_a_segment(cluster: ClusterInMemory, time_ms: int, start: int, end: int) -> None:
+    """The first that was still written then: a read begins with it, or ends behind it, so that nothing is missing."""
+    assert resolve(cluster, startingTimestamp=str(time_ms))[ONE] == (start, 8000)
+    assert resolve(cluster, endingTimestamp=str(time_ms))[ONE] == (5000, end)
+
+
+def test_a_group_goes_on_where_it_was(cluster: ClusterInMemory) -> None:
+    """Partitions that it has not committed go by startingOffsets."""
+    cluster.offsets = {ONE: 6500, OTHER: 3}
+    assert resolve(cluster, groupid="reports") == {ONE: (6500, 8000), TWO: (0, 1000)}
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends"),
+    [
+        ('{"views": {"0-0": 4000, "1-0": 0}}', "latest"),
+        ('{"views": {"0-0": 9000, "1-0": 0}}', "latest"),
+        ("earliest", '{"views": {"0-0": 8001, "1-0": 0}}'),
+    ],
+)
+def test_lost_data_is_an_error_or_passed_over(cluster: ClusterInMemory, starts: str, ends: str) -> None:
+    """Offsets before the first segment or behind the end."""
+    with pytest.raises(DataLossError, match="views/0-0 was to be read"):
+        resolve(cluster, startingOffsets=starts, endingOffsets=ends)
+    start, end = resolve(cluster, startingOffsets=starts, endingOffsets=ends, failOnDataLoss="false")[ONE]
+    assert (start, end) == ((8000, 8000) if "9000" in starts else (5000, 8000))
+
+
+def test_an_end_before_the_start_is_an_error(cluster: ClusterInMemory) -> None:
+    """Nobody means that."""
+    with pytest.raises(ConfigError, match="views/0-0: the ending offset 5000 lies before the starting offset 6000"):
+        resolve(
+            cluster,
+            startingOffsets='{"views": {"0-0": 6000, "1-0": 0}}',
+            endingOffsets='{"views": {"0-0": 5000, "1-0": 0}}',
+        )
+
+
+def test_an_unknown_topic_is_an_error_at_once(cluster: ClusterInMemory) -> None:
+    """A misspelt name is not waited for."""
+    with pytest.raises(KafkaError, match="topic vews is unknown"):
+        resolve(cluster, subscribe="vews")
+    assert not cluster.slept_s
+
+
+def test_a_topic_whose_brokers_are_away_is_waited_for(cluster: ClusterInMemory) -> None:
+    """It was registered before, so somebody has it."""
+    del cluster.logs[ONE]
+    cluster.away = {1}
+    cluster.on_sleep = cluster.away.clear
+    assert resolve(cluster) == {TWO: (0, 1000)}
+    cluster.away, cluster.on_sleep = {1}, lambda: None
+    with pytest.raises(BrokerAwayError, match="no live broker has topic views"):
+        resolve(cluster, **{"fetchOffset.numRetries": "2"})
+
+
+def test_a_named_partition_is_waited_for(cluster: ClusterInMemory) -> None:
+    """Its broker comes back, or the read stops, or goes on without it if lost data may be passed over."""
+    named = {"startingOffsets": '{"views": {"0-0": -2, "1-0": -2}}', "fetchOffset.numRetries": "3"}
+    cluster.away = {1}
+    with pytest.raises(DataLossError, match="views/1-0 is not there"):
+        resolve(cluster, **named)
+    assert cluster.slept_s == [1.0] * 3
+    assert resolve(cluster, failOnDataLoss="false", **named) == {ONE: (5000, 8000)}
+    cluster.on_sleep = cluster.away.clear
+    assert resolve(cluster, **named) == {ONE: (5000, 8000), TWO: (0, 1000)}
+
+
+def test_resolved_offsets_read_the_same_again(cluster: ClusterInMemory) -> None:
+    """What was latest does not move any more."""
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    resolved = ResolvedOffsets(tuple(resolve_batch(read, cluster.lookup(read))))
+    cluster.logs[ONE].data += SEGMENT
+    again = resolve(cluster, startingOffsets=resolved.starting_offsets, endingOffsets=resolved.ending_offsets)
+    assert again == {ONE: (5000, 8000), TWO: (0, 1000)}
+    assert resolved.size_bytes == 4000
+
+
+def test_tasks_begin_where_messages_do(cluster: ClusterInMemory) -> None:
+    """A minimum of tasks cuts at segment starts and scanned boundaries; without it a partition is a task."""
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    lookup = cluster.lookup(read)
+    ranges = [OffsetRange(ONE, 5000, 8000), OffsetRange(TWO, 0, 1000), OffsetRange(OTHER, 400, 400)]
+    assert [each.offset_range for each in plan(lookup, ranges, 0)] == ranges[:2]
+    parts = [each.offset_range for each in plan(lookup, ranges, 8)]
+    assert len(parts) == 8
+    assert all(part.start % 100 == 0 for part in parts)
+    assert {6000, 7000} <= {part.start for part in parts}
+    assert sum(part.size_bytes for part in parts) == 4000
+    assert plan(lookup, ranges, 3)[0].address == ("127.0.0.1", 9000)
