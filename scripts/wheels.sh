@@ -52,7 +52,7 @@ fill() {
 
 python=$(find_python)
 fill "$DIRECTORY" "$(requirements build-system requires && requirements project dependencies)"
-if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep -q '\.so '; then
+if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/null; then
     rm -rf "$DIRECTORY"
     fail "crcmod was not compiled: a C compiler and Python's headers are needed (apt-get install gcc python3-dev)"
 fi

@@ -1,8 +1,8 @@
 """Made-up activity at a steady pace, for ever: `python -m kafka2011.demo.feed [TOPIC] [--per-second N]`.
 
-Finds the brokers through KAFKA2011_ZK_CONNECT. Sends are confirmed and keyed by member; a line every five seconds says
-how many events were confirmed and given up, and how many sets sent again. SIGTERM and Ctrl-C end it, once all that was
-sent is confirmed.
+Finds the brokers through KAFKA2011_ZK_CONNECT, and creates the topic on all that live. Sends are confirmed and keyed by
+member; a line every five seconds says how many events were confirmed and given up, and how many sets sent again.
+SIGTERM and Ctrl-C end it, once all that was sent is confirmed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from kafka2011.admin.topics import create_topic
 from kafka2011.config import ProducerConfig
 from kafka2011.demo.activity import activity_lines
 from kafka2011.demo.records import key_of
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
+from zk.client import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +50,9 @@ def main(arguments: list[str] | None = None) -> None:
     config = ProducerConfig.from_sources(
         environ=os.environ, overrides=("producer.type=async", "confirm=true", "queue.time=100")
     )
+    # A topic that nobody knows begins on whichever brokers its first events go to.
+    with connect(config.zk_connect) as client:
+        create_topic(client, given.topic)
     with Producer(config, on_failure=_log_failure) as producer:
         feed(producer, given.topic, given.per_second, stop)
         logger.info("stopping: %s", _counts(producer))
