@@ -185,10 +185,17 @@ class ConsumerConnector:
                 last.callback(self._has_left.set)
                 for stream in self._all_streams():
                     last.callback(stream.close)
-                with self._rebalance_lock:
-                    if self._rebalancer is not None:
+                if self._rebalancer is not None:
+                    self._await_connection()
+                    with self._rebalance_lock:
                         self._rebalancer.leave(commit=self.config.autocommit_enable)
             self._is_closed = True
+
+    def _await_connection(self) -> None:
+        """Wait a moment for a connection that is just being made anew: without one nothing can be committed."""
+        deadline_s = time.monotonic() + self.config.rebalance_backoff_ms / 1000
+        while self._events.session_id is None and (remaining_s := deadline_s - time.monotonic()) > 0:
+            self._events.wait(remaining_s)
 
     def _join_threads(self) -> None:
         deadline_s = time.monotonic() + _THREAD_TIMEOUT_S
@@ -331,11 +338,18 @@ class ConsumerConnector:
             self._has_left.wait(max(wait_s - (_clock() - asked_s), _SHORTEST_WAIT_S))
 
     def _commit_loop(self) -> None:
+        is_failing = False
         while not self._stopping.wait(self.config.autocommit_interval_ms / 1000):
             try:
                 self._commit()
             except (KafkaError, ZkError) as error:
-                logger.warning("%s: offsets are not committed for now: %s", self.consumer_id, error)
+                level = logging.INFO if is_failing else logging.WARNING  # loud only when it is the first of a row
+                logger.log(level, "%s: offsets are not committed for now: %s", self.consumer_id, error)
+                is_failing = True
+            except Exception:
+                logger.exception("%s: a commit failed", self.consumer_id)
+            else:
+                is_failing = False
 
     def _commit(self) -> None:
         if self._rebalancer is not None:

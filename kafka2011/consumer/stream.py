@@ -27,8 +27,10 @@ logger = logging.getLogger(__name__)
 
 BATCH_MESSAGES = 100
 """Messages decoded ahead: enough to make each one cheap, few enough to cost little memory."""
-LOOK_INTERVAL_S = 0.05
+LOOK_INTERVAL_S = 0.1
 """How long messages are handed out on one look at the lease; also how soon a stream sees that it is held again."""
+BREATH_S = 0.001
+"""A pause before each look, so that an application of greenlets that never pauses itself does not starve the lease."""
 RESTART_PAUSE_S = 0.2
 """Time to the next fetch of a partition whose bytes were wrong."""
 
@@ -109,8 +111,7 @@ class MessageStream:
                         return message
                 else:
                     return self._await_message()
-            # Greenlets of an application that never pauses would starve the one that keeps the lease.
-            time.sleep(0)
+            time.sleep(BREATH_S)
             with self._lock:
                 return self._await_message()
         except (StopIteration, KafkaError):

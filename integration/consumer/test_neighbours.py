@@ -1,0 +1,143 @@
+"""Members of other 0.7 implementations in the same group, as the znodes that they write and delete."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zk import paths
+from zk.cluster import Partition
+from zk.nodes import Nodes
+from zk.offsets import OffsetRegistry
+from zk.owners import OwnerRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from integration.consumer.reading import Reader, eventually, everything, produce, repeats
+    from kafka2011.consumer.connector import ConsumerConnector
+    from kafka2011.local import LocalCluster
+    from zk.client import ZkClient
+
+    OpenMember = Callable[..., ConsumerConnector]
+    ZkOf = Callable[[LocalCluster], ZkClient]
+else:
+    from reading import Reader, eventually, everything, produce, repeats
+
+P0 = Partition(0, 0)
+
+
+def read(member: ConsumerConnector, topic: str) -> Reader:
+    [stream] = member.create_message_streams({topic: 1})[topic]
+    return Reader(stream)
+
+
+def test_an_owner_node_of_another_is_waited_for(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember, zk_of: ZkOf
+) -> None:
+    """None of the topic is read until the other gives up the last partition; then at once, not after a backoff."""
+    produce(shared_cluster.brokers[0], topic, range(10))
+    nodes = Nodes(zk_of(shared_cluster))
+    held = paths.owner(f"g-{topic}", topic, Partition(0, 2))
+    nodes.create_with_parents(held, b"old_h-1-00000000-0", ephemeral=True)
+    member = open_member(shared_cluster, topic, {"rebalance.backoff.ms": 30_000})
+    reader = read(member, topic)
+    eventually(lambda: member.counts().get("claim_conflicts", 0) > 0)
+    assert nodes.children(paths.owners(f"g-{topic}", topic)) == ["0-2"]
+    assert reader.receipts == []
+    nodes.delete(held)
+    eventually(lambda: set(reader.payloads) == everything(range(10)))
+
+
+def test_a_member_of_07_gets_its_share(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember, zk_of: ZkOf
+) -> None:
+    """It registers and finds its partitions free within the time that it tries, with our offsets in them."""
+    produce(shared_cluster.brokers[0], topic, range(10))
+    client = zk_of(shared_cluster)
+    member = open_member(shared_cluster, topic, {"consumerid": "m"})
+    reader = read(member, topic)
+    eventually(lambda: set(reader.payloads) == everything(range(10)))
+    group, other = f"g-{topic}", f"g-{topic}_a"
+    Nodes(client).create(paths.consumer(group, other), b'{ "%s": 1 }' % topic.encode(), ephemeral=True)
+    owners = OwnerRegistry(client)
+    eventually(lambda: [str(p) for p in owners.owners(group, topic)] == ["0-2", "0-3"], timeout_s=6)
+    assert {str(p): c.offset for p, c in OffsetRegistry(client).offsets(group, topic).items()} == {
+        f"0-{number}": 10 * len(f"{number}:0") + 100 for number in range(4)
+    }
+    owners.claim(group, topic, P0, f"{other}-0")
+    owners.claim(group, topic, Partition(0, 1), f"{other}-0")
+    produce(shared_cluster.brokers[0], topic, range(10, 20))
+    eventually(lambda: everything(range(10, 20), [2, 3]) <= set(reader.payloads))
+    # It commits as 0.7 does, whatever is there, and leaves by deleting its nodes.
+    OffsetRegistry(client).write(group, topic, P0, 270)
+    owners.release(group, topic, P0)
+    owners.release(group, topic, Partition(0, 1))
+    Nodes(client).delete(paths.consumer(group, other))
+    produce(shared_cluster.brokers[0], topic, range(20, 30))
+    eventually(lambda: everything(range(20, 30)) | everything(range(10, 20), [1]) <= set(reader.payloads))
+    assert repeats(reader.receipts) == []
+    assert not everything(range(10, 20), [0]) & set(reader.payloads), "the other consumed these"
+
+
+@pytest.mark.parametrize("data", [None, b"", b"{", b'{ "%s": 0 }', b"*1*("])
+def test_a_malformed_member_disturbs_nobody(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember, zk_of: ZkOf, data: bytes | None
+) -> None:
+    """It would stall every 0.7 member."""
+    group = f"g-{topic}"
+    node = data % topic.encode() if data and b"%s" in data else data
+    Nodes(zk_of(shared_cluster)).create_with_parents(paths.consumer(group, f"{group}_x"), node, ephemeral=True)
+    produce(shared_cluster.brokers[0], topic, range(5))
+    reader = read(open_member(shared_cluster, topic), topic)
+    eventually(lambda: set(reader.payloads) == everything(range(5)))
+
+
+def test_a_stale_commit_moves_nothing_for_long(
+    shared_cluster: LocalCluster,
+    topic: str,
+    open_member: OpenMember,
+    zk_of: ZkOf,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A revived 0.7 member writes old offsets before it owns anything; the owner's next commit puts that right."""
+    broker, group = shared_cluster.brokers[0], f"g-{topic}"
+    produce(broker, topic, range(10))
+    offsets = OffsetRegistry(zk_of(shared_cluster))
+
+    def committed() -> int | None:
+        found = offsets.read(group, topic, P0)
+        return None if found is None else found.offset
+
+    member = open_member(shared_cluster, topic)
+    reader = read(member, topic)
+    eventually(lambda: committed() == 130)
+    with caplog.at_level(logging.WARNING):
+        offsets.write(group, topic, P0, 13)
+        produce(broker, topic, range(10, 20))
+        eventually(lambda: committed() == 270)
+    assert "had moved the offset of" in caplog.text
+    assert member.counts()["moved_offsets"] == 1
+    assert set(reader.payloads) == everything(range(20))
+    assert repeats(reader.receipts) == []
+
+
+def test_an_owner_node_deleted_by_another_is_claimed_again(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember, zk_of: ZkOf
+) -> None:
+    """0.7 deletes by path, unchecked; the member notices by its watch and loses nothing."""
+    broker, group = shared_cluster.brokers[0], f"g-{topic}"
+    produce(broker, topic, range(10))
+    client = zk_of(shared_cluster)
+    member = open_member(shared_cluster, topic)
+    reader = read(member, topic)
+    eventually(lambda: set(reader.payloads) == everything(range(10)))
+    eventually(lambda: member.counts()["tries"] >= 2)
+    owners = OwnerRegistry(client)
+    Nodes(client).delete(paths.owner(group, topic, P0))
+    eventually(lambda: len(owners.owners(group, topic)) == 4 and member.counts()["rebalances"] == 2)
+    produce(broker, topic, range(10, 20))
+    eventually(lambda: set(reader.payloads) == everything(range(20)))
+    assert repeats(reader.receipts) == []
