@@ -76,14 +76,15 @@ def produce(
 class Reader:
     """Reads a stream in a thread of its own, with a pause for each message; a context manager.
 
-    While `gate` is clear, the application keeps what it has in hand.
+    While `gate` is clear, as it is from the beginning with `holding`, the application keeps what it has in hand.
     """
 
-    def __init__(self, stream: MessageStream, pause_s: float = 0.0) -> None:
+    def __init__(self, stream: MessageStream, pause_s: float = 0.0, *, holding: bool = False) -> None:
         self.receipts: list[Receipt] = []
         self.errors: list[BaseException] = []
         self.gate = threading.Event()
-        self.gate.set()
+        if not holding:
+            self.gate.set()
         self._stream = stream
         self._pause_s = pause_s
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -121,8 +121,7 @@ def test_retention_passes_a_consumer(new_cluster: NewCluster, open_member: OpenM
     eventually(lambda: member.owned_partitions() == [(TOPIC, 0, 0)])
     eventually(lambda: started(member))
     member.rewind(TOPIC, 0, 0, offset=0)  # a new group that wants the largest offset begins behind all there is
-    reader = Reader(stream)
-    reader.gate.clear()
+    reader = Reader(stream, holding=True)
     eventually(lambda: len(reader.receipts) == 1)
     send(broker, range(2, 40))
     eventually(lambda: first_segment(broker) > 10_000)
