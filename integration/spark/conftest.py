@@ -1,0 +1,146 @@
+"""Fixtures: one Spark session and two brokers for all tests, and a topic of its own for each."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka2011.admin.topics import create_topic
+from kafka2011.compression import Codec
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.local import LocalCluster
+from kafka2011.message import MessageSet
+from kafka2011.producer.sync_producer import SyncProducer
+from kafka2011.protocol import LATEST
+from zk.client import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from kafka2011.local import LocalBroker
+    from zk.local import LocalZooKeeper
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+SEGMENT_BYTES = 20_000
+PARTITIONS = 2
+
+SESSION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    f" -Dlog4j2.configurationFile={(HERE / 'log4j2.properties').as_uri()}",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+
+_topics = count()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Start one session, with the format found on PYTHONPATH and two more tries for a failed task."""
+    with pytest.MonkeyPatch.context() as patch:
+        # An installation that is editable hides top-level modules from Spark's search.
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = SparkSession.builder.master("local[2,3]").appName("kafka2011 tests")
+        for key, value in SESSION.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(zookeeper: LocalZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Start two brokers, in processes of their own, for all tests; tests that stop one add one."""
+    properties = {
+        "num.partitions": PARTITIONS,
+        "log.file.size": SEGMENT_BYTES,
+        "log.flush.interval": 1,
+        "zk.sessiontimeout.ms": 2000,
+    }
+    with LocalCluster(
+        2,
+        zk_connect=f"{zookeeper.connect_string}/spark",
+        directory=tmp_path_factory.mktemp("cluster"),
+        properties=properties,
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def topic() -> str:
+    """Give a topic's name that no other test uses; nobody has it yet."""
+    return f"topic-{next(_topics)}"
+
+
+@pytest.fixture
+def eventually() -> Callable[..., None]:
+    """Poll a condition until it holds; fail when it does not within the deadline."""
+
+    def poll(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline_s, "the condition did not come true"
+            time.sleep(0.05)
+
+    return poll
+
+
+@pytest.fixture
+def create(cluster: LocalCluster) -> Callable[..., None]:
+    """Make a topic on brokers, all by default."""
+
+    def make(topic: str, brokers: Iterable[LocalBroker] | None = None) -> None:
+        with connect(cluster.zk_connect) as client:
+            create_topic(client, topic, [broker.broker_id for broker in brokers or cluster.brokers.values()])
+
+    return make
+
+
+@pytest.fixture
+def publish(eventually: Callable[..., None]) -> Callable[..., int]:
+    """Append payloads to one partition as one set, wait until they can be read, and return the new end."""
+
+    def append(
+        broker: LocalBroker, topic: str, payloads: list[bytes], partition: int = 0, codec: Codec = Codec.NONE
+    ) -> int:
+        messages = MessageSet(payloads, codec)
+        with SimpleConsumer(broker.host, broker.port) as consumer, SyncProducer(broker.host, broker.port) as producer:
+
+            def end() -> int:
+                return consumer.get_offsets_before(topic, partition, LATEST)[0]
+
+            expected = end() + len(bytes(messages))
+            producer.send(topic, messages, partition)
+            eventually(lambda: end() >= expected)
+            return end()
+
+    return append
+
+
+@pytest.fixture
+def read(spark: SparkSession, cluster: LocalCluster) -> Callable[..., DataFrame]:
+    """Load a batch of a topic; a None among the options takes one away."""
+
+    def load(topic: str, **options: Any) -> DataFrame:
+        given = {"zk.connect": cluster.zk_connect, "subscribe": topic} | options
+        kept = {key: str(value) for key, value in given.items() if value is not None}
+        return spark.read.format("kafka2011").options(**kept).load()
+
+    return load

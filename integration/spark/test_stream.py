@@ -1,0 +1,240 @@
+"""`spark.readStream`: micro-batches that a restart repeats exactly, over brokers that come and go."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from kafka2011.compression import Codec
+from kafka2011.spark import lag_bytes
+from kafka2011.spark.offset_range import TopicPartition
+from zk.client import connect
+from zk.cluster import Partition
+from zk.offsets import OffsetRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kafka2011.local import LocalCluster
+
+SOON = {"fetchOffset.retryIntervalMs": 200, "fetchOffset.numRetries": 300}
+
+
+class Batches:
+    """What a query gave to foreachBatch, by number; a number that comes again must bring the same."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[tuple[Any, ...]]] = {}
+        self.repeated: set[int] = set()
+        self.fail_at = -1
+
+    def take(self, frame: DataFrame, batch_id: int) -> None:
+        columns = ("brokerId", "partition", "offset", "indexInSet", "value")
+        rows = sorted(tuple(row) for row in frame.select(*columns).collect())
+        if batch_id in self.rows:
+            assert rows == self.rows[batch_id], f"batch {batch_id} came again with other rows"
+            self.repeated.add(batch_id)
+        self.rows[batch_id] = rows
+        if batch_id == self.fail_at:
+            raise RuntimeError("the sink fails")
+
+    @property
+    def all(self) -> list[tuple[Any, ...]]:
+        return [row for rows in self.rows.values() for row in rows]
+
+    @property
+    def values(self) -> list[bytes]:
+        return sorted(bytes(row[-1]) for row in self.all)
+
+
+@pytest.fixture
+def batches() -> Batches:
+    return Batches()
+
+
+@pytest.fixture
+def start(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path, batches: Batches
+) -> Iterator[Callable[..., StreamingQuery]]:
+    """Start a query of a topic from the same checkpoint as before; it ends with the test."""
+    running: list[StreamingQuery] = []
+
+    def begin(topic: str, *, trigger: dict[str, Any] | None = None, **options: Any) -> StreamingQuery:
+        given = {"zk.connect": cluster.zk_connect, "subscribe": topic, "startingOffsets": "earliest", **SOON, **options}
+        kept = {key: str(value) for key, value in given.items() if value is not None}
+        query = (
+            spark.readStream.format("kafka2011")
+            .options(**kept)
+            .load()
+            .writeStream.foreachBatch(batches.take)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(**trigger or {"processingTime": "100 milliseconds"})
+            .start()
+        )
+        running.append(query)
+        return query
+
+    yield begin
+    for query in running:
+        query.stop()
+
+
+AVAILABLE_NOW = {"availableNow": True}
+
+
+def numbered(first: int, number: int) -> list[bytes]:
+    return [b"%06d %s" % (index, b"." * 90) for index in range(first, first + number)]
+
+
+def test_a_restart_repeats_a_micro_batch_exactly(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+) -> None:
+    """A query that failed in the middle goes on from its checkpoint: each message once, compressed sets whole."""
+    create(topic)
+    for number, broker in enumerate(cluster.brokers.values()):
+        for piece in range(6):
+            codec = Codec.GZIP if piece % 2 else Codec.NONE
+            publish(broker, topic, numbered(number * 1000 + piece * 100, 100), 0, codec)
+    batches.fail_at = 1
+    limited = {"maxBytesPerTrigger": 15_000}
+    with pytest.raises(StreamingQueryException, match="the sink fails"):
+        start(topic, trigger=AVAILABLE_NOW, **limited).awaitTermination(60)
+    assert set(batches.rows) == {0, 1}
+    batches.fail_at = -1
+    publish(cluster.brokers[0], topic, numbered(5000, 10))
+    query = start(topic, trigger=AVAILABLE_NOW, **limited)
+    assert query.awaitTermination(60)
+    assert batches.repeated == {1}
+    assert batches.values == sorted(numbered(0, 600) + numbered(1000, 600) + numbered(5000, 10))
+    assert len({row[:4] for row in batches.all}) == len(batches.all)
+    assert len(batches.rows) > 3
+    largest = max(sum(len(row[-1]) for row in rows if row[3] == 0) for rows in batches.rows.values())
+    assert largest < 15_000 + 2 * 100
+
+
+def test_partitions_that_appear_are_read_and_lag_is_reported(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+    eventually: Callable[..., None],
+) -> None:
+    """A topic born later that the pattern matches is read from its beginning; progress shows ends and lag."""
+    create(f"{topic}.a", [cluster.brokers[0]])
+    publish(cluster.brokers[0], f"{topic}.a", numbered(0, 10))
+    query = start(topic, subscribe=None, subscribePattern=f"{topic}[.].*", maxBytesPerTrigger=500)
+    eventually(lambda: batches.values)
+    create(f"{topic}.b", [cluster.brokers[1]])
+    publish(cluster.brokers[1], f"{topic}.b", numbered(100, 10))
+    eventually(lambda: batches.values == numbered(0, 10) + numbered(100, 10))
+    progress = [json.loads(each.json)["sources"][0] for each in query.recentProgress]
+    partition = TopicPartition(f"{topic}.a", 0, 0)
+    lags = [lag_bytes(each)[partition] for each in progress if each["endOffset"]]
+    assert max(lags) > 0
+    eventually(lambda: lag_bytes(json.loads(query.lastProgress.json)["sources"][0])[partition] == 0)
+
+
+def test_a_stream_from_latest_begins_there_even_if_its_first_batch_fails(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+) -> None:
+    """What came between the start and the restart is not passed over."""
+    broker = cluster.brokers[0]
+    create(topic, [broker])
+    publish(broker, topic, numbered(0, 10))
+    batches.fail_at = 0
+    with pytest.raises(StreamingQueryException, match="the sink fails"):
+        start(topic, startingOffsets="latest", trigger=AVAILABLE_NOW).awaitTermination(60)
+    batches.fail_at = -1
+    publish(broker, topic, numbered(100, 10))
+    assert start(topic, startingOffsets="latest", trigger=AVAILABLE_NOW).awaitTermination(60)
+    assert batches.values == numbered(100, 10)
+
+
+def test_a_broker_that_is_away_for_a_while_is_waited_for(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+    eventually: Callable[..., None],
+) -> None:
+    """Ended with kill -9 under a running query: others are read on, and it too when it is back, all of it once."""
+    lost, other = cluster.add_broker(), cluster.brokers[0]
+    create(topic, [lost, other])
+    publish(lost, topic, numbered(0, 50))
+    query = start(topic)
+    eventually(lambda: batches.values == numbered(0, 50))
+    lost.kill()
+    publish(other, topic, numbered(100, 50))
+    eventually(lambda: batches.values == numbered(0, 50) + numbered(100, 50))
+    lost.start()
+    publish(lost, topic, numbered(200, 50))
+    eventually(lambda: len(batches.all) == 150)
+    assert batches.values == numbered(0, 50) + numbered(100, 50) + numbered(200, 50)
+    assert query.isActive
+    lost.stop()
+
+
+def test_a_broker_that_stays_away_ends_the_query(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+    eventually: Callable[..., None],
+) -> None:
+    """With an error that says which, and how long it was waited for."""
+    lost = cluster.add_broker()
+    create(topic, [lost])
+    publish(lost, topic, numbered(0, 5))
+    query = start(topic, **{"fetchOffset.numRetries": 3})
+    eventually(lambda: len(batches.all) == 5)
+    lost.kill()
+    with pytest.raises(StreamingQueryException, match=f"the broker of {topic}/{lost.broker_id}-0 was away for 600 ms"):
+        query.awaitTermination(60)
+
+
+def test_a_group_is_committed_behind_micro_batches(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+    eventually: Callable[..., None],
+) -> None:
+    """Each one's end with the next one; so members of the group, or another query, go on from there."""
+    broker = cluster.brokers[1]
+    create(topic, [broker])
+    first_end = publish(broker, topic, numbered(0, 10))
+    start(topic, groupid=f"group-{topic}", commitOffsets="true")
+    eventually(lambda: len(batches.all) == 10)
+    publish(broker, topic, numbered(100, 10))
+    eventually(lambda: len(batches.all) == 20)
+    with connect(cluster.zk_connect) as client:
+        offsets = OffsetRegistry(client)
+        eventually(lambda: offsets.read(f"group-{topic}", topic, Partition(1, 0)) is not None)
+        committed = offsets.read(f"group-{topic}", topic, Partition(1, 0))
+        assert committed is not None
+        assert committed.offset == first_end
