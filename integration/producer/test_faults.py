@@ -113,7 +113,8 @@ class Traffic:
         if self._keyed:
             return 0
         assert self._producer._turns is not None
-        return self._producer._turns._turns[TOPIC].partition.broker_id
+        turns = list(self._producer._turns._lines[TOPIC].turns)
+        return turns[0].partition.broker_id if turns else 0
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "unkeyed"])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafka2011.producer.router import Router
 
 TURN_BATCHES = 50
-"""So many batches without a key go to one broker before the next one's turn, when sends are confirmed."""
+"""So many batches without a key go to one partition before the next one's turn, when sends are confirmed."""
 
 _NOWHERE = BrokerPartition(-1, ANY_PARTITION)  # until a partition is chosen
 

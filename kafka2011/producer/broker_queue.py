@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka2011.producer.errors import ProducerClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable
 
     from kafka2011.producer.parcel import Parcel, PartitionSet
 
@@ -131,12 +131,8 @@ class BrokerQueue:
         with self._lock:
             return self._taken(None)
 
-    def take_unkeyed(self, topics: Container[str]) -> list[Parcel]:
-        """Take the parcels of some topics that have no key out from among the others."""
-
-        def wanted(parcel: Parcel) -> bool:
-            return parcel.ticket.key is None and parcel.ticket.topic in topics
-
+    def take_out(self, wanted: Callable[[Parcel], bool]) -> list[Parcel]:
+        """Take some parcels out from among the others."""
         with self._lock:
             taken = [parcel for parcel in self._parcels if wanted(parcel)]
             if taken:

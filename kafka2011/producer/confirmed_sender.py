@@ -19,8 +19,6 @@ from kafka2011.producer.requests import BARRIER, divided, produce_frame
 from kafka2011.producer.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from kafka2011.config import ProducerConfig
     from kafka2011.producer.broker_queue import BrokerQueue
     from kafka2011.producer.parcel import PartitionSet
@@ -183,7 +181,7 @@ class ConfirmedSender(BrokerSender):
 
     def _while_down(self) -> None:
         self._expire()
-        moved = self._turns.move(self.broker_id, self._take_unkeyed)
+        moved = self._turns.move(self.broker_id, self._window.remove)
         if moved:
             self._counts.add(sets_moved=moved)
             logger.warning("%d sets without a key go elsewhere instead of to broker %d", moved, self.broker_id)
@@ -197,9 +195,6 @@ class ConfirmedSender(BrokerSender):
         except (BrokerConnectionError, ProtocolError) as error:
             self._drop_connection()
             self._mark_down(error)
-
-    def _take_unkeyed(self, topics: Container[str]) -> list[PartitionSet]:
-        return self._window.remove(lambda each: not each.keyed and each.topic in topics)
 
     def _expire(self) -> None:
         now_ms = _now_ms()

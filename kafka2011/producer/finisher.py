@@ -21,7 +21,7 @@ class Finisher:
     """Ends parcels and completes the futures of sends of which all parcels have ended.
 
     `on_failure` is called by a sending thread, so it should be quick; what it raises is logged.
-    `on_unkeyed_done` learns how many parcels without a key have ended for a topic.
+    `on_unkeyed_done` learns which parcels without a key have ended, those of one set at a time.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Finisher:
         *,
         confirmed: bool,
         on_failure: Callable[[FailedSend], object] | None = None,
-        on_unkeyed_done: Callable[[str, int], None] | None = None,
+        on_unkeyed_done: Callable[[list[Parcel]], None] | None = None,
     ) -> None:
         self._counts = counts
         self._confirmed = confirmed
@@ -81,7 +81,7 @@ class Finisher:
             else:
                 ticket.set_result(Receipt(ticket.topic, *where, ticket.messages, self._confirmed, ticket.resends))
         if self._on_unkeyed_done is not None and parcels[0].ticket.key is None:
-            self._on_unkeyed_done(parcels[0].ticket.topic, len(parcels))
+            self._on_unkeyed_done(parcels)
 
     @staticmethod
     def _release(parcels: list[Parcel]) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kafka2011.message import MessageSet
     from kafka2011.producer.broker_partition_info import BrokerPartition
     from kafka2011.producer.queue_bound import QueueBound
+    from kafka2011.producer.turns import Turn
 
 
 class Receipt(NamedTuple):
@@ -62,7 +63,7 @@ class Ticket(Future[Receipt]):
 class Parcel:
     """Messages of one send that stay together: some payloads, or a MessageSet that was given ready."""
 
-    __slots__ = ("bound", "messages", "partition", "payloads", "ready_set", "ticket")
+    __slots__ = ("bound", "messages", "partition", "payloads", "ready_set", "ticket", "turn")
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class Parcel:
         self.ready_set = ready_set
         self.messages = messages
         self.bound: QueueBound | None = None
+        self.turn: Turn | None = None  # without a key, when sends are confirmed
 
 
 @dataclass(slots=True, eq=False)

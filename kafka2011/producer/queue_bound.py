@@ -7,6 +7,10 @@ import time
 
 from kafka2011.producer.errors import ProducerClosedError, QueueFullError
 
+# Waiting sends are woken once there is room for many: waking one for every batch that leaves costs more than the batch.
+# Where that does not come about, they find what room there is by looking now and then.
+_LOOK_S = 0.02
+
 
 class QueueBound:
     """Room for `size` messages (queue.size), taken when they are queued and given back when they are done with.
@@ -17,6 +21,7 @@ class QueueBound:
     def __init__(self, name: str, size: int) -> None:
         self._name = name
         self._size = size
+        self._wake_at = size * 3 // 4
         self._held = 0
         self._waiting = 0
         self._closed = False
@@ -43,7 +48,7 @@ class QueueBound:
         """Give room back."""
         with self._lock:
             self._held -= messages
-            if self._waiting:
+            if self._waiting and self._held <= self._wake_at:
                 self._room.notify_all()
 
     def close(self) -> None:
@@ -65,6 +70,6 @@ class QueueBound:
                         f"no room for {messages} messages in the queue of {self._name} within {timeout_ms} ms:"
                         f" {self._held} wait there, and queue.size is {self._size}; none of this send was queued"
                     )
-                self._room.wait(rest_s)
+                self._room.wait(_LOOK_S if rest_s is None else min(rest_s, _LOOK_S))
         finally:
             self._waiting -= 1

@@ -62,14 +62,18 @@ class Router:
             else f"broker {chosen.broker_id}, which has partition {chosen.partition} of topic {topic}, is not alive"
         )
 
-    def choose_elsewhere(self, topic: str, broker_id: int) -> BrokerPartition | None:
-        """Return a partition at another broker that can be reached, for what has no key; None when there is none."""
+    def choose_elsewhere(
+        self, topic: str, broker_id: int, taken: Collection[BrokerPartition] = ()
+    ) -> BrokerPartition | None:
+        """Return a partition at another broker that can be reached, but none of those `taken`; None without one."""
         unwanted = self.down | {broker_id}
         return self._any(
             [
                 choice
                 for choice in self.info.choices(topic)
-                if choice.broker_id not in unwanted and self.info.address(choice.broker_id) is not None
+                if choice.broker_id not in unwanted
+                and choice not in taken
+                and self.info.address(choice.broker_id) is not None
             ]
         )
 

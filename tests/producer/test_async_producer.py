@@ -296,7 +296,7 @@ def test_unkeyed_sets_move_in_order_and_keyed_ones_wait(new_broker: Any, new_pro
     for each in brokers:
         each.answering.clear()
     futures = [producer.send("t", payload) for payload in numbers(50)]
-    lost = brokers[producer._turns._turns["t"].partition.broker_id]
+    lost = brokers[producer._turns._lines["t"].turns[0].partition.broker_id]
     other = brokers[1 - lost.broker_id]
     eventually(lambda: len(lost.payloads) == 50)
     key = next(key for key in numbers(20) if DefaultPartitioner().partition(key, 2) == lost.broker_id)

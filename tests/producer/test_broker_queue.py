@@ -79,12 +79,12 @@ def test_moved_sets_come_first_and_at_once() -> None:
     assert (batch.moved, len(batch.parcels)) == ([moved], 1)
 
 
-def test_parcels_without_a_key_can_be_taken_out() -> None:
-    """Those of the named topics; the others stay in order."""
+def test_parcels_can_be_taken_out() -> None:
+    """The others stay in order."""
     queue = a_queue()
     unkeyed, keyed, other = parcel(key=None), parcel(), parcel(key=None, topic="other")
     queue.put([unkeyed, keyed, other])
-    assert queue.take_unkeyed({"t"}) == [unkeyed]
+    assert queue.take_out(lambda each: each.ticket.key is None and each.ticket.topic == "t") == [unkeyed]
     assert queue.take_all().parcels == [keyed, other]
 
 

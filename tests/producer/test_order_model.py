@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +16,6 @@ from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
 from kafka2011.producer.turns import Turns
 from kafka2011.producer.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 BROKERS = 3
 PARTITIONS = 2
@@ -70,13 +66,9 @@ class World:
             for joined in join_parcels(batch.parcels)
         )
         if down:
-
-            def unkeyed_of(topics: Container[str]) -> list[PartitionSet]:
-                return window.remove(lambda each: not each.keyed and each.topic in topics)
-
-            self.turns.move(broker_id, unkeyed_of)
+            self.turns.move(broker_id, window.remove)
             if len(self.router.down) < BROKERS:
-                assert not unkeyed_of(TOPICS), "what has no key waits for nobody"
+                assert not window.remove(lambda each: not each.keyed), "what has no key waits for nobody"
         else:
             self.sockets[broker_id] += window.send()
 
@@ -96,7 +88,7 @@ class World:
             for confirmed in window.answered():
                 self.ended.update(int(payload) for parcel in confirmed.parcels for payload in parcel.payloads)
                 if not confirmed.keyed:
-                    self.turns.done(confirmed.topic, len(confirmed.parcels))
+                    self.turns.done(confirmed.parcels)
 
     def go_down(self, broker_id: int) -> None:
         self.lose(broker_id)
