@@ -102,13 +102,17 @@ def eventually() -> Callable[..., None]:
     return poll
 
 
+def _running(cluster: LocalCluster) -> list[LocalBroker]:
+    return [broker for broker in cluster.brokers.values() if broker.running]
+
+
 @pytest.fixture
 def create(cluster: LocalCluster) -> Callable[..., None]:
-    """Make a topic on brokers, all by default."""
+    """Make a topic on brokers, all that run by default."""
 
     def make(topic: str, brokers: Iterable[LocalBroker] | None = None) -> None:
         with connect(cluster.zk_connect) as client:
-            create_topic(client, topic, [broker.broker_id for broker in brokers or cluster.brokers.values()])
+            create_topic(client, topic, [broker.broker_id for broker in brokers or _running(cluster)])
 
     return make
 

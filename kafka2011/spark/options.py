@@ -214,8 +214,6 @@ class WriteOptions(ProducerConfig, _Options):
     FROM_SPARK: ClassVar[frozenset[str]] = frozenset({"checkpointlocation", "queryname", "path"})
 
     topic: str = setting("", Text(), "Where all rows go; without it a column `topic` says so for each.")
-    queue_size: int = setting(50_000, Integer(1), "Messages that may wait to be sent.")
-    batch_size: int = setting(1000, Integer(1), "Messages in one request.")
     confirm: bool = setting(True, Boolean(), "Always true: a task ends when all its rows were confirmed.")
 
     def _check(self) -> None:

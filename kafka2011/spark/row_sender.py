@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafka2011.spark.placement import Placement
     from kafka2011.spark.sink import Columns
 
-SEND_ROWS = 500
+SEND_ROWS = 200
 """Rows that are given to the producer at once: they stay together, so few enough to spread over partitions."""
 
 
