@@ -1,0 +1,295 @@
+"""The cluster that the tests beside this file run on: containers (docker-compose.yml), or processes of this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from testcontainers.compose import DockerCompose
+
+from kafka2011.local import LocalBroker, LocalCluster
+from zk.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = ROOT / "scripts" / "compose.sh"
+HEALTHY_TIMEOUT_S = 180.0
+COMMAND_TIMEOUT_S = 90.0
+
+
+class Cluster(Protocol):
+    """Three brokers. Addresses are those for clients on this host."""
+
+    @property
+    def zk_connect(self) -> str:
+        """What to give as zk.connect."""
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The ids of the three."""
+
+    def start(self) -> None:
+        """Start all of it and wait until it serves."""
+
+    def stop(self) -> None:
+        """Stop all of it in order; the data stays."""
+
+    def add_broker(self) -> int:
+        """Start one more broker, which joins the topics that are there; return its id."""
+
+    def kill_broker(self, broker_id: int) -> None:
+        """End a broker with kill -9."""
+
+    def revive_broker(self, broker_id: int) -> None:
+        """Have a killed broker back."""
+
+    def run(self, arguments: Sequence[str], lines: bytes = b"") -> str:
+        """Run `kafka2011` where the brokers are, and return what it printed."""
+
+    def output_of(self, broker_id: int) -> str:
+        """Return what a broker logged since the last start of the cluster."""
+
+
+def eventually(condition: Callable[[], object], timeout_s: float = 60.0, what: str = "the condition") -> None:
+    """Poll a condition until it holds."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"{what} did not come true in {timeout_s:g} s"
+        time.sleep(0.1)
+
+
+def run_here(arguments: Sequence[str], zk_connect: str, lines: bytes = b"") -> str:
+    """Run `kafka2011` on this host, and return what it printed."""
+    environ = {**os.environ, "KAFKA2011_ZK_CONNECT": zk_connect}
+    return _run([sys.executable, "-m", "kafka2011", *arguments], lines, environ)
+
+
+def why_no_docker() -> str | None:
+    """Return why containers cannot be started here; None when they can."""
+    try:
+        answer = subprocess.run(["docker", "info"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"docker info: {error}"
+    return None if answer.returncode == 0 else f"docker info: {(answer.stderr or answer.stdout).strip()}"
+
+
+class ProcessCluster:
+    """Brokers and one ZooKeeper as processes of this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self._settings = {
+            "num.partitions": "2",
+            "log.default.flush.scheduler.interval.ms": "100",
+            "zk.sessiontimeout.ms": "2000",
+        }
+        self._cluster = LocalCluster(3, directory=directory, properties=self._settings)
+        self._added: LocalBroker | None = None
+        self.broker_ids = (0, 1, 2)
+
+    @property
+    def zk_connect(self) -> str:
+        return self._cluster.zk_connect
+
+    def start(self) -> None:
+        self._cluster.start()
+        if self._added is not None:
+            self._added.start()
+
+    def stop(self) -> None:
+        if self._added is not None:
+            self._added.stop()
+        self._cluster.stop()
+
+    def close(self) -> None:
+        self.stop()
+        self._cluster.close()
+
+    def add_broker(self) -> int:
+        settings = {**self._settings, "zk.connect": self.zk_connect, "join.topics": "true"}
+        self._added = LocalBroker(3, self._cluster.directory / "broker-3", settings)
+        self._added.start()
+        return 3
+
+    def kill_broker(self, broker_id: int) -> None:
+        self._cluster.brokers[broker_id].kill()
+
+    def revive_broker(self, broker_id: int) -> None:
+        self._cluster.brokers[broker_id].start()
+
+    def run(self, arguments: Sequence[str], lines: bytes = b"") -> str:
+        return run_here(arguments, self.zk_connect, lines)
+
+    def output_of(self, broker_id: int) -> str:
+        return self._cluster.brokers[broker_id].output().decode()
+
+
+class ComposeCluster:
+    """The containers of docker-compose.yml, in a project and on ports of their own."""
+
+    def __init__(self) -> None:
+        self._resources = ExitStack()
+        self._project = f"kafka2011-test-{secrets.token_hex(4)}"
+        self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
+        self.host = host_address()
+        ports: list[int] = []
+        while len(ports) < 7:
+            port = free_port(self.host)
+            if port not in ports:
+                ports.append(port)
+        self.zookeeper_ports = ports[:3]
+        for number, port in enumerate(self.zookeeper_ports, 1):
+            self._environ.setenv(f"ZOOKEEPER_{number}_PORT", str(port))
+        for number, port in enumerate(ports[3:], 1):
+            self._environ.setenv(f"BROKER_{number}_PORT", str(port))
+        self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
+        self._environ.setenv("HOST_ADDRESS", self.host)
+        self._environ.setenv("KAFKA_IMAGE", "kafka2011:test")
+        _run([str(ROOT / "scripts" / "images.sh")], timeout_s=540)
+        self.version = _run([str(COMPOSE), "version", "--short"]).strip()
+        self._services = [f"{name}-{number}" for name in ("zookeeper", "broker") for number in (1, 2, 3)]
+        self._compose = DockerCompose(
+            ROOT,
+            docker_command_path=str(COMPOSE),
+            wait=not self.version.startswith("1."),
+            services=self._services,
+        )
+        self.broker_ids = (1, 2, 3)
+
+    @property
+    def zk_connect(self) -> str:
+        return ",".join(f"{self.host}:{port}" for port in self.zookeeper_ports)
+
+    def start(self) -> None:
+        self._compose.start()
+        self._await_health()
+
+    def use_names(self) -> None:
+        """Have brokers register their names in the network from the next start on, as they do by default."""
+        self._environ.delenv("HOST_ADDRESS")
+        self.host = "127.0.0.1"
+
+    def stop(self) -> None:
+        self._compose.stop(down=False)
+        codes = {name: code for name, code in self._inspect("{{ .State.ExitCode }}").items() if "broker" in name}
+        assert set(codes.values()) == {"0"}, f"exit status of the brokers: {codes}"
+        self._down()
+
+    def close(self) -> None:
+        with self._resources:
+            self._down("--volumes", "--timeout", "5")
+
+    def add_broker(self) -> int:
+        self._run_compose("up", "-d", "broker-4")
+        self._await_health()
+        self._services.append("broker-4")
+        return 4
+
+    def kill_broker(self, broker_id: int) -> None:
+        # Its parent, the container's first process, ends with it; from inside, that one itself cannot be killed.
+        command = "kill -9 $(cat /proc/1/task/1/children)"
+        subprocess.run(
+            [str(COMPOSE), "exec", "-T", f"broker-{broker_id}", "sh", "-c", command], capture_output=True, check=False
+        )
+
+    def revive_broker(self, broker_id: int) -> None:
+        """Wait for the restart policy."""
+        [count] = self._inspect("{{ .RestartCount }}", f"broker-{broker_id}").values()
+        assert count == "1", f"broker {broker_id} was started again {count} times"
+        self._await_health()
+
+    def stop_zookeeper(self, number: int) -> None:
+        self._run_compose("stop", f"zookeeper-{number}")
+
+    def start_zookeeper(self, number: int) -> None:
+        self._run_compose("start", f"zookeeper-{number}")
+        self._await_health()
+
+    def run(self, arguments: Sequence[str], lines: bytes = b"") -> str:
+        return self._run_compose("run", "--rm", "-T", "cli", *arguments, lines=lines)
+
+    def output_of(self, broker_id: int) -> str:
+        [text] = [docker("logs", name) for name in self._inspect("", f"broker-{broker_id}")]
+        return text
+
+    def _down(self, *options: str) -> None:
+        self._run_compose("--profile", "grow", "--profile", "tools", "down", *options)
+
+    def _run_compose(self, *arguments: str, lines: bytes = b"") -> str:
+        return _run([str(COMPOSE), *arguments], lines, cwd=ROOT)
+
+    def _inspect(self, wanted: str, service: str = "") -> dict[str, str]:
+        """Return something of every container, or of one service's, by name."""
+        filters = ["--filter", f"label=com.docker.compose.project={self._project}"]
+        if service:
+            filters += ["--filter", f"label=com.docker.compose.service={service}"]
+        ids = docker("ps", "--all", "--quiet", *filters).split()
+        lines = docker("inspect", "--format", f"{{{{ .Name }}}} {wanted}", *ids).splitlines()
+        return {name: rest for name, _, rest in (line.partition(" ") for line in lines)}
+
+    def _await_health(self) -> None:
+        deadline_s = time.monotonic() + HEALTHY_TIMEOUT_S
+        while bad := {name: found for name, found in self._health().items() if found != "running healthy"}:
+            if time.monotonic() > deadline_s:
+                logs = "\n".join(docker("logs", "--tail", "20", name) for name in bad)
+                raise TimeoutError(f"not healthy after {HEALTHY_TIMEOUT_S:g} s: {bad}\n{logs}")
+            time.sleep(0.2)
+
+    def _health(self) -> dict[str, str]:
+        return self._inspect("{{ .State.Status }} {{ with .State.Health }}{{ .Status }}{{ end }}")
+
+
+def docker(*arguments: str) -> str:
+    """Run a docker command and return what it printed, errors included."""
+    return _run(["docker", *arguments], merge=True)
+
+
+def host_address() -> str:
+    """Find an address of this host that containers reach too: its own on their bridge, else that on the network."""
+    subnet = docker("network", "inspect", "bridge", "--format", "{{ (index .IPAM.Config 0).Subnet }}").strip()
+    address = str(next(ipaddress.ip_network(subnet).hosts()))
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:  # the bridge is in a virtual machine
+            pass
+        else:
+            return address
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def _run(
+    command: Sequence[str],
+    lines: bytes = b"",
+    environ: dict[str, str] | None = None,
+    *,
+    cwd: Path | None = None,
+    merge: bool = False,
+    timeout_s: float = COMMAND_TIMEOUT_S,
+) -> str:
+    errors = subprocess.STDOUT if merge else subprocess.PIPE
+    done = subprocess.run(
+        command,
+        input=lines,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env=environ,
+        cwd=cwd,
+        timeout=timeout_s,
+        check=False,
+    )
+    said = done.stdout if merge else done.stderr
+    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}: {said.decode(errors='replace')}"
+    return done.stdout.decode()

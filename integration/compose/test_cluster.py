@@ -1,0 +1,176 @@
+"""A cluster as its users have it: up, topics, both directions, faults under load, growth, down and up again."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011 import ConsumerConnector, Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
+    from integration.compose.clusters import Cluster, ComposeCluster, eventually, run_here
+else:
+    from clusters import eventually, run_here
+
+# The first of them waits for the images.
+pytestmark = pytest.mark.timeout(600)
+
+MEMBER_SETTINGS = {"fetcher.backoff.ms": 50, "rebalance.backoff.ms": 1000, "consumer.timeout.ms": 60_000}
+
+
+def described(cluster: Cluster, topic: str) -> list[dict[str, str | int]]:
+    found: list[dict[str, str | int]] = json.loads(
+        run_here(["topics", "describe", topic, "--json"], cluster.zk_connect)
+    )
+    return found
+
+
+def brokers_of(cluster: Cluster, topic: str, *, with_messages: bool = False) -> set[int]:
+    """Return the brokers that have partitions of a topic, or messages in them."""
+    return {
+        int(str(partition["partition"]).partition("-")[0])
+        for partition in described(cluster, topic)
+        if not with_messages or int(partition["latest"] or 0) > 0
+    }
+
+
+def consume_here(cluster: Cluster, topic: str, count: int, group: str = "reports") -> list[str]:
+    arguments = ["consume", "--topic", topic, "--group", group, "--from-beginning"]
+    return run_here(
+        [*arguments, "--max-messages", str(count), "--timeout-ms", "60000"], cluster.zk_connect
+    ).splitlines()
+
+
+def consume_inside(cluster: Cluster, topic: str, count: int, group: str) -> list[str]:
+    arguments = ["consume", "--topic", topic, "--group", group, "--from-beginning"]
+    return cluster.run([*arguments, "--max-messages", str(count), "--timeout-ms", "60000"]).splitlines()
+
+
+def test_it_is_up(cluster: Cluster) -> None:
+    """Three brokers are registered, and answer clients on the host and beside them at the same addresses."""
+    arguments = ["ping", "--json", "--zookeeper"]
+    here = json.loads(run_here([*arguments, cluster.zk_connect], cluster.zk_connect))
+    assert len(here) == 3
+    inside = json.loads(cluster.run(["ping", "--json", *(str(answer["broker"]) for answer in here)]))
+    for answers in (here, inside):
+        assert [answer["error"] for answer in answers] == [None] * 3
+
+
+def test_a_topic_made_inside_is_seen_outside(cluster: Cluster) -> None:
+    """`topics create` beside the brokers spreads a topic over all of them; a client on the host sees it."""
+    cluster.run(["topics", "create", "spread"])
+    assert brokers_of(cluster, "spread") == set(cluster.broker_ids)
+    assert len(described(cluster, "spread")) == 6
+
+
+def test_both_directions(cluster: Cluster) -> None:
+    """What is produced on the host is consumed inside, and what is produced inside is consumed on the host."""
+    run_here(["produce", "outward", "--zookeeper", cluster.zk_connect], cluster.zk_connect, b"one\ntwo\nthree\n")
+    assert sorted(consume_inside(cluster, "outward", 3, "inside")) == ["one", "three", "two"]
+    cluster.run(["produce", "inward"], b"four\nfive\n")
+    assert sorted(consume_here(cluster, "inward", 2)) == ["five", "four"]
+
+
+def test_kill_9_of_a_broker_under_confirmed_produce(cluster: Cluster) -> None:
+    """Everything that was confirmed is delivered, although a broker was killed meanwhile; the broker comes back."""
+    victim = cluster.broker_ids[1]
+    run_here(["topics", "create", "confirmed"], cluster.zk_connect)
+    stop = threading.Event()
+    settings = {"zk.connect": cluster.zk_connect, "producer.type": "async", "confirm": "true", "queue.time": 20}
+    sent: list[Future[object]] = []
+    with Producer(settings) as producer:
+
+        def send() -> None:
+            while not stop.wait(0.002):
+                sent.append(producer.send("confirmed", b"%d" % len(sent)))  # type: ignore[arg-type]
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        try:
+            eventually(lambda: victim in brokers_of(cluster, "confirmed", with_messages=True))
+            before = len(sent)
+            cluster.kill_broker(victim)
+            eventually(lambda: producer.counts.broken_connections > 0, what="the loss of the connection")
+            cluster.revive_broker(victim)
+            eventually(lambda: len(sent) > before + 500)
+        finally:
+            stop.set()
+            sending.join()
+        for future in sent:
+            future.result(60)
+    assert "the last stop was not clean" in cluster.output_of(victim)
+    got: set[int] = set()
+    with ConsumerConnector({"zk.connect": cluster.zk_connect, "groupid": "count", **MEMBER_SETTINGS}) as consumer:
+        [stream] = consumer.create_message_streams({"confirmed": 1})["confirmed"]
+        for message in stream:
+            got.add(int(message.payload))
+            if len(got) == len(sent):
+                break
+    assert got == set(range(len(sent)))
+
+
+@pytest.mark.parametrize("cluster", ["compose"], indirect=True)
+def test_one_zookeeper_server_stops(cluster: ComposeCluster) -> None:
+    """The ensemble goes on without its leader: topics are made, members join, messages come through."""
+    [leader] = [number for number, mode in enumerate(modes(cluster), 1) if mode == "leader"]
+    cluster.stop_zookeeper(leader)
+    eventually(lambda: sorted(modes(cluster)) == ["", "follower", "leader"], what="a new leader")
+    run_here(["topics", "create", "without-one"], cluster.zk_connect)
+    run_here(["produce", "without-one", "--zookeeper", cluster.zk_connect, "--confirm"], cluster.zk_connect, b"six\n")
+    assert consume_inside(cluster, "without-one", 1, "without-one") == ["six"]
+    cluster.start_zookeeper(leader)
+    assert sorted(modes(cluster)) == ["follower", "follower", "leader"]
+
+
+def modes(cluster: ComposeCluster) -> list[str]:
+    """Ask every ZooKeeper server for its mode; "" where it does not serve."""
+    return ["".join(_mode(cluster.host, port)) for port in cluster.zookeeper_ports]
+
+
+def _mode(host: str, port: int) -> Iterator[str]:
+    try:
+        with socket.create_connection((host, port), timeout=5) as connection:
+            connection.sendall(b"srvr")
+            answer = connection.makefile().read()
+    except OSError:
+        return
+    for line in answer.splitlines():
+        if line.startswith("Mode: "):
+            yield line.removeprefix("Mode: ")
+
+
+def test_one_more_broker_takes_load(cluster: Cluster) -> None:
+    """A fourth broker joins a topic that is there, and a producer that runs all the time begins to use it."""
+    run_here(["topics", "create", "grown", "--brokers", str(cluster.broker_ids[0])], cluster.zk_connect)
+    assert brokers_of(cluster, "grown") == {cluster.broker_ids[0]}
+    with Producer({"zk.connect": cluster.zk_connect}) as producer:
+        producer.send("grown", b"before")
+        added = cluster.add_broker()
+
+        def is_used() -> bool:
+            producer.send("grown", b"after")
+            return added in brokers_of(cluster, "grown", with_messages=True)
+
+        eventually(is_used, what="a message on the new broker")
+
+
+def test_data_survives_down_and_up(cluster: Cluster) -> None:
+    """After a stop in order, messages and a group's offsets are there again; nothing had to be recovered."""
+    run_here(["produce", "kept", "--zookeeper", cluster.zk_connect], cluster.zk_connect, b"seven\neight\n")
+    first = consume_here(cluster, "kept", 1, "half")
+    cluster.stop()
+    if hasattr(cluster, "use_names"):
+        cluster.use_names()
+    cluster.start()
+    rest = consume_inside(cluster, "kept", 1, "half")
+    assert sorted(first + rest) == ["eight", "seven"]
+    assert sorted(consume_inside(cluster, "kept", 2, "again")) == ["eight", "seven"]
+    for broker_id in cluster.broker_ids:
+        assert "the last stop was not clean" not in cluster.output_of(broker_id)
