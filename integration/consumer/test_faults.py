@@ -113,27 +113,30 @@ def test_zookeeper_is_away_for_longer_than_the_session(
 def test_retention_passes_a_consumer(new_cluster: NewCluster, open_member: OpenMember, reset: str) -> None:
     """What was fetched is still handed out; then it starts anew where autooffset.reset says, logged and counted."""
     often = {"log.cleanup.interval.mins": 0.002, "log.default.flush.scheduler.interval.ms": 50}
-    cluster = new_cluster(settings={**often, "log.file.size": 2000, "log.retention.size": 4000, "num.partitions": 1})
+    cluster = new_cluster(settings={**often, "log.file.size": 2000, "log.retention.size": 12_000, "num.partitions": 1})
     broker = cluster.brokers[0]
-    send(broker, range(2))
-    member = open_member(cluster, TOPIC, {"autooffset.reset": reset, "queuedchunks.max": 1, "fetch.size": 2000})
+    send(broker, range(8))
+    member = open_member(cluster, TOPIC, {"autooffset.reset": reset, "queuedchunks.max": 3, "fetch.size": 2000})
     [stream] = member.create_message_streams({TOPIC: 1})[TOPIC]
     eventually(lambda: member.owned_partitions() == [(TOPIC, 0, 0)])
     eventually(lambda: started(member))
     member.rewind(TOPIC, 0, 0, offset=0)  # a new group that wants the largest offset begins behind all there is
-    reader = Reader(stream, holding=True)
-    eventually(lambda: len(reader.receipts) == 1)
-    send(broker, range(2, 40))
-    eventually(lambda: first_segment(broker) > 10_000)
+    reader = Reader(stream, pause_s=0.02, holding=True)
+    eventually(lambda: len(reader.receipts) == 1 and len(stream._chunks) == 3)
+    [owned] = member._rebalancer.owned.values()  # type: ignore[union-attr]
+    fetched = (owned.fetch_offset or 0) // PADDED
+    assert fetched > 2
+    send(broker, range(8, 40))
+    eventually(lambda: first_segment(broker) > 8 * PADDED)
     reader.gate.set()
     eventually(lambda: member.counts().get("resets", 0) >= 1)
     send(broker, [40])
     eventually(lambda: int(reader.payloads[-1]) == 40)
     numbers = [int(payload) for payload in reader.payloads]
     assert numbers == sorted(set(numbers))
-    assert numbers[:2] == [0, 1]
-    kept = [n for n in range(40) if n * PADDED >= first_segment(broker)]
-    assert set(kept[-3:]) <= set(numbers) if reset == "smallest" else not set(kept[-3:]) & set(numbers)
+    assert numbers[:fetched] == list(range(fetched))
+    last = {37, 38, 39}
+    assert last <= set(numbers) if reset == "smallest" else not last & set(numbers)
 
 
 PADDED = 1000
