@@ -32,14 +32,23 @@ _TURNS = 2
 
 
 class Turn:
-    """One partition's turn: what it has had, and how much of that is neither confirmed nor given up."""
+    """One partition's turn: what it has had, and how much of that is neither confirmed nor given up.
 
-    __slots__ = ("messages", "open_parcels", "partition")
+    `touched` are all the partitions it has been at; those that it left may hold messages of it.
+    """
+
+    __slots__ = ("messages", "open_parcels", "partition", "touched")
 
     def __init__(self, partition: BrokerPartition) -> None:
         self.partition = partition
+        self.touched = {partition}
         self.messages = 0
         self.open_parcels = 0
+
+    def go_on_at(self, partition: BrokerPartition) -> None:
+        """Have the turn at another partition from now on."""
+        self.partition = partition
+        self.touched.add(partition)
 
 
 class _Line:
@@ -120,10 +129,11 @@ class Turns:
             for topic, line in self._lines.items():
                 for turn in line.turns:
                     if turn.open_parcels and turn.partition.broker_id == broker_id:
-                        taken = [other.partition for other in line.turns if other is not turn]
+                        taken = {each for other in line.turns if other is not turn for each in other.touched}
                         refuge = self._router.choose_elsewhere(topic, broker_id, taken)
                         if refuge is not None:
-                            turn.partition = moving[id(turn)] = refuge
+                            turn.go_on_at(refuge)
+                            moving[id(turn)] = refuge
             if not moving:
                 return 0
 
