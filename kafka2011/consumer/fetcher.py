@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
     StartFound = Callable[[OwnedPartition, int, int], None]
+    Connect = Callable[[Broker, ConsumerConfig], SimpleConsumer]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,11 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 """What one request asks for at most, unless a single fetch.size is larger."""
 MAX_PARTS = 1000
 _STOP_TIMEOUT_S = 5.0
+
+
+def connect(broker: Broker, config: ConsumerConfig) -> SimpleConsumer:
+    """Return what fetches from a broker."""
+    return SimpleConsumer(broker.host, broker.port, config, broker.id)
 
 
 class FetchCounts:
@@ -59,9 +65,10 @@ class FetcherManager:
     that was asked; it writes the start and lets the partition's stream begin there.
     """
 
-    def __init__(self, config: ConsumerConfig, start_found: StartFound) -> None:
+    def __init__(self, config: ConsumerConfig, start_found: StartFound, connect: Connect = connect) -> None:
         self._config = config
         self._start_found = start_found
+        self._connect = connect
         self._lock = threading.Lock()
         self._fetchers: dict[tuple[int, str, int], BrokerFetcher] = {}
         self.counts = FetchCounts()
@@ -72,7 +79,7 @@ class FetcherManager:
         with self._lock:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = BrokerFetcher(broker, self._config, self._start_found, self.counts)
+                fetcher = BrokerFetcher(broker, self._config, self._start_found, self.counts, self._connect)
                 self._fetchers[key] = fetcher
             fetcher.add(owned)
 
@@ -112,6 +119,7 @@ class BrokerFetcher:
         config: ConsumerConfig,
         start_found: StartFound,
         counts: FetchCounts,
+        connect: Connect,
     ) -> None:
         self._broker = broker
         self._fetch_bytes = config.fetch_size
@@ -119,7 +127,7 @@ class BrokerFetcher:
         self._reset_time = EARLIEST if config.autooffset_reset == "smallest" else LATEST
         self._start_found = start_found
         self._counts = counts
-        self._consumer = SimpleConsumer(broker.host, broker.port, config, broker.id)
+        self._consumer = connect(broker, config)
         self._partitions: list[OwnedPartition] = []  # replaced, never changed
         self._turn = 0
         self._changed = threading.Event()

@@ -1,0 +1,247 @@
+"""Fetchers over a scripted broker: what goes wrong with one partition holds up no other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, cast
+
+import pytest
+
+from kafka2011.config import ConsumerConfig
+from kafka2011.consumer.fetcher import FetcherManager
+from kafka2011.consumer.owned_partition import OwnedPartition, TopicPartition
+from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
+from kafka2011.consumer.stream import MessageStream
+from kafka2011.errors import (
+    BrokerConnectionError,
+    BrokerError,
+    OffsetOutOfRangeError,
+    UnknownError,
+    WrongPartitionError,
+)
+from kafka2011.message import MessageSet
+from kafka2011.protocol import EARLIEST, FetchRequest
+from zk.cluster import Broker
+from zk.errors import NotConnected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kafka2011.consumer.group import GroupSession
+
+WAIT_S = 20
+CONFIG = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1})
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.001)
+
+
+@dataclass
+class Lease:
+    until_s: float = float("inf")
+
+
+class OnlyLease:
+    lease = Lease()
+
+
+class ScriptedBroker:
+    """Answers from logs in memory, but errors where the test wants them; stands in for SimpleConsumer."""
+
+    def __init__(self, config: ConsumerConfig = CONFIG) -> None:
+        self.logs: dict[int, bytes] = {}
+        self.begins: dict[int, int] = {}
+        self.fetch_errors: dict[int, BrokerError] = {}
+        self.start_errors: dict[int, Exception] = {}
+        self.unreachable: Exception | None = None
+        self.asked: list[list[tuple[int, int]]] = []
+        self.starts_asked: list[int] = []
+        self.opened: list[Broker] = []
+        self.closed = threading.Event()
+        self.stream = MessageStream("m-0", max_chunks=3, timeout_ms=0, shallow=False, clock=time.monotonic)
+        self.refuse_start: Exception | None = None
+        self.fetchers = FetcherManager(config, self.start_found, lambda broker, _: self.connect(broker))
+
+    def connect(self, broker: Broker) -> SimpleConsumer:
+        self.opened.append(broker)
+        return cast("SimpleConsumer", self)
+
+    def start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
+        if self.refuse_start is not None:
+            error, self.refuse_start = self.refuse_start, None
+            raise error
+        owned.stream.start_at(owned, offset, epoch)
+
+    def own(self, number: int = 0, start: int | None = 0, port: int = 1) -> OwnedPartition:
+        session = cast("GroupSession", OnlyLease())
+        owned = OwnedPartition(TopicPartition("t", 0, number), self.stream, session, ("h", port))
+        if start is not None:
+            self.stream.start_at(owned, start)
+        self.fetchers.add(owned, Broker(0, "h-1", "h", port))
+        return owned
+
+    def read(self, count: int) -> list[bytes]:
+        found: list[bytes] = []
+
+        def read_on() -> bool:
+            found.extend(message.payload for message in self.stream)
+            return len(found) >= count
+
+        eventually(read_on)
+        return found
+
+    # What fetchers call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed.set()
+
+    def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
+        every = list(fetches)
+        self.asked.append([(partition, offset) for _, partition, offset, _ in every])
+        if self.unreachable is not None:
+            raise self.unreachable
+        answers = []
+        for topic, partition, offset, max_bytes in every:
+            request = FetchRequest(topic, partition, offset, max_bytes)
+            error = self.fetch_errors.get(partition)
+            if error is None and offset < self.begins.get(partition, 0):
+                error = OffsetOutOfRangeError(f"offset {offset}")
+            data = b"" if error else self.logs.get(partition, b"")[offset : offset + max_bytes]
+            answers.append(FetchedSet(request, 0, data, error))
+        return answers
+
+    def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int) -> list[int]:
+        assert (topic, time_ms, max_count) == ("t", EARLIEST, 1)
+        self.starts_asked.append(partition)
+        error = self.start_errors.get(partition)
+        if error is not None:
+            raise error
+        return [self.begins.get(partition, 0)]
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    broker = ScriptedBroker()
+    yield broker
+    broker.fetchers.close()
+
+
+def log_of(*payloads: bytes) -> bytes:
+    return bytes(MessageSet(payloads))
+
+
+def test_partitions_of_a_broker_are_fetched_together(broker: ScriptedBroker) -> None:
+    """In one request, each from its own offset."""
+    broker.logs = {0: log_of(b"a", b"b"), 1: log_of(b"x")}
+    broker.own(0, 11)
+    broker.own(1)
+    assert sorted(broker.read(2)) == [b"b", b"x"]
+    eventually(lambda: sorted(broker.asked[-1]) == [(0, 22), (1, 11)])
+
+
+def test_a_partition_without_a_start_is_given_one(broker: ScriptedBroker) -> None:
+    """Where autooffset.reset says."""
+    broker.logs, broker.begins = {0: log_of(b"a", b"b")}, {0: 11}
+    broker.own(0, None)
+    assert broker.read(1) == [b"b"]
+
+
+@pytest.mark.parametrize("error", [WrongPartitionError("t-0"), UnknownError("t-0"), BrokerConnectionError("broken")])
+def test_a_start_that_cannot_be_found_holds_up_no_other_partition(broker: ScriptedBroker, error: Exception) -> None:
+    """Also when the broker breaks the connection over it; it is tried again, and found in the end."""
+    broker.logs = {0: log_of(b"a"), 1: log_of(b"x")}
+    broker.start_errors[0] = error
+    broker.own(0, None)
+    broker.own(1)
+    assert broker.read(1) == [b"x"]
+    eventually(lambda: broker.starts_asked.count(0) > 2)
+    del broker.start_errors[0]
+    assert broker.read(1) == [b"a"]
+
+
+def test_a_start_that_zookeeper_does_not_take_is_found_again(broker: ScriptedBroker) -> None:
+    """Nothing is fetched before the start is written."""
+    broker.logs = {0: log_of(b"a")}
+    broker.refuse_start = NotConnected("away")
+    broker.own(0, None)
+    assert broker.read(1) == [b"a"]
+    assert broker.starts_asked == [0, 0]
+
+
+def test_a_partition_that_the_broker_refuses_holds_up_no_other(
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said loudly once, and fetched again after a pause."""
+    broker.logs = {0: log_of(b"a"), 1: log_of(b"x")}
+    broker.fetch_errors[0] = UnknownError("t-0")
+    with caplog.at_level(logging.WARNING):
+        broker.own(0)
+        broker.own(1)
+        assert broker.read(1) == [b"x"]
+        eventually(lambda: broker.fetchers.counts.copy()["fetch_errors"] > 3)
+    assert caplog.text.count("fetching waits: t-0") == 1
+    broker.fetch_errors.clear()
+    assert broker.read(1) == [b"a"]
+
+
+@pytest.mark.parametrize("error", [BrokerConnectionError("no broker"), RuntimeError("a bug")])
+def test_a_broker_that_does_not_answer_is_asked_again(broker: ScriptedBroker, error: Exception) -> None:
+    """For ever, after a pause; the room that was reserved is not lost."""
+    broker.logs = {0: log_of(b"a")}
+    broker.unreachable = error
+    broker.own()
+    eventually(lambda: len(broker.asked) > 5)
+    broker.unreachable = None
+    assert broker.read(1) == [b"a"]
+
+
+def test_a_reset_waits_until_what_was_fetched_is_consumed(broker: ScriptedBroker) -> None:
+    """It is all there is of it."""
+    broker.logs = {0: log_of(b"a", b"b")}
+    owned = broker.own()
+    eventually(lambda: owned.fetch_offset == 22)
+    assert next(broker.stream).payload == b"a"
+    broker.logs[0], broker.begins[0] = log_of(b"a", b"b", b"c", b"d"), 33
+    asked = len(broker.asked)
+    eventually(lambda: len(broker.asked) > asked + 3)
+    assert broker.fetchers.counts.copy()["resets"] == 0
+    assert broker.read(2) == [b"b", b"d"]
+    assert broker.fetchers.counts.copy()["resets"] == 1
+
+
+def test_nothing_is_asked_while_there_is_no_room(broker: ScriptedBroker) -> None:
+    """And at once when there is some, not after the backoff."""
+    broker.fetchers.close()
+    config = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 100_000, "fetch.size": 11})
+    waiting = ScriptedBroker(config)
+    waiting.stream._room_made = waiting.fetchers.wake
+    waiting.logs = {0: log_of(b"a", b"b", b"c", b"d", b"e", b"f", b"g")}
+    waiting.own()
+    eventually(lambda: len(waiting.asked) == 3)
+    assert next(waiting.stream).payload == b"a"
+    eventually(lambda: len(waiting.asked) == 4)
+    assert waiting.read(6) == [b"b", b"c", b"d", b"e", b"f", b"g"]
+    waiting.fetchers.close()
+    assert waiting.closed.wait(WAIT_S)
+
+
+def test_a_fetcher_ends_with_its_last_partition(broker: ScriptedBroker) -> None:
+    """And closes its connection; another address has a fetcher of its own."""
+    first, second = broker.own(0), broker.own(1)
+    broker.fetchers.remove([first])
+    assert not broker.closed.is_set()
+    broker.fetchers.remove([second])
+    assert broker.closed.wait(WAIT_S)
+    broker.own(2, port=1)
+    broker.own(3, port=2)
+    assert [each.port for each in broker.opened] == [1, 1, 2]
