@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafka2011.producer.parcel import FailedSend, Receipt
     from kafka2011.producer.router import Router
 
-TURN_BATCHES = 50
+TURN_BATCHES = 200
 """So many batches without a key go to one partition before the next one's turn, when sends are confirmed."""
 
 _NOWHERE = BrokerPartition(-1, ANY_PARTITION)  # until a partition is chosen
