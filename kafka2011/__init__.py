@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kafka2011.local import LocalCluster
     from kafka2011.message import Message, MessageSet
     from kafka2011.producer.async_producer import AsyncProducer
+    from kafka2011.producer.counts import Counts
+    from kafka2011.producer.encoder import Encoder
     from kafka2011.producer.errors import (
         ConfirmTimeoutError,
         InvalidPartitionError,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from kafka2011.producer.parcel import FailedSend, Receipt
     from kafka2011.producer.partitioner import DefaultPartitioner, Partitioner
     from kafka2011.producer.producer import Producer
+    from kafka2011.producer.set_encoder import Compressor
     from kafka2011.producer.sync_producer import SyncProducer
     from kafka2011.protocol import ANY_PARTITION, EARLIEST, LATEST
     from kafka2011.topic import InvalidTopicError
@@ -57,11 +60,14 @@ __all__ = [
     "BrokerConnectionError",
     "BrokerError",
     "Codec",
+    "Compressor",
     "ConfigError",
     "ConfirmTimeoutError",
     "ConsumerConfig",
     "ConsumerConnector",
+    "Counts",
     "DefaultPartitioner",
+    "Encoder",
     "FailedSend",
     "FetchedSet",
     "InvalidMessageError",
@@ -133,6 +139,9 @@ _HOMES = {
         "MessageSet",
     ),
     "kafka2011.producer.async_producer": ("AsyncProducer",),
+    "kafka2011.producer.counts": ("Counts",),
+    "kafka2011.producer.encoder": ("Encoder",),
+    "kafka2011.producer.set_encoder": ("Compressor",),
     "kafka2011.producer.errors": (
         "ConfirmTimeoutError",
         "InvalidPartitionError",
