@@ -1,28 +1,49 @@
-"""From the bytes of fetched messages to columns. Pure but for Arrow; the hot path of the source.
+"""From the bytes of fetched messages to columns. Pure but for Arrow and NumPy; the hot path of the source.
 
-Messages of magic 1 that are not compressed take a loop that does as little as possible for each: one unpack, one
-slice, one CRC, two appends. Everything else is somebody else's task.
+Messages of magic 1 that are not compressed are taken many at once: one loop finds their ends by their lengths, and the
+rest (slices, CRCs, comparisons, offsets) runs in loops that are not Python's. Everything else is somebody else's task.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from kafka2011.crc import crc32
-from kafka2011.message import CODEC_MASK, MAGIC_1_OVERHEAD_BYTES
+from kafka2011.message import CODEC_MASK, MAGIC_0_OVERHEAD_BYTES, MAGIC_1_OVERHEAD_BYTES
 from kafka2011.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from kafka2011.message import Message
     from kafka2011.spark.offset_range import TopicPartition
 
 MAX_BATCH_ROWS = 10_000
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 
-_HEADER = struct.Struct(">iBBI")
+RUN_ROWS = 500
+"""So many payloads exist at once: few enough that the next ones get their memory while it is still in the cache."""
+
+_LENGTH_AND_KIND = struct.Struct(">iH")  # magic and the byte behind it together
+
+
+class _Format(NamedTuple):
+    """How plain messages begin: what their kind is under a mask, and how many bytes come before the payload."""
+
+    mask: int
+    kind: int
+    overhead_bytes: int
+
+
+_MAGIC_1 = _Format(0xFF00 | CODEC_MASK, 0x0100, MAGIC_1_OVERHEAD_BYTES)
+_MAGIC_0 = _Format(0xFF00, 0x0000, MAGIC_0_OVERHEAD_BYTES)  # the byte behind magic belongs to the CRC
+
+_Int64s: TypeAlias = "npt.NDArray[np.int64]"
 
 
 class MessageColumns:
@@ -40,59 +61,94 @@ class MessageColumns:
         self._clear()
 
     def _clear(self) -> None:
-        self._values: list[bytes | None] = []
-        self._offsets: list[int] = []
-        self._next_offsets: list[int] = []
-        self._indexes: dict[int, int] = {}  # row to indexInSet, where that is not 0
+        self._rows = 0
         self._size_bytes = 0
+        self._values: list[pa.Array] = []
+        self._offsets: list[_Int64s] = []
+        self._next_offsets: list[_Int64s] = []
+        self._indexes: dict[int, int] = {}  # row to indexInSet, where that is not 0
+        self._clear_single()
+
+    def _clear_single(self) -> None:
+        """Forget rows that came one by one and are not in the columns yet."""
+        self._single_values: list[bytes | None] = []
+        self._single_offsets: list[int] = []
+        self._single_next_offsets: list[int] = []
+
+    def _append_single(self) -> None:
+        if self._single_values:
+            self._values.append(pa.array(self._single_values, pa.binary()))
+            self._offsets.append(np.array(self._single_offsets, np.int64))
+            self._next_offsets.append(np.array(self._single_next_offsets, np.int64))
+            self._clear_single()
 
     def __len__(self) -> int:
-        return len(self._values)
+        return self._rows
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to `take` the batch."""
-        return len(self._values) >= self._max_rows or self._size_bytes >= self._max_bytes
+        return self._rows >= self._max_rows or self._size_bytes >= self._max_bytes
 
     def add_run(self, data: bytes, position: int, base: int) -> int:
         """Take plain messages from `position` on until one is not, or the batch is full; return where that was.
 
-        `base` is the offset of the data's first byte. Only a good message of magic 1 that is not compressed is plain.
+        `base` is the offset of the data's first byte. A plain message is a good one that is not compressed.
         """
-        start = position
-        room = self._max_rows - len(self._values)
-        # Where the bytes run full; the message that crosses it still comes in.
-        size = len(data)
-        stop = min(size - MAGIC_1_OVERHEAD_BYTES, position + self._max_bytes - self._size_bytes)
-        unpack = _HEADER.unpack_from
-        payloads: list[bytes | None] = []
-        ends: list[int] = []
-        add_payload, add_end = payloads.append, ends.append
-        while position <= stop and room:
-            length, magic, attributes, crc = unpack(data, position)
-            end = position + 4 + length
-            if magic != 1 or attributes & CODEC_MASK or length < 6 or end > size:
-                break
-            payload = data[position + 10 : end]
-            if crc32(payload) != crc:
-                break
-            add_payload(payload)
-            add_end(base + end)
-            position = end
-            room -= 1
-        if ends:
-            self._values += payloads
-            self._offsets.append(base + start)
-            self._next_offsets += ends
-            ends.pop()
-            self._offsets += ends
-            self._size_bytes += position - start
+        # The message that makes the bytes full still comes in.
+        stop = position + self._max_bytes - self._size_bytes
+        before = None
+        while position != before and self._rows < self._max_rows:
+            before = position
+            for kind in (_MAGIC_1, _MAGIC_0):
+                edges = _edges(data, position, stop, min(self._max_rows - self._rows, RUN_ROWS), kind)
+                if len(edges) > 1:
+                    position = self._add_plain(data, edges, base, kind)
+                    break
         return position
+
+    def _add_plain(self, data: bytes, edges: list[int], base: int, kind: _Format) -> int:
+        """Take the messages between positions up to the first whose CRC is wrong; return where that is."""
+        payloads, positions = _good(data, edges, kind)
+        if payloads:
+            self._append_single()
+            self._values.append(pa.array(payloads, pa.binary()))
+            self._size_bytes += int(positions[-1] - positions[0])
+            self._rows += len(payloads)
+            positions += base
+            self._offsets.append(positions[:-1])
+            self._next_offsets.append(positions[1:])
+        return edges[len(payloads)]
+
+    def add_opened(self, opened: bytes, offset: int, next_offset: int) -> bool:
+        """Take a whole opened set, if it is of plain messages and the batch has room for it; say whether it was taken.
+
+        `offset` and `next_offset` are where the wrapper starts and ends.
+        """
+        if len(opened) > self._max_bytes:
+            return False
+        edges = _edges(opened, 0, len(opened), self._max_rows - self._rows, _MAGIC_1)
+        if edges[-1] != len(opened) or len(edges) == 1:
+            return False
+        payloads, _ = _good(opened, edges, _MAGIC_1)
+        rows = len(payloads)
+        if rows != len(edges) - 1:
+            return False
+        self._append_single()
+        self._values.append(pa.array(payloads, pa.binary()))
+        self._offsets.append(np.full(rows, offset))
+        consumed = np.full(rows, offset)  # of all but the last, as 0.7 has it: so a set is replayed whole
+        consumed[-1] = next_offset
+        self._next_offsets.append(consumed)
+        self._indexes.update(enumerate(range(1, rows), self._rows + 1))
+        self._size_bytes += len(opened)
+        self._rows += rows
+        return True
 
     def add(self, message: Message) -> None:
         """Take one message, from inside a compressed set maybe. The batch must not be full."""
         if message.index_in_set:
-            self._indexes[len(self._values)] = message.index_in_set
+            self._indexes[self._rows] = message.index_in_set
         self._add_row(message.payload, message.offset, message.next_offset)
 
     def add_corrupt(self, offset: int, next_offset: int) -> None:
@@ -100,22 +156,24 @@ class MessageColumns:
         self._add_row(None, offset, next_offset)
 
     def _add_row(self, value: bytes | None, offset: int, next_offset: int) -> None:
-        self._values.append(value)
-        self._offsets.append(offset)
-        self._next_offsets.append(next_offset)
+        self._single_values.append(value)
+        self._single_offsets.append(offset)
+        self._single_next_offsets.append(next_offset)
+        self._rows += 1
         self._size_bytes += MAGIC_1_OVERHEAD_BYTES + len(value or b"")
 
     def take(self) -> pa.RecordBatch:
-        """Return what was gathered, and begin anew."""
-        rows = len(self._values)
+        """Return what was gathered, one row at least, and begin anew."""
+        self._append_single()
+        rows = self._rows
         batch = pa.RecordBatch.from_arrays(
             [
-                pa.array(self._values, pa.binary()),
+                pa.concat_arrays(self._values),
                 self._topic[:rows],
                 self._broker_id[:rows],
                 self._partition[:rows],
-                pa.array(self._offsets, pa.int64()),
-                pa.array(self._next_offsets, pa.int64()),
+                pa.array(np.concatenate(self._offsets), pa.int64()),
+                pa.array(np.concatenate(self._next_offsets), pa.int64()),
                 self._index_column(rows),
             ],
             schema=arrow_schema(),
@@ -130,3 +188,38 @@ class MessageColumns:
         for row, index in self._indexes.items():
             column[row] = index
         return pa.array(column, pa.int32())
+
+
+def _edges(data: bytes, position: int, stop: int, max_messages: int, kind: _Format) -> list[int]:
+    """Return where messages of a kind start from a position on, and where the last of them ends; the hot loop."""
+    mask, wanted, overhead_bytes = kind
+    size = len(data)
+    stop = min(stop, size - MAGIC_1_OVERHEAD_BYTES)
+    least_length = overhead_bytes - 4
+    unpack = _LENGTH_AND_KIND.unpack_from
+    edges = [position]
+    add_edge = edges.append
+    for _ in range(max_messages):
+        if position > stop:
+            break
+        length, found = unpack(data, position)
+        end = position + 4 + length
+        if found & mask != wanted or length < least_length or end > size:
+            break
+        add_edge(end)
+        position = end
+    return edges
+
+
+def _good(data: bytes, edges: list[int], kind: _Format) -> tuple[list[bytes], _Int64s]:
+    """Return the payloads of the messages between edges, up to the first whose CRC is wrong, and their edges."""
+    overhead_bytes = kind.overhead_bytes
+    payloads = [data[start + overhead_bytes : end] for start, end in pairwise(edges)]
+    positions = np.array(edges, np.int64)
+    at_every_byte = np.ndarray((len(data) - 3,), ">u4", data, strides=(1,))
+    stored = at_every_byte[positions[:-1] + (overhead_bytes - 4)]
+    wrong = np.flatnonzero(stored != np.fromiter(map(crc32, payloads), np.uint32, len(payloads)))
+    if wrong.size:
+        del payloads[wrong[0] :]
+        positions = positions[: wrong[0] + 1]
+    return payloads, positions

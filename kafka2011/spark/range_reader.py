@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from kafka2011.compression import decompress
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
 from kafka2011.message import decode, scan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafka2011.message import Wrapper
     from kafka2011.spark.offset_range import OffsetRange
     from kafka2011.spark.options import ReadOptions
     from kafka2011.spark.partition_lookup import Address
@@ -128,7 +130,7 @@ class RangeReader:
                 return
             found = scan(data, position, max_messages=1)
             if found.messages:
-                yield from self._open(data[position : found.end])
+                yield from self._open(data[position : found.end], found.wrappers)
                 position = found.end
             elif found.fault is not None:
                 position = self._pass_corrupt(found.fault) - base
@@ -142,12 +144,16 @@ class RangeReader:
             if position >= len(data):
                 return
 
-    def _open(self, message: bytes) -> Iterator[pa.RecordBatch]:
-        """Take one good message that is not plain: of magic 0, or compressed."""
+    def _open(self, message: bytes, wrappers: list[Wrapper]) -> Iterator[pa.RecordBatch]:
+        """Take one good message that is not plain: mostly a compressed set, the only one of `wrappers`."""
         topic, broker_id, partition = self._partition
         try:
-            for opened in decode(message, topic, broker_id, partition, self._offset):
-                self._columns.add(opened)
+            for wrapper in wrappers:
+                opened = decompress(wrapper.codec, message[wrapper.payload_start - wrapper.start :])
+                if self._columns.add_opened(opened, self._offset, self._offset + len(message)):
+                    return
+            for each in decode(message, topic, broker_id, partition, self._offset):
+                self._columns.add(each)
                 if self._columns.is_full:
                     yield self._columns.take()
         except InvalidMessageError as error:
