@@ -12,6 +12,7 @@ ARG JAVA_IMAGE=eclipse-temurin:17-jre-jammy
 # ---- what is installed, in a virtual environment that has no pip of its own
 
 FROM ${PYTHON_IMAGE} AS build
+LABEL kafka2011.stage=build
 # pyproject.toml stands here because COPY fails when it finds nothing at all.
 COPY pyproject.toml build/wheel[s] /wheels/
 RUN set -eu; \
@@ -48,8 +49,6 @@ ENV PATH=/opt/kafka2011/bin:$PATH \
     KAFKA2011_BIND_ADDRESS=0.0.0.0 \
     KAFKA2011_LOG_DIR=/var/lib/kafka2011/logs
 USER kafka2011
-WORKDIR /var/lib/kafka2011
-EXPOSE 6667
 HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["kafka2011", "ping"]
 ENTRYPOINT ["kafka2011"]
 CMD ["broker"]

@@ -7,6 +7,7 @@ SHELL := /bin/bash
 export FILE
 
 PYTHON := .venv/bin/python
+PROFILES := demo grow tools # of docker-compose.yml
 
 .PHONY: help
 help: ## show this list
@@ -15,6 +16,22 @@ help: ## show this list
 .PHONY: demo
 demo: setup-local ## run three brokers, replay FILE=path (or made-up activity) through them, and account for every line
 	@$(PYTHON) -m kafka2011 demo $${FILE:+--file "$$FILE"}
+
+.PHONY: up
+up: ## start the cluster of docker-compose.yml and wait until it is healthy (COMPOSE_PROFILES=demo: with something to watch)
+	@scripts/up.sh
+
+.PHONY: down
+down: ## stop that cluster, whatever was started of it; the data stays
+	@scripts/compose.sh $(foreach profile,$(PROFILES),--profile $(profile)) down
+
+.PHONY: images
+images: ## build the image of brokers and tools, and where no registry answers, what it is built from
+	@scripts/images.sh
+
+.PHONY: wheels
+wheels: setup-local ## fill build/wheels, to build the image without a network (EXTRA=spark: for the Spark image too)
+	@scripts/wheels.sh $(EXTRA)
 
 .PHONY: test
 test: lint types contracts unit integration ## check and test everything

@@ -32,12 +32,20 @@ for image in $(base_images); do
 done
 if [ "$stand_ins" = yes ]; then
     scripts/setup.sh local
+    scripts/wheels.sh &
+    wheels=$!
     integration/images/make.sh
-    scripts/wheels.sh
+    wait "$wheels"
 fi
 
 name=${KAFKA_IMAGE:-kafka2011}
+former=$(docker image inspect --format '{{ .Id }}' "$name" 2>/dev/null || true)
 if ! output=$(docker build --target runtime --tag "$name" . 2>&1); then
     say "cannot build $name:" "$(tail -n 15 <<<"$output")"
     exit 1
 fi
+# What it replaces has no name any more, and older steps on the way to it serve nobody.
+if [ -n "$former" ] && [ "$former" != "$(docker image inspect --format '{{ .Id }}' "$name")" ]; then
+    docker image rm "$former" >/dev/null 2>&1 || true # containers may still use it, and other names
+fi
+docker image prune --force --filter label=kafka2011.stage=build --filter until=24h >/dev/null

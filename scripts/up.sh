@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts the cluster in docker-compose.yml, with either Compose, and waits until all of it is healthy. Arguments are
-# options of Compose: scripts/up.sh --profile demo
+# options of Compose (scripts/up.sh --profile demo), and it reads the same variables (COMPOSE_PROFILES=demo).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

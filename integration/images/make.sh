@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly SUITE=bookworm
 readonly MIRROR=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 readonly HERE=integration/images
+readonly PATH_IN_IMAGE=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 readonly LABEL=kafka2011.stand-in # its value says which version of these files made an image
 
 say() { printf '%s\n' "images: $*" >&2; }
@@ -33,6 +34,15 @@ is_good() { docker image inspect "$1" >/dev/null 2>&1 && [[ $(made_by "$1") =~ ^
 
 version_of() { cat "$@" | sha256sum | cut -c1-16; }
 
+ensure_debootstrap() {
+    local install=(env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends debootstrap)
+    command -v debootstrap >/dev/null && return
+    say "installing debootstrap (apt-get)"
+    as_root "${install[@]}" >/dev/null 2>&1 && return
+    as_root apt-get -qq update >/dev/null 2>&1 || true
+    as_root "${install[@]}" >/dev/null || fail "making base images needs debootstrap: apt-get install debootstrap"
+}
+
 # Debian's smallest system with Python, in a directory.
 bootstrap() {
     say "fetching Debian $SUITE with Python into a directory (debootstrap, about a minute)"
@@ -48,44 +58,64 @@ make_python() {
         --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' --exclude='./tmp/*' \
         --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' --exclude='./var/log/*' \
         --exclude='./usr/share/locale/*' --exclude='./usr/share/man/*' --exclude='./etc/resolv.conf' . |
-        docker import --change "LABEL $LABEL=$python_version" --change 'ENV LANG=C.UTF-8' \
+        docker import --change "LABEL $LABEL=$python_version" --change "ENV LANG=C.UTF-8 PATH=$PATH_IN_IMAGE" \
             --change 'CMD ["python3"]' - "$python_image" >/dev/null
 }
 
 make_java() {
     say "making $java_image"
-    local package=openjdk-17-jre-headless context=$work/java
+    local package=openjdk-17-jre-headless unpacked=$work/package content=$work/java
     # Only the package itself: what it depends on serves sound, fonts and printers.
     as_root chroot "$root" sh -c "cd /var/cache/apt && apt-get -qq -o APT::Sandbox::User=root download $package" ||
         fail "cannot download $package from $MIRROR"
-    mkdir -p "$context/package"
-    as_root sh -c "cat '$root'/var/cache/apt/${package}_*.deb" >"$context/package.deb"
-    dpkg-deb --extract "$context/package.deb" "$context/package"
-    mv "$context"/package/usr/lib/jvm/java-17-openjdk-* "$context/openjdk"
-    # Debian keeps configuration in /etc, behind absolute links.
-    find "$context/openjdk" -type l -lname '/etc/java-17-openjdk/*' | while read -r link; do
-        target=$context/package$(readlink "$link")
+    mkdir -p "$unpacked" "$content/opt/java"
+    dpkg-deb --extract "$root/var/cache/apt/$package"_*.deb "$unpacked"
+    mv "$unpacked"/usr/lib/jvm/java-17-openjdk-* "$content/opt/java/openjdk"
+    # Debian keeps the configuration in /etc, behind absolute links.
+    find "$content" -type l -lname '/etc/java-17-openjdk/*' | while read -r link; do
+        target=$unpacked$(readlink "$link")
         rm "$link"
         cp -R "$target" "$link"
     done
-    find "$context/openjdk" -xtype l -delete
-    rm -rf "$context/package" "$context/package.deb" "$context"/openjdk/{docs,man}
-    cp "$HERE/java/Dockerfile" "$context"
-    build "$java_image" "$python_image" "$java_version" "$context"
+    find "$content" -xtype l -delete
+    rm -rf "$content"/opt/java/openjdk/{docs,man}
+    layer "$python_image" "$content" true "$java_image" "LABEL $LABEL=$java_version" \
+        "ENV JAVA_HOME=/opt/java/openjdk PATH=/opt/java/openjdk/bin:$PATH_IN_IMAGE" 'CMD ["java", "-version"]'
 }
 
 make_zookeeper() {
     say "making $zookeeper_image"
-    local context=$work/zookeeper jar
-    mkdir -p "$context/jars"
-    tr : '\n' <<<"$jars" | while read -r jar; do cp "$jar" "$context/jars"; done
-    cp "$HERE"/zookeeper/* "$context"
-    build "$zookeeper_image" "$java_image" "$zookeeper_version" "$context"
+    local content=$work/zookeeper
+    mkdir -p "$content/opt/zookeeper/jars" "$content/usr/local/bin"
+    tr : '\n' <<<"$jars" | while read -r jar; do cp "$jar" "$content/opt/zookeeper/jars"; done
+    cp "$HERE/zookeeper/docker-entrypoint.sh" "$content"
+    cp "$HERE/zookeeper/zkServer.sh" "$content/usr/local/bin"
+    cp "$HERE/zookeeper/logging.properties" "$content/opt/zookeeper"
+    layer "$java_image" "$content" "groupadd --gid 1000 zookeeper &&
+        useradd --uid 1000 --gid zookeeper --no-create-home zookeeper &&
+        install --directory --owner=zookeeper --group=zookeeper /conf /data /datalog /logs" \
+        "$zookeeper_image" "LABEL $LABEL=$zookeeper_version" \
+        "ENV ZOO_CONF_DIR=/conf ZOO_DATA_DIR=/data ZOO_DATA_LOG_DIR=/datalog ZOO_LOG_DIR=/logs \
+            ZOO_TICK_TIME=2000 ZOO_INIT_LIMIT=5 ZOO_SYNC_LIMIT=2 ZOO_MAX_CLIENT_CNXNS=60 \
+            ZOO_AUTOPURGE_PURGEINTERVAL=0 ZOO_AUTOPURGE_SNAPRETAINCOUNT=3 \
+            ZOO_STANDALONE_ENABLED=true ZOO_ADMINSERVER_ENABLED=false" \
+        'USER zookeeper' 'VOLUME /data /datalog /logs' 'EXPOSE 2181 2888 3888' \
+        'ENTRYPOINT ["/docker-entrypoint.sh"]' 'CMD ["zkServer.sh", "start-foreground"]'
 }
 
-build() {
-    docker build --quiet --build-arg "BASE=$2" --label "$LABEL=$3" --tag "$1" "$4" >/dev/null 2>"$work/build.log" ||
-        fail "cannot build $1: $(tail -n 3 "$work/build.log")"
+# Lays files over an image and runs a command in it; the further arguments are what changes in its configuration.
+# One layer at once: a build commits one for every line, which takes seconds each on some storage drivers.
+layer() {
+    local base=$1 content=$2 command=$3 image=$4 container changes=()
+    for change in "${@:5}"; do changes+=(--change "$change"); done
+    container=$(docker create --network none "$base" sh -c "$command")
+    docker cp "$content/." "$container:/" >/dev/null 2>&1 &&
+        docker start --attach "$container" &&
+        docker commit "${changes[@]}" "$container" "$image" >/dev/null || {
+        docker rm --force "$container" >/dev/null
+        fail "cannot make $image"
+    }
+    docker rm "$container" >/dev/null
 }
 
 python_image=$(arg_of PYTHON_IMAGE)
@@ -94,7 +124,7 @@ zookeeper_image=$(sed -n 's/^ *image: \(zookeeper:.*\)$/\1/p' docker-compose.yml
 jars=$(.venv/bin/python -c 'from zk.local import find_jars; print(find_jars())') || fail "scripts/setup.sh local was not run"
 
 python_version=$(version_of "$HERE/make.sh")
-java_version=$(version_of "$HERE/make.sh" "$HERE/java/Dockerfile")
+java_version=$python_version
 zookeeper_version=$( (cat "$HERE/make.sh" "$HERE"/zookeeper/* && basename -a ${jars//:/ }) | version_of -)
 
 if is_good "$python_image" "$python_version" && is_good "$java_image" "$java_version" &&
@@ -102,7 +132,7 @@ if is_good "$python_image" "$python_version" && is_good "$java_image" "$java_ver
     exit 0
 fi
 as_root true 2>/dev/null || fail "making base images needs root, or sudo without a password"
-command -v debootstrap >/dev/null || fail "making base images needs debootstrap: apt-get install debootstrap"
+ensure_debootstrap
 
 work=$(mktemp -d)
 trap 'as_root rm -rf --one-file-system "$work"' EXIT
