@@ -31,9 +31,21 @@ MESSAGES = 120_000
 DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> None:
+def own_environment(**more: str) -> dict[str, str]:
+    """Leave out what this process and its session say of Python and Spark, such as where this checkout is."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK", "PYSPARK"))}
+    return kept | more
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> None:
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=env, capture_output=True, text=True, timeout=170, check=False
+        [str(part) for part in command],
+        cwd=cwd,
+        env=own_environment(**environment),
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
 
@@ -74,15 +86,13 @@ def installed(tmp_path: Path) -> Path:
 @pytest.fixture
 def master(installed: Path, tmp_path: Path, eventually: Callable[..., None]) -> Iterator[tuple[str, dict[str, str]]]:
     """Start a master and two workers on loopback; give its URL and the environment for an application."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK", "PYSPARK"))}
-    environment = {
-        **kept,
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS,
-        "PYSPARK_PYTHON": str(installed),
-    }
+    environment = own_environment(
+        SPARK_HOME=str(SPARK_HOME),
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_DAEMON_MEMORY="256m",
+        SPARK_DAEMON_JAVA_OPTS=DAEMON_OPTIONS,
+        PYSPARK_PYTHON=str(installed),
+    )
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     local = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     with ExitStack() as stack:
@@ -131,7 +141,7 @@ def test_a_cluster_reads_each_message_once_though_an_executor_is_killed(
     }
     options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     submit = SPARK_HOME / "bin" / "spark-submit"
-    run(submit, "--master", url, *options, PROGRAM, cluster.zk_connect, topic, tmp_path, cwd=tmp_path, env=environment)
+    run(submit, "--master", url, *options, PROGRAM, cluster.zk_connect, topic, tmp_path, cwd=tmp_path, **environment)
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["executors killed"] == 1
     assert found["rows"] == found["distinct"] == MESSAGES
