@@ -1,7 +1,7 @@
 """Copies a topic to another one, and goes on from where it was when it is started again.
 
     kafka2011 cluster
-    seq 1000 | kafka2011 produce --zookeeper localhost:2181 --topic views
+    seq 1000 | kafka2011 produce views --zookeeper localhost:2181
     python examples/copy_topic.py [ZOOKEEPER [FROM [TO [CHECKPOINT]]]]
 
 Each message arrives at least once: after a crash some of them twice.

@@ -1,7 +1,9 @@
 """Counts the messages of every topic, and how many bytes they are.
 
-kafka2011 cluster
-python examples/count_by_topic.py [ZOOKEEPER]
+    kafka2011 cluster
+    python examples/count_by_topic.py [ZOOKEEPER]
+
+Topics without messages are not shown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Counts the messages that come in, by topic and ten seconds of arrival, until Ctrl-C.
 
-kafka2011 cluster
-python examples/windowed_counts.py [ZOOKEEPER]
-seq 1000 | kafka2011 produce --zookeeper localhost:2181 --topic views
+    kafka2011 cluster
+    python examples/windowed_counts.py [ZOOKEEPER]
+    seq 1000 | kafka2011 produce views --zookeeper localhost:2181
+
+A restarted query without a checkpoint counts from the beginning again.
 """
 
 from __future__ import annotations

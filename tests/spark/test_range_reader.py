@@ -179,7 +179,7 @@ def test_a_corrupt_message_can_be_a_row(log_in_memory: type[LogInMemory]) -> Non
     assert rows[4] == (None, "views", 0, 1, 4 * LENGTH, 5 * LENGTH, 0)
 
 
-@pytest.mark.parametrize("length", [0, 3, -1, 11, 10**6])
+@pytest.mark.parametrize("length", [0, 3, -1, 11, 200, 10**6])  # 200 ends in the next segment
 def test_behind_a_corrupt_length_the_next_segment_is_read(log_in_memory: type[LogInMemory], length: int) -> None:
     """When lengths no longer lead to a known start, nothing before it is taken for a message."""
     broken = bytearray(b"".join(PLAIN))
