@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 README = Path(__file__).parent.parent / "README.md"
 TIMEOUT_S = 60
 
-_EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+_EXAMPLES: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def example(holding: str) -> str:

@@ -58,8 +58,8 @@ def spawn(log: Path) -> Iterator[Callable[..., ChildProcess]]:
     """Start commands; they are killed at the end of the test."""
     children: list[ChildProcess] = []
 
-    def start(command: list[str], **options: float) -> ChildProcess:
-        children.append(ChildProcess(command, log, **options))
+    def start(command: list[str], stop_timeout_s: float = 10.0) -> ChildProcess:
+        children.append(ChildProcess(command, log, stop_timeout_s=stop_timeout_s))
         children[-1].start()
         return children[-1]
 

@@ -101,6 +101,7 @@ def test_a_partition_has_one_owner(client: ZkClient, new_client: Callable[[], Zk
     assert ours.release("g", "t", P0) is True
     assert ours.release("g", "t", P0) is False
     theirs.claim("g", "t", P0, "b-0")
+    assert other_client.session_id is not None
     assert ours.owner_of("g", "t", P0) == Owner("b-0", other_client.session_id)
 
 

@@ -11,7 +11,17 @@ from zk.errors import InvalidName, MalformedNode
 
 ids = st.integers(0, MAX_INT32)
 hosts = st.from_regex(r"[A-Za-z0-9_.\-]{1,60}", fullmatch=True)
-NOT_A_BROKER = [b"", b"h", b"h:1", b"h-1:h:", b"h-1:h:x", b"h-1:h:0", b"h-1:h:65536", b"h-1::9092", b":h:9092"]
+NOT_A_BROKER: list[bytes | None] = [
+    b"",
+    b"h",
+    b"h:1",
+    b"h-1:h:",
+    b"h-1:h:x",
+    b"h-1:h:0",
+    b"h-1:h:65536",
+    b"h-1::9092",
+    b":h:9092",
+]
 NOT_A_BROKER += [b"h-1:h:9092:x", b"h-1:h:9092\n", b"h-1:h h:9092", b"h-1:h:-1", b"\xff-1:h:9092", None]
 
 

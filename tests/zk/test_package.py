@@ -65,7 +65,7 @@ def test_without_java_the_error_names_the_version(monkeypatch: pytest.MonkeyPatc
 def test_java_home_comes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """JAVA_HOME is the user's choice; one without a java is passed over."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(local.shutil, "which", lambda name: "/elsewhere/java")
+    monkeypatch.setattr("shutil.which", lambda name: "/elsewhere/java")
     assert local.find_java() == "/elsewhere/java"
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
