@@ -29,7 +29,9 @@ RUN set -eu; \
     /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
         install --quiet --requirement /tmp/requirements.txt; \
     /opt/kafka2011/bin/python -c 'import crcmod._crcfunext, cramjam'
-COPY . /source
+COPY LICENSE README.md pyproject.toml /source/
+COPY zk /source/zk
+COPY kafka2011 /source/kafka2011
 RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
     install --quiet --no-deps /source
 
