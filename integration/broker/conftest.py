@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,19 +27,6 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 SESSION_TIMEOUT_MS = 2000
 _COUNTS = re.compile(rb"counts (\{.*\})$", re.MULTILINE)
-
-
-@pytest.fixture
-def eventually() -> Callable[..., None]:
-    """Poll a condition until it holds; fail when it does not within the deadline."""
-
-    def poll(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, "the condition did not come true"
-            time.sleep(0.02)
-
-    return poll
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -29,16 +28,3 @@ def new_client(zk_connect: str) -> Iterator[Callable[[], ZkClient]]:
 def client(new_client: Callable[[], ZkClient]) -> ZkClient:
     """Connect to the test's chroot."""
     return new_client()
-
-
-@pytest.fixture
-def eventually() -> Callable[..., None]:
-    """Poll a condition until it holds; fail when it does not within the deadline."""
-
-    def poll(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, "the condition did not come true"
-            time.sleep(0.02)
-
-    return poll
