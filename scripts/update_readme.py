@@ -1,7 +1,7 @@
 """Writes the reference parts of README.md again, from the settings and the commands themselves.
 
-They stand between `<!-- settings -->` or `<!-- commands -->` and the matching end mark. A test fails while README.md
-says anything else.
+They stand between marks such as `<!-- settings -->` and the matching end mark. A test fails while README.md says
+anything else.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import click
 
 from kafka2011.cli.app import PROGRAM, cli
 from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
+from kafka2011.spark.options import BatchOptions, ReadOptions, StreamOptions, WriteOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from kafka2011.config import Settings
+    from kafka2011.config import Setting, Settings
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -44,12 +45,30 @@ def _settings_table(component: type[Settings], title: str, note: str) -> str:
     lines = [f"### {title}", ""]
     if note:
         lines += [note, ""]
-    lines += ["| key | default | meaning |", "|---|---|---|"]
-    lines += [f"| `{item.key}` | {_cell(item.default_text)} | {_cell(item.doc)} |" for item in component.settings()]
+    lines += _rows(component.settings())
     if component.IGNORED:
         ignored = ", ".join(f"`{key}` ({why})" for key, why in component.IGNORED.items())
         lines += ["", f"Accepted with one logged line, because they mean nothing here: {ignored}."]
     return "\n".join(lines)
+
+
+def render_spark_options() -> str:
+    """Return tables of the Spark source's and sink's own options."""
+    shared = {item.key for item in ReadOptions.settings()}
+    tables = [("Options of the source", ReadOptions.settings())]
+    tables += [
+        (title, [item for item in options.settings() if item.key not in shared])
+        for title, options in (("Only of a batch", BatchOptions), ("Only of a stream", StreamOptions))
+    ]
+    of_producers = {item.key: item.doc for item in ProducerConfig.settings()}
+    own = [item for item in WriteOptions.settings() if of_producers.get(item.key) != item.doc]
+    tables.append(("Options of the sink, beside those of a Producer", own))
+    return "\n\n".join("\n".join([f"### {title}", "", *_rows(items)]) for title, items in tables)
+
+
+def _rows(items: Iterable[Setting]) -> list[str]:
+    rows = [f"| `{item.key}` | {_cell(item.default_text)} | {_cell(item.doc)} |" for item in items]
+    return ["| key | default | meaning |", "|---|---|---|", *rows]
 
 
 def render_commands() -> str:
@@ -92,8 +111,13 @@ def _cell(text: str) -> str:
 
 
 def updated(readme: str) -> str:
-    """Return a README with both parts as they should be."""
-    for name, text in (("settings", render_settings()), ("commands", render_commands())):
+    """Return a README with all parts as they should be."""
+    parts = {
+        "settings": render_settings(),
+        "commands": render_commands(),
+        "Spark options": render_spark_options(),
+    }
+    for name, text in parts.items():
         readme, count = re.subn(
             f"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
             lambda found, text=text: f"{found[1]}\n{text}\n\n{found[2]}",  # type: ignore[misc]

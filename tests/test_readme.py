@@ -31,6 +31,7 @@ def test_tables_are_those_of_the_code(script: ModuleType) -> None:
     """README.md holds exactly the tables that `make docs` would write."""
     assert script.render_settings() in README
     assert script.render_commands() in README
+    assert script.render_spark_options() in README
     assert script.updated(README) == README
 
 
