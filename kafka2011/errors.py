@@ -13,10 +13,6 @@ class ConfigError(KafkaError):
     """A setting is unknown, or its value makes no sense."""
 
 
-class MissingExtraError(KafkaError):
-    """A feature needs an optional dependency; the text names the extra to install."""
-
-
 class ProtocolError(KafkaError):
     """Bytes that are not a frame, a request or a response of the 0.7 protocol."""
 

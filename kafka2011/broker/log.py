@@ -104,7 +104,6 @@ class Log:
         self.settings = settings
         self.failure: LogFailedError | None = None
         self.flushes = 0
-        self.flush_time_ms = 0.0
         self.rolls = 0
         self.deleted_segments = 0
         self.deleted_bytes = 0
@@ -282,11 +281,10 @@ class Log:
         if end.offset == self._flushed.offset:
             return
         self._flushing = end
-        self._last_flush_ms = started_ms = self._clock.monotonic_ms()
+        self._last_flush_ms = self._clock.monotonic_ms()
         self._segments.active.sync(self._fsync)
         self._flushed = end
         self.flushes += 1
-        self.flush_time_ms += self._clock.monotonic_ms() - started_ms
 
     # Reading
 

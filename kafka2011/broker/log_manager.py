@@ -63,7 +63,6 @@ class LogManager:
     ) -> None:
         self.log_dir = log_dir
         self.recoveries: list[Recovery] = []
-        self.clean_up_passes = 0
         self.clock_jumps = 0
         self._num_partitions = num_partitions
         self._partitions_by_topic = dict(partitions_by_topic or {})
@@ -304,7 +303,6 @@ class LogManager:
 
         Deletes nothing if the wall clock has jumped by more than an hour since the last pass.
         """
-        self.clean_up_passes += 1
         jump_ms = self._clock_guard.jump_ms()
         if abs(jump_ms) > MAX_CLOCK_JUMP_MS:
             self.clock_jumps += 1

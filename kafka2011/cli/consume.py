@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import sys
@@ -96,27 +97,24 @@ def command(
             _remove(zk_connect, name)
 
 
-class _ended_by:  # noqa: N801 - used as a statement
+@contextlib.contextmanager
+def _ended_by(stop: threading.Event, connector: ConsumerConnector) -> Iterator[None]:
     """Shut the connector down when the event comes, so that a waiting stream ends."""
+    is_done = False
 
-    def __init__(self, stop: threading.Event, connector: ConsumerConnector) -> None:
-        self._stop = stop
-        self._connector = connector
-        self._is_done = False
-        self._thread = threading.Thread(target=self._wait, daemon=True)
+    def wait() -> None:
+        stop.wait()
+        if not is_done:
+            connector.shutdown()
 
-    def _wait(self) -> None:
-        self._stop.wait()
-        if not self._is_done:
-            self._connector.shutdown()
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._is_done = True
-        self._stop.set()
-        self._thread.join()
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    try:
+        yield
+    finally:
+        is_done = True
+        stop.set()
+        waiting.join()
 
 
 def _print(stream: MessageStream, to_bytes: Callable[[Message], bytes], max_messages: int | None) -> None:

@@ -101,7 +101,7 @@ def run_demo(
         replay.start()
         faults = list(_make_faults(cluster, groups[GROWING], seconds, say)) if has_faults else []
         replay.finish(seconds + DRAIN_TIMEOUT_S)
-        say("all lines are confirmed; waiting for the groups")
+        say(f"all lines are confirmed, {replay.resent_sets} sets were sent again; waiting for the groups")
         deadline_s = time.monotonic() + DRAIN_TIMEOUT_S
         for group in groups.values():
             if not group.wait_for(len(lines), deadline_s):
