@@ -6,8 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.topics import ends_of
-from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.admin.topics import asking, ends_of
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
 from kafka2011.errors import KafkaError
 from kafka2011.protocol import EARLIEST, LATEST
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
-
-ASK_TIMEOUT_MS = 5000
 
 
 class GroupInUseError(KafkaError):
@@ -180,7 +177,7 @@ class Groups:
         ends: dict[Partition, int] = {}
         for broker_id in sorted({partition.broker_id for partition in partitions} & brokers.keys()):
             try:
-                with _asking(brokers[broker_id]) as consumer:
+                with asking(brokers[broker_id]) as consumer:
                     for partition in partitions:
                         if partition.broker_id == broker_id:
                             ends[partition] = ends_of(consumer, topic, partition.partition)[1]
@@ -197,11 +194,7 @@ class Groups:
         time_ms = times[to] if to in times else int(to[1:])
         if partition.broker_id not in brokers:
             raise KafkaError(f"broker {partition.broker_id} of {topic}/{partition} is not registered")
-        with _asking(brokers[partition.broker_id]) as consumer:
+        with asking(brokers[partition.broker_id]) as consumer:
             found = consumer.get_offsets_before(topic, partition.partition, time_ms, 1)
             # A time before everything there is means the beginning.
             return found[0] if found else ends_of(consumer, topic, partition.partition)[0]
-
-
-def _asking(broker: Broker) -> SimpleConsumer:
-    return SimpleConsumer(broker.host, broker.port, {"socket.timeout.ms": ASK_TIMEOUT_MS}, broker.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.protocol import EARLIEST, LATEST
@@ -14,11 +15,11 @@ from zk.brokers import BrokerRegistry
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from kafka2011.consumer.simple_consumer import SimpleConsumer
     from zk.client import ZkClient
     from zk.cluster import Broker
 
 REGISTER_TIMEOUT_S = 10.0
+ASK_TIMEOUT_MS = 5000
 _POLL_S = 0.05
 
 
@@ -47,6 +48,11 @@ def create_topic(client: ZkClient, topic: str, broker_ids: Collection[int] | Non
             producer.send(topic, [])
     partitions = _await_registration(registry, topic, chosen)
     return [CreatedTopic(broker, partitions[broker.id]) for broker in chosen]
+
+
+def asking(broker: Broker) -> SimpleConsumer:
+    """Return a consumer for questions to a broker, which may be away: it does not wait long."""
+    return SimpleConsumer(broker.host, broker.port, {"socket.timeout.ms": ASK_TIMEOUT_MS}, broker.id)
 
 
 def ends_of(consumer: SimpleConsumer, topic: str, partition: int) -> tuple[int, int]:

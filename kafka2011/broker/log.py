@@ -34,6 +34,7 @@ from kafka2011.broker.segment import (
     os_error_text,
 )
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
+from kafka2011.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from kafka2011.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-LATEST = -1
-EARLIEST = -2
 
 Lock = AbstractContextManager[Any]
 

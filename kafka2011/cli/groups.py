@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.cli.options import zookeeper_option
+from kafka2011.cli.options import parse_time_ms, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
@@ -67,10 +66,9 @@ def _read_target(_context: click.Context, _parameter: click.Parameter, text: str
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        return f"@{parse_time_ms(text)}"
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is not earliest, latest, an offset or a time") from error
-    return f"@{int(moment.astimezone().timestamp() * 1000)}"
 
 
 @command.command("reset")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import datetime
 from typing import TextIO
 
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.cli.options import Address, broker_option, zookeeper_option
+from kafka2011.cli.options import Address, broker_option, parse_time_ms, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.partitions import check_partition
 from kafka2011.config import SimpleConsumerConfig
@@ -28,7 +27,7 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str) 
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        return parse_time_ms(text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is neither latest, earliest, milliseconds nor an ISO 8601 time") from error
 

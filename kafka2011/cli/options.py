@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import NamedTuple
 
 import click
@@ -28,6 +29,11 @@ def parse_address(text: str) -> Address:
     if match is None or not 0 < int(match["port"]) < 65536:
         raise click.BadParameter(f"{text!r} is not host:port")
     return Address(match["host"].strip("[]"), int(match["port"]))
+
+
+def parse_time_ms(text: str) -> int:
+    """Read an ISO 8601 time as ms since the epoch; one without a zone is local. Raises ValueError."""
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def read_address(_context: click.Context, _parameter: click.Parameter, text: str) -> Address:

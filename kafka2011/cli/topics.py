@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.admin.topics import create_topic, ends_of
+from kafka2011.admin.topics import asking, create_topic, ends_of
 from kafka2011.cli.options import zookeeper_option
 from kafka2011.cli.output import json_option, show_table
-from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from kafka2011.topic import validate_topic
 from zk.brokers import BrokerRegistry
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
-
-_ASK_TIMEOUT_MS = 5000
 
 
 @click.group("topics")
@@ -79,7 +76,7 @@ def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[
     answered = 0
     if broker is not None:
         try:
-            with SimpleConsumer(broker.host, broker.port, {"socket.timeout.ms": _ASK_TIMEOUT_MS}) as consumer:
+            with asking(broker) as consumer:
                 for number in range(partitions):
                     yield ends_of(consumer, topic, number)
                     answered += 1

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafka2011.config.kinds import ZK_CONNECT, Boolean, Choice, Integer, Text
+from kafka2011.config.kinds import GROUP_NAME, ZK_CONNECT, Boolean, Choice, Integer
 from kafka2011.config.settings import Settings, same_as, setting
 from kafka2011.errors import ConfigError
-
-_NAME = Text(re.compile(r"(?!\.{1,2}\Z)[^/\s\x00-\x1f\x7f-\x9f]{1,255}"), "a name without '/' and blanks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +27,10 @@ class ConsumerConfig(SimpleConsumerConfig):
 
     COMPONENT: ClassVar[str] = "consumer"
 
-    groupid: str = setting(None, _NAME, "The consumer group.")
-    consumerid: str = setting("", _NAME, "This member's name in the group. Default: host, time and a random number.")
+    groupid: str = setting(None, GROUP_NAME, "The consumer group.")
+    consumerid: str = setting(
+        "", GROUP_NAME, "This member's name in the group. Default: host, time and a random number."
+    )
     zk_connect: str = setting(None, ZK_CONNECT, "ZooKeeper's servers, `host:port,host:port`, and a `/chroot`.")
     zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper gives this member up.")
     zk_connectiontimeout_ms: int = setting(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from kafka2011.config import BrokerAddress, ProducerConfig
-from kafka2011.config.kinds import ZK_CONNECT, Boolean, BrokerList, Choice, Integer, Text, Topics
+from kafka2011.config.kinds import GROUP_NAME, MAX_INT64, ZK_CONNECT, Boolean, BrokerList, Choice, Integer, Text, Topics
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import ConfigError
 from kafka2011.protocol import EARLIEST, LATEST
@@ -19,14 +19,12 @@ from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.spark.offsets_json import from_json, to_json
 from kafka2011.topic import InvalidTopicError, validate_topic
 
-MAX_INT64 = 2**63 - 1
 NO_TIMESTAMP = -1
 
 OffsetSpec = int | Mapping[TopicPartition, int]
 """EARLIEST, LATEST, or an offset (which may be one of the two) for each partition."""
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
-_GROUP = Text(re.compile(r"(?!\.{1,2}\Z)[^/\s\x00-\x1f\x7f-\x9f]{1,255}"), "a name without '/' and blanks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class ReadOptions(_Options):
         key="startingTimestamp",
     )
     groupid: str = setting(
-        "", _GROUP, "Begin where this consumer group has committed; partitions it has not go by startingOffsets."
+        "", GROUP_NAME, "Begin where this consumer group has committed; partitions it has not go by startingOffsets."
     )
     min_partitions: int = setting(
         0, Integer(), "Cut ranges into at least so many tasks; 0: one task a partition.", key="minPartitions"

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.log import EARLIEST, LATEST, Log, LogFailedError, LogSettings
+from kafka2011.broker.log import Log, LogFailedError, LogSettings
 from kafka2011.broker.retention import ClockJumpGuard, count_excess, count_expired
 from kafka2011.broker.segment import LogSlice, segment_path
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
 from kafka2011.message import MessageSet, decode, encode
+from kafka2011.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

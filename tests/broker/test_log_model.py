@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka2011.broker.log import EARLIEST, LATEST, Log, LogSettings
+from kafka2011.broker.log import Log, LogSettings
 from kafka2011.broker.segment import segment_path
 from kafka2011.errors import OffsetOutOfRangeError
 from kafka2011.message import encode
+from kafka2011.protocol import EARLIEST, LATEST
 
 DAY_MS = 86_400_000
 ATTRIBUTES_AT = 5
