@@ -12,7 +12,6 @@ from kafka2011.broker.handlers import RefusedError, RequestHandlers
 from kafka2011.broker.log import LogSettings
 from kafka2011.broker.log_manager import LogManager
 from kafka2011.broker.message_check import MessageChecker
-from kafka2011.clock import SystemClock
 from kafka2011.compression import Codec
 from kafka2011.errors import ProtocolError
 from kafka2011.message import MessageSet, decode, encode, scan
@@ -31,6 +30,7 @@ from kafka2011.protocol import (
     decode_response,
     encode_request,
 )
+from zk.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +46,9 @@ class Clock(SystemClock):
 
     stopped_at_ms: float | None = None
 
-    def wall_ms(self) -> float:
+    def wall_s(self) -> float:
         """Return the time to believe in."""
-        return super().wall_ms() if self.stopped_at_ms is None else self.stopped_at_ms
+        return super().wall_s() if self.stopped_at_ms is None else self.stopped_at_ms / 1000
 
 
 class Broker:

@@ -7,14 +7,15 @@ before, which will go, and take with it whatever was built on it.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from zk.clock import SYSTEM_CLOCK
 from zk.errors import NodeExists, NodeHeld, SessionExpired, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zk.clock import Clock
     from zk.nodes import Nodes
 
 _CLAIMS = 5
@@ -41,13 +42,13 @@ def claim(nodes: Nodes, path: str, data: bytes) -> None:
     raise ZkError(f"{path}: came and went {_CLAIMS} times while it was claimed")
 
 
-def hold(nodes: Nodes, path: str, data: bytes, wait_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
+def hold(nodes: Nodes, path: str, data: bytes, wait_ms: int, clock: Clock = SYSTEM_CLOCK) -> None:
     """Claim a node, waiting up to `wait_ms` for another's to go and for ZooKeeper to come back.
 
     Raises NodeHeld, naming the holder, or ZkUnavailable, whichever stood in the way last; SessionExpired at once,
     since whoever registers must then begin anew.
     """
-    deadline = clock() + wait_ms / 1000
+    deadline_s = clock.monotonic_s() + wait_ms / 1000
     changed = nodes.client.handler.event_object()
 
     def on_change(_event: object) -> None:
@@ -60,13 +61,13 @@ def hold(nodes: Nodes, path: str, data: bytes, wait_ms: int, clock: Callable[[],
         except SessionExpired:
             raise
         except (NodeHeld, ZkUnavailable) as error:
-            if clock() >= deadline:
+            if clock.monotonic_s() >= deadline_s:
                 raise
             if isinstance(error, NodeHeld) and not _watched(nodes, path, on_change):
                 continue
         else:
             return
-        changed.wait(min(_LOOK_AGAIN_S, max(deadline - clock(), 0)))
+        changed.wait(min(_LOOK_AGAIN_S, max(deadline_s - clock.monotonic_s(), 0)))
 
 
 def _watched(nodes: Nodes, path: str, on_change: Callable[[object], None]) -> bool:

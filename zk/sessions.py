@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
+from zk.clock import SYSTEM_CLOCK
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zk.client import ZkClient
+    from zk.clock import Clock
 
 
 class SessionEvents:
@@ -58,12 +59,6 @@ class SessionEvents:
             waker()
 
 
-def lease_clock() -> float:
-    """Seconds that also pass while the machine sleeps, where the system has such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
-
-
 class SessionLease:
     """How long one session surely lives, by answered questions and a clock, without trust in any listener.
 
@@ -72,7 +67,7 @@ class SessionLease:
     A lease that ran out unnoticed comes back when a question is answered in the same session: the session lived.
     """
 
-    def __init__(self, client: ZkClient, session_id: int, clock: Callable[[], float] = lease_clock) -> None:
+    def __init__(self, client: ZkClient, session_id: int, clock: Clock = SYSTEM_CLOCK) -> None:
         self.session_id = session_id
         self._client = client
         self._nodes = Nodes(client, session_id)
@@ -94,15 +89,15 @@ class SessionLease:
     @property
     def remaining_s(self) -> float:
         """Seconds until the lease runs out; 0 when it has."""
-        return max(self.until_s - self._clock(), 0.0)
+        return max(self.until_s - self._clock.monotonic_s(), 0.0)
 
     def renew(self) -> None:
         """Ask ZooKeeper's leader something in this session. Raises ZkUnavailable when there is no answer."""
-        asked = self._clock()
+        asked_s = self._clock.monotonic_s()
         self._nodes.sync()
         with self._lock:
             if not self._ended:
-                self.until_s = max(self.until_s, asked + self._client.session_timeout_ms / 1000)
+                self.until_s = max(self.until_s, asked_s + self._client.session_timeout_ms / 1000)
 
     def end(self) -> None:
         """Give the lease up for good."""

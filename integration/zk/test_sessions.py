@@ -10,39 +10,42 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.clocks import ManualClock
 from zk.client import connect
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Partition
 from zk.errors import NodeHeld, NotConnected, ZkUnavailable
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
-from zk.sessions import SessionEvents, SessionLease, lease_clock
+from zk.sessions import SessionEvents, SessionLease
 from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zk.client import ZkClient
+    from zk.clock import Clock
     from zk.local import LocalZooKeeper
 
     Eventually = Callable[..., None]
 
 
-def lease_of(client: ZkClient, clock: Callable[[], float] = lease_clock) -> SessionLease:
+def lease_of(client: ZkClient, clock: Clock = SYSTEM_CLOCK) -> SessionLease:
     assert client.session_id is not None
     return SessionLease(client, client.session_id, clock)
 
 
 def test_a_lease_counts_from_before_the_question(client: ZkClient) -> None:
     """It holds for less than the session timeout from then, and not before the first answer."""
-    now = [100.0]
-    lease = lease_of(client, lambda: now[0])
+    clock = ManualClock(now_s=100.0)
+    lease = lease_of(client, clock)
     assert not lease.held
     lease.renew()
     assert lease.remaining_s == pytest.approx(2.0)
-    now[0] = 101.999
+    clock.now_s = 101.999
     assert lease.held
-    now[0] = 102.0
+    clock.now_s = 102.0
     assert not lease.held
     lease.renew()
     assert lease.held

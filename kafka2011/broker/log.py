@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from kafka2011.clock import Clock
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -123,8 +123,8 @@ class Log:
         self._appended = self._flushed = self._flushing = _End(self._segments.active.end_offset, 0)
         self._opened_end_offset = self._appended.offset
         self._flush_is_requested = False
-        self._last_flush_ms = clock.monotonic_ms()
-        self._first_append_ms: float | None = None  # to the active segment, by this process
+        self._last_flush_s = clock.monotonic_s()
+        self._first_append_s: float | None = None  # to the active segment, by this process
 
     def _open_segments(self) -> SegmentList:
         files = find_segment_files(self.directory, warn_of_others=True)
@@ -206,8 +206,8 @@ class Log:
                 self._fail("append to", error)
             start = self._appended
             self._appended = end = _End(start.offset + len(data), start.messages + messages)
-            if self._first_append_ms is None:
-                self._first_append_ms = self._clock.monotonic_ms()
+            if self._first_append_s is None:
+                self._first_append_s = self._clock.monotonic_s()
             is_flush_due = not self._flush_is_requested and (
                 end.messages - self._flushing.messages >= self.settings.flush_interval
             )
@@ -220,15 +220,15 @@ class Log:
     def _is_roll_due(self) -> bool:
         if self._segments.active.size_bytes > self.settings.max_segment_bytes:
             return True
-        first_ms = self._first_append_ms
-        return first_ms is not None and self._clock.monotonic_ms() - first_ms > self.settings.roll_ms
+        first_s = self._first_append_s
+        return first_s is not None and (self._clock.monotonic_s() - first_s) * 1000 > self.settings.roll_ms
 
     def _roll(self, kept: tuple[LogSegment, ...]) -> None:
         """Start a new segment at the end of the flushed log, behind those that are kept. Needs both locks."""
         old = self._segments.active
         segment = self._create_segment(self._appended.offset)
         self._segments = SegmentList.of((*kept, segment))
-        self._first_append_ms = None
+        self._first_append_s = None
         self.rolls += 1
         old.release()
         logger.info("rolled %s-%d to a new segment at offset %d", self.topic, self.partition, segment.start_offset)
@@ -263,11 +263,11 @@ class Log:
             except OSError as error:
                 self._fail("flush", error)
 
-    def is_flush_due(self, now_ms: float) -> bool:
+    def is_flush_due(self, now_s: float) -> bool:
         """Say if something waits for a flush and the last one is flush_interval_ms ago, on the monotonic clock."""
         return (
             self._appended.offset > self._flushed.offset
-            and now_ms - self._last_flush_ms >= self.settings.flush_interval_ms
+            and (now_s - self._last_flush_s) * 1000 >= self.settings.flush_interval_ms
         )
 
     def _sync(self) -> None:
@@ -279,7 +279,7 @@ class Log:
         if end.offset == self._flushed.offset:
             return
         self._flushing = end
-        self._last_flush_ms = self._clock.monotonic_ms()
+        self._last_flush_s = self._clock.monotonic_s()
         self._segments.active.sync(self._fsync)
         self._flushed = end
         self.flushes += 1
@@ -328,7 +328,7 @@ class Log:
             offsets.append(end)
         if time_ms == EARLIEST:
             count = 1
-        elif time_ms == LATEST or (has_end and self._clock.wall_ms() <= time_ms):
+        elif time_ms == LATEST or (has_end and self._clock.wall_s() * 1000 <= time_ms):
             count = len(offsets)
         else:
             count = self._count_modified_until(time_ms, segments)
@@ -378,7 +378,7 @@ class Log:
     def _choose_old_segments(self) -> tuple[tuple[LogSegment, ...], int]:
         """Return the segments to delete, and how many of them because of their age."""
         segments = self._segments.segments
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.wall_s() * 1000
         expired = count_expired((segment.modified_ms() for segment in segments), now_ms, self.settings.retention_ms)
         remaining = segments[expired:]
         flushed = [min(segment.end_offset, self.end_offset) - segment.start_offset for segment in remaining]

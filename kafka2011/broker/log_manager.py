@@ -16,7 +16,6 @@ from kafka2011.broker.log import Lock, Log, LogSettings
 from kafka2011.broker.recovery import Recovery, recover_last_segment
 from kafka2011.broker.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
 from kafka2011.broker.segment import find_segment_files, fsync_directory, os_error_text
-from kafka2011.clock import SystemClock
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
 from kafka2011.topic import (
     DEFAULT_MAX_TOPIC_NAME_LENGTH,
@@ -25,13 +24,14 @@ from kafka2011.topic import (
     parse_log_directory_name,
     validate_topic,
 )
+from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
-    from kafka2011.clock import Clock
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class LogManager:
         partitions_by_topic: Mapping[str, int] | None = None,
         settings_for: Callable[[str], LogSettings] = lambda _topic: LogSettings(),
         max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         fsync: Callable[[int], None] = os.fsync,
         unlink: Callable[[Path], None] = os.unlink,
         make_lock: Callable[[], Lock] = threading.RLock,
@@ -68,7 +68,7 @@ class LogManager:
         self._partitions_by_topic = dict(partitions_by_topic or {})
         self._settings_for = settings_for
         self._max_topic_name_length = max_topic_name_length
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._fsync = fsync
         self._unlink = unlink
         self._make_lock = make_lock
@@ -295,7 +295,7 @@ class LogManager:
     def flush_due(self) -> None:
         """Flush the logs whose flush_interval_ms has passed. Raises LogFailedError."""
         for log in self.logs():
-            if log.is_flush_due(self._clock.monotonic_ms()):
+            if log.is_flush_due(self._clock.monotonic_s()):
                 log.flush()
 
     def clean_up(self) -> list[DeletedSegment]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kafka2011.clock import Clock
+    from zk.clock import Clock
 
 NO_LIMIT = -1
 MAX_CLOCK_JUMP_MS = 3_600_000
@@ -70,4 +70,4 @@ class ClockJumpGuard:
         return self._lead_ms - before
 
     def _read_lead_ms(self) -> float:
-        return self._clock.wall_ms() - self._clock.monotonic_ms()
+        return (self._clock.wall_s() - self._clock.monotonic_s()) * 1000

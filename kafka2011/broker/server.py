@@ -30,10 +30,10 @@ from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.registrar import BrokerRegistrar
 from kafka2011.broker.socket_server import SocketServer
-from kafka2011.clock import SystemClock
 from kafka2011.crc import self_check
 from kafka2011.errors import KafkaError, LogError
 from kafka2011.protocol import MultiProduceRequest, ProduceRequest, decode_request
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker
 from zk.errors import ZkError
 
@@ -89,7 +89,7 @@ class KafkaServer:
             partitions_by_topic=config.topic_partition_count_map,
             settings_for=functools.partial(log_settings, config),
             max_topic_name_length=config.max_topic_name_length,
-            clock=SystemClock(),
+            clock=SYSTEM_CLOCK,
             fsync=_fsync_in_thread,
             unlink=_unlink_in_thread,
             make_lock=Semaphore,  # of one holder; a third of the cost of gevent's RLock

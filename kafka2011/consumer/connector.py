@@ -6,7 +6,6 @@ committer writes how far that went. Plain threads; it works under an application
 
 from __future__ import annotations
 
-import functools
 import logging
 import secrets
 import socket
@@ -27,8 +26,9 @@ from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.protocol import EARLIEST
 from zk.client import connect
+from zk.clock import SYSTEM_CLOCK
 from zk.errors import NodeHeld, ZkError
-from zk.sessions import SessionEvents, lease_clock
+from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,10 +46,6 @@ _LEASE_RETRIES = 10
 _LOOK_AGAIN_S = 0.1
 _SHORTEST_WAIT_S = 0.01
 
-_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", None)
-# The lease clock without a Python frame around it, since it is read for every message.
-_clock: Callable[[], float] = lease_clock if _CLOCK_ID is None else functools.partial(time.clock_gettime, _CLOCK_ID)
-
 
 class ConsumerConnector:
     """A member of a consumer group; a context manager. `config` needs zk.connect and groupid.
@@ -65,6 +61,7 @@ class ConsumerConnector:
         self._client = connect(
             self.config.zk_connect, self.config.zk_sessiontimeout_ms, self.config.zk_connectiontimeout_ms
         )
+        self._clock = SYSTEM_CLOCK
         self._events = SessionEvents(self._client)
         self._wake = threading.Event()
         self._events.wake(self._wake.set)
@@ -193,14 +190,14 @@ class ConsumerConnector:
 
     def _await_connection(self) -> None:
         """Wait a moment for a connection that is just being made anew: without one nothing can be committed."""
-        deadline_s = time.monotonic() + self.config.rebalance_backoff_ms / 1000
-        while self._events.session_id is None and (remaining_s := deadline_s - time.monotonic()) > 0:
+        deadline_s = self._clock.monotonic_s() + self.config.rebalance_backoff_ms / 1000
+        while self._events.session_id is None and (remaining_s := deadline_s - self._clock.monotonic_s()) > 0:
             self._events.wait(remaining_s)
 
     def _join_threads(self) -> None:
-        deadline_s = time.monotonic() + _THREAD_TIMEOUT_S
+        deadline_s = self._clock.monotonic_s() + _THREAD_TIMEOUT_S
         for thread in self._threads:
-            thread.join(max(deadline_s - time.monotonic(), 0))
+            thread.join(max(deadline_s - self._clock.monotonic_s(), 0))
         self._threads.clear()
 
     def __enter__(self) -> Self:
@@ -243,7 +240,7 @@ class ConsumerConnector:
                 max_chunks=config.queuedchunks_max,
                 timeout_ms=config.consumer_timeout_ms,
                 shallow=config.shallowiterator_enable,
-                clock=_clock,
+                clock=self._clock,
                 room_made=self._fetchers.wake,
             )
             for stream_id in stream_ids(self.consumer_id, count)
@@ -268,7 +265,7 @@ class ConsumerConnector:
             committer=self._committer,
             fetchers=self._fetchers,
             wake=self._wake.set,
-            clock=_clock,
+            clock=self._clock,
             release_wait_ms=self.config.rebalance_backoff_ms,
         )
         self._enter(rebalancer)
@@ -280,12 +277,12 @@ class ConsumerConnector:
 
     def _enter(self, rebalancer: Rebalancer) -> None:
         """Become a member; a member of the same consumerid that has just died keeps its node until its session ends."""
-        deadline_s = time.monotonic() + 2 * self._client.session_timeout_ms / 1000
+        deadline_s = self._clock.monotonic_s() + 2 * self._client.session_timeout_ms / 1000
         while True:
             try:
                 rebalancer.enter()
             except NodeHeld:
-                if time.monotonic() >= deadline_s or self._stopping.wait(_LOOK_AGAIN_S):
+                if self._clock.monotonic_s() >= deadline_s or self._stopping.wait(_LOOK_AGAIN_S):
                     raise
             else:
                 return
@@ -315,8 +312,8 @@ class ConsumerConnector:
                 is_done, why = False, repr(error)
             if is_done:
                 failures = 0
-            elif _clock() >= next_failure_s:  # tries that events bring forward are not counted
-                next_failure_s = _clock() + backoff_s
+            elif self._clock.monotonic_s() >= next_failure_s:  # tries that events bring forward are not counted
+                next_failure_s = self._clock.monotonic_s() + backoff_s
                 failures += 1
                 if failures % self.config.rebalance_retries_max == 0:
                     self._failed_rebalances += 1
@@ -329,13 +326,13 @@ class ConsumerConnector:
             assert rebalancer.session is not None
             lease = rebalancer.session.lease
             wait_s = lease.renew_interval_s
-            asked_s = _clock()
+            asked_s = self._clock.monotonic_s()
             try:
                 lease.renew()
             except ZkError as error:
                 logger.info("%s: the lease is not renewed: %s", self.consumer_id, error)
                 wait_s /= _LEASE_RETRIES
-            self._has_left.wait(max(wait_s - (_clock() - asked_s), _SHORTEST_WAIT_S))
+            self._has_left.wait(max(wait_s - (self._clock.monotonic_s() - asked_s), _SHORTEST_WAIT_S))
 
     def _commit_loop(self) -> None:
         is_failing = False

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.group import GroupRegistries, GroupSession
     from kafka2011.consumer.offsets import OffsetCommitter
     from kafka2011.consumer.stream import MessageStream
+    from zk.clock import Clock
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Rebalancer:
         committer: OffsetCommitter,
         fetchers: Fetchers,
         wake: Callable[[], None],
-        clock: Callable[[], float],
+        clock: Clock,
         release_wait_ms: int,
     ) -> None:
         self._consumer_id = consumer_id
@@ -243,7 +244,7 @@ class Rebalancer:
         for stream, its in by_stream.items():
             stream.begin_release(its)
         self._fetchers.remove(partitions)
-        deadline_s = self._clock() + self._release_wait_s
+        deadline_s = self._clock.monotonic_s() + self._release_wait_s
         for stream, its in by_stream.items():
             stream.end_release(its, deadline_s)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from kafka2011.consumer.owned_partition import OwnedPartition
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +64,14 @@ class MessageStream:
         max_chunks: int,
         timeout_ms: int,
         shallow: bool,
-        clock: Callable[[], float],
+        clock: Clock,
         room_made: Callable[[], None] = lambda: None,
     ) -> None:
         self.stream_id = stream_id
         self._max_chunks = max_chunks
         self._timeout_s = None if timeout_ms < 0 else timeout_ms / 1000
         self._decode = decode_shallow if shallow else decode
-        self._clock = clock
+        self._now_s = clock.monotonic_s  # called for every message
         self._room_made = room_made
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -104,7 +105,7 @@ class MessageStream:
                 self._thread_id = threading.get_ident()
                 flowing = self._flowing
                 if flowing is not None and self._ready:
-                    if self._clock() < self._look_at_s:
+                    if self._now_s() < self._look_at_s:
                         if self._in_hand is not None:
                             flowing.consumed_offset = self._in_hand.next_offset
                         self._in_hand = message = self._ready.popleft()
@@ -149,7 +150,7 @@ class MessageStream:
     def _await_message(self) -> Message:
         """Wait for a message that may be handed out. Raises StopIteration after the timeout and after the end."""
         self._come_back()
-        deadline_s = None if self._timeout_s is None else self._clock() + self._timeout_s
+        deadline_s = None if self._timeout_s is None else self._now_s() + self._timeout_s
         while not self._closed:
             wait_s = None
             if self._begun is None:
@@ -167,7 +168,7 @@ class MessageStream:
             else:
                 wait_s = LOOK_INTERVAL_S
             if deadline_s is not None:
-                remaining_s = deadline_s - self._clock()
+                remaining_s = deadline_s - self._now_s()
                 if remaining_s <= 0:
                     break
                 wait_s = remaining_s if wait_s is None else min(wait_s, remaining_s)
@@ -192,7 +193,7 @@ class MessageStream:
     def _look(self) -> bool:
         """Say whether the session surely lives, and note for how long that is known."""
         assert self._begun is not None
-        now_s, until_s = self._clock(), self._begun.owned.session.lease.until_s
+        now_s, until_s = self._now_s(), self._begun.owned.session.lease.until_s
         self._look_at_s = min(until_s, now_s + LOOK_INTERVAL_S)
         return now_s < until_s
 
@@ -248,7 +249,7 @@ class MessageStream:
                 self._closed
                 or owned.state is not State.ACTIVE
                 or owned.fetch_offset is None
-                or self._clock() < owned.not_before_s
+                or self._now_s() < owned.not_before_s
             ):
                 return None
             if len(self._chunks) + self._reserved >= self._max_chunks:
@@ -280,12 +281,12 @@ class MessageStream:
     def is_postponed(self, owned: OwnedPartition) -> bool:
         """Say whether a partition is to be left alone just now."""
         with self._lock:
-            return self._clock() < owned.not_before_s
+            return self._now_s() < owned.not_before_s
 
     def postpone(self, owned: OwnedPartition, pause_s: float) -> None:
         """Fetch nothing of a partition for a while."""
         with self._lock:
-            owned.not_before_s = max(owned.not_before_s, self._clock() + pause_s)
+            owned.not_before_s = max(owned.not_before_s, self._now_s() + pause_s)
 
     # What the connector does -------------------------------------------------------------------------------------
 
@@ -318,7 +319,7 @@ class MessageStream:
         """
         with self._lock:
             while self._busy_with(partitions) and self._thread_id != threading.get_ident():
-                remaining_s = deadline_s - self._clock()
+                remaining_s = deadline_s - self._now_s()
                 if remaining_s <= 0:
                     break
                 self._changed.wait(remaining_s)
@@ -367,7 +368,7 @@ class MessageStream:
         """Forget what was fetched of a partition, and fetch it from this offset on after a pause."""
         owned.epoch += 1
         owned.fetch_offset = offset
-        owned.not_before_s = self._clock() + RESTART_PAUSE_S
+        owned.not_before_s = self._now_s() + RESTART_PAUSE_S
         if self._flowing is owned:
             self._flowing = None
         self._forget_chunks()

@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.topics import create_topic
@@ -23,11 +22,13 @@ from kafka2011.demo.records import key_of
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
 from zk.client import connect
+from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from kafka2011.producer.parcel import FailedSend
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -64,13 +65,13 @@ def feed(
     topic: str,
     per_second: float,
     stop: threading.Event,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> None:
     """Send an event every `1 / per_second` seconds until `stop` is set; what a stall held up is not made up for."""
     gap_s = 1 / per_second
-    next_s = next_report_s = clock()
+    next_s = next_report_s = clock.monotonic_s()
     for event in _events():
-        now_s = clock()
+        now_s = clock.monotonic_s()
         if now_s >= next_report_s:
             logger.info("%s", _counts(producer))
             next_report_s = now_s + REPORT_INTERVAL_S

@@ -20,6 +20,7 @@ from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLos
 from kafka2011.spark.log_bounds import log_bounds
 from kafka2011.spark.message_columns import MessageColumns
 from kafka2011.spark.offset_range import next_boundary
+from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kafka2011.spark.offset_range import OffsetRange
     from kafka2011.spark.options import ReadOptions
     from kafka2011.spark.partition_lookup import Address
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class RangeReader:
         address: Address,
         settings: ReadSettings,
         consumer: SimpleConsumer | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._range = offset_range
@@ -217,7 +219,7 @@ class RangeReader:
 
     def _fetch(self, offset: int, max_bytes: int) -> bytes:
         """Fetch bytes from an offset, waiting for a broker that is away; none when it no longer has that offset."""
-        deadline_s = self._clock() + self._settings.away_timeout_ms / 1000
+        deadline_s = self._clock.monotonic_s() + self._settings.away_timeout_ms / 1000
         wait_s = FIRST_WAIT_S
         topic, broker_id, partition = self._partition
         while True:
@@ -230,7 +232,7 @@ class RangeReader:
                 problem: object = "the broker sends nothing, though there is something"
             except BrokerConnectionError as error:
                 problem = error
-            if self._clock() >= deadline_s:
+            if self._clock.monotonic_s() >= deadline_s:
                 raise BrokerAwayError(
                     f"broker {broker_id} was away for {self._settings.away_timeout_ms} ms (kafkaConsumer.pollTimeoutMs)"
                     f" while {self._partition} was read at offset {offset}: {problem}"

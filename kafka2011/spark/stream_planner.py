@@ -9,7 +9,6 @@ has a first micro-batch without rows, which writes down what latest was.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -24,15 +23,17 @@ from kafka2011.spark.offset_range import OffsetRange
 from kafka2011.spark.offsets_json import flatten, nest
 from kafka2011.spark.planner import plan
 from kafka2011.spark.resolve import DataLoss, starting_offsets
+from zk.clock import SYSTEM_CLOCK
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from kafka2011.spark.offset_range import TopicPartition
     from kafka2011.spark.offsets_json import Nested, Offsets
     from kafka2011.spark.options import StreamOptions
     from kafka2011.spark.planner import RangePartition
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class StreamPlanner:
         self,
         options: StreamOptions,
         lookup: OffsetLookup | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._options = options
         self._lookup = OffsetLookup(options) if lookup is None else lookup
@@ -133,7 +134,7 @@ class StreamPlanner:
         return True
 
     def _discover(self) -> tuple[TopicPartition, ...]:
-        now_s = self._clock()
+        now_s = self._clock.monotonic_s()
         if now_s - self._discovered_s >= DISCOVER_INTERVAL_S:
             self._partitions = self._lookup.cluster().partitions
             self._discovered_s = now_s
@@ -141,11 +142,11 @@ class StreamPlanner:
 
     def _look(self, begin: Offsets) -> Offsets:
         """Return where the logs end, of the query's partitions and of new ones; those that are away stay out."""
-        now_s = self._clock()
+        now_s = self._clock.monotonic_s()
         if now_s - self._looked_s < LOOK_INTERVAL_S and self._latest.keys() >= begin.keys():
             return self._latest
         self._latest = {**begin, **self._ask_latest({*begin, *self._discover()})}
-        self._looked_s = self._clock()
+        self._looked_s = self._clock.monotonic_s()
         return self._latest
 
     def _ask_latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -162,7 +163,7 @@ class StreamPlanner:
 
     def _note_away(self, partition: TopicPartition, error: Exception) -> None:
         """Bear with a broker that is away, as long as the options allow, while other partitions go on."""
-        now_s = self._clock()
+        now_s = self._clock.monotonic_s()
         since_s = self._away_since_s.get(partition)
         if since_s is None:
             logger.warning("%s waits for its broker: %s", partition, error)

@@ -34,11 +34,11 @@ class ManualClock:
         self.now_ms = 1_000_000.0
         self.wall_lead_ms = 1_600_000_000_000.0
 
-    def monotonic_ms(self) -> float:
-        return self.now_ms
+    def monotonic_s(self) -> float:
+        return self.now_ms / 1000
 
-    def wall_ms(self) -> float:
-        return self.now_ms + self.wall_lead_ms
+    def wall_s(self) -> float:
+        return (self.now_ms + self.wall_lead_ms) / 1000
 
 
 @pytest.fixture

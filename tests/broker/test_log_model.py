@@ -32,11 +32,11 @@ class ManualClock:
         self.now_ms = 0.0
         self.wall_start_ms = 1_600_000_000_000.0
 
-    def monotonic_ms(self) -> float:
-        return self.now_ms
+    def monotonic_s(self) -> float:
+        return self.now_ms / 1000
 
-    def wall_ms(self) -> float:
-        return self.wall_start_ms + self.now_ms
+    def wall_s(self) -> float:
+        return (self.wall_start_ms + self.now_ms) / 1000
 
 
 class Stored(NamedTuple):
@@ -130,7 +130,7 @@ class LogMachine(RuleBasedStateMachine):
     def retain(self, ages_days: list[int]) -> None:
         starts = self.starts
         for index, start in enumerate(starts):
-            at_ns = int(self.clock.wall_ms() - ages_days[index % len(ages_days)] * DAY_MS) * 1_000_000
+            at_ns = int(self.clock.wall_s() * 1000 - ages_days[index % len(ages_days)] * DAY_MS) * 1_000_000
             os.utime(segment_path(self.log.directory, start), ns=(at_ns, at_ns))
         gone = 0
         while gone < len(starts) and ages_days[gone % len(ages_days)] > 10:

@@ -20,6 +20,7 @@ from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.message import Message, MessageSet, decode
+from tests.support.clocks import ManualClock
 from zk.cluster import Broker
 from zk.errors import ConnectionLost, NodeHeld, NotConnected, SessionExpired, VersionConflict, ZkError
 from zk.offsets import CommittedOffset
@@ -55,7 +56,7 @@ class Write:
     version: int
 
 
-class World:
+class World(ManualClock):
     """What all members see: the registries and the brokers' logs. Checks what must hold at every moment."""
 
     def __init__(self, topics: dict[str, dict[int, int]], *, compressed: bool = False) -> None:
@@ -71,7 +72,7 @@ class World:
         self.consumed: set[Key] = set()
         self.deliveries: Counter[Key] = Counter()
         self.writes: list[Write] = []
-        self.now_s = 0.0
+        super().__init__()
         self.fenced_by: dict[TopicPartition, int] = {}  # whose start offset was written last
         self._watches: defaultdict[object, dict[Wake, None]] = defaultdict(dict)
         self._main = greenlet.getcurrent()
@@ -412,7 +413,7 @@ class Member:
         count = topics if isinstance(topics, TopicCount) else TopicCount.static(topics)
         most = max([count.filtered_streams, *count.streams_by_topic.values()])
         self.streams = [
-            MessageStream(each, max_chunks=3, timeout_ms=0, shallow=False, clock=lambda: world.now_s)
+            MessageStream(each, max_chunks=3, timeout_ms=0, shallow=False, clock=world)
             for each in stream_ids(name, most)
         ]
         self.registries = MemoryRegistries(world, self.wake)
@@ -426,7 +427,7 @@ class Member:
             committer=self.committer,
             fetchers=self.fetchers,
             wake=self.wake,
-            clock=lambda: world.now_s,
+            clock=world,
             release_wait_ms=0,
         )
         self.in_hand: dict[MessageStream, Key] = {}

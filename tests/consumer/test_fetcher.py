@@ -24,6 +24,7 @@ from kafka2011.errors import (
 )
 from kafka2011.message import MessageSet
 from kafka2011.protocol import EARLIEST, FetchRequest
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker
 from zk.errors import NotConnected
 
@@ -65,7 +66,7 @@ class ScriptedBroker:
         self.starts_asked: list[int] = []
         self.opened: list[Broker] = []
         self.closed = threading.Event()
-        self.stream = MessageStream("m-0", max_chunks=3, timeout_ms=0, shallow=False, clock=time.monotonic)
+        self.stream = MessageStream("m-0", max_chunks=3, timeout_ms=0, shallow=False, clock=SYSTEM_CLOCK)
         self.refuse_start: Exception | None = None
         self.fetchers = FetcherManager(config, self.start_found, lambda broker, _: self.connect(broker))
 

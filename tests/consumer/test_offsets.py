@@ -10,6 +10,7 @@ import pytest
 from kafka2011.consumer.offsets import ContendedOffsetError, Left, OffsetCommitter
 from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicPartition
 from kafka2011.consumer.stream import MessageStream
+from tests.support.clocks import ManualClock
 from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkUnavailable
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Owner:
     def claim(self, where: TopicPartition = T0) -> OwnedPartition:
         session = self.registries.session
         assert session is not None
-        stream = MessageStream("a-0", max_chunks=1, timeout_ms=0, shallow=False, clock=lambda: 0.0)
+        stream = MessageStream("a-0", max_chunks=1, timeout_ms=0, shallow=False, clock=ManualClock())
         session.claim(where, stream.stream_id)
         return OwnedPartition(where, stream, session, ("h", 1))
 

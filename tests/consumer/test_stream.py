@@ -15,6 +15,7 @@ from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicParti
 from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, RESTART_PAUSE_S, MessageStream
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
 from kafka2011.message import MessageSet, encode
+from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,11 +41,11 @@ class OnlyLease:
     lease: FixedLease = field(default_factory=FixedLease)
 
 
-class Rig:
+class Rig(ManualClock):
     """A stream with a clock that a test moves by hand, and logs to fetch from."""
 
     def __init__(self, *, max_chunks: int = 10, timeout_ms: int = 0, shallow: bool = False) -> None:
-        self.now_s = 10.0
+        super().__init__(now_s=10.0)
         self.session = OnlyLease()
         self.rooms_made = 0
         self.stream = MessageStream(
@@ -52,7 +53,7 @@ class Rig:
             max_chunks=max_chunks,
             timeout_ms=timeout_ms,
             shallow=shallow,
-            clock=lambda: self.now_s,
+            clock=self,
             room_made=self.make_room,
         )
 
@@ -206,7 +207,7 @@ def test_iteration_ends_at_the_timeout_and_can_go_on() -> None:
     """consumer.timeout.ms ends the `for`; an iterator object goes on where a generator could not."""
     rig = Rig(timeout_ms=20)
     owned = rig.own()
-    rig.stream._clock = time.monotonic
+    rig.stream._now_s = time.monotonic
     rig.session.lease.until_s = float("inf")
     assert payloads(rig.stream) == []
     owned.not_before_s = 0

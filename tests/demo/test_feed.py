@@ -44,11 +44,17 @@ class Waits(threading.Event):
         self.total_s += timeout or 0.0
         return self.is_set()
 
+    def monotonic_s(self) -> float:
+        return self.total_s
+
+    def wall_s(self) -> float:
+        return self.total_s
+
 
 def run(count: int, per_second: float, failures: int = 0) -> tuple[Recorder, Waits]:
     stop = Waits()
     recorder = Recorder(stop, count, failures)
-    feeding.feed(cast("Producer", recorder), "activity", per_second, stop, clock=lambda: stop.total_s)
+    feeding.feed(cast("Producer", recorder), "activity", per_second, stop, clock=stop)
     return recorder, stop
 
 

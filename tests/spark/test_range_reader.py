@@ -19,6 +19,7 @@ from kafka2011.spark.offset_range import OffsetRange, TopicPartition
 from kafka2011.spark.partition_lookup import Address
 from kafka2011.spark.range_reader import RangeReader, ReadSettings
 from kafka2011.spark.schema import arrow_schema
+from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:
     from tests.spark.conftest import LogInMemory
@@ -42,21 +43,8 @@ def settings(fetch_bytes: int = 1024, corrupt: str = "fail", *, fail_on_data_los
     return ReadSettings(fetch_bytes, 1000, 1000, fail_on_data_loss, corrupt)
 
 
-class Clock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
 def reader(log: LogInMemory, how: ReadSettings, start: int | None = None, end: int | None = None) -> RangeReader:
-    clock = Clock()
+    clock = ManualClock()
     return RangeReader(
         OffsetRange(PARTITION, log.first_offset if start is None else start, log.end if end is None else end),
         Address("127.0.0.1", 1),

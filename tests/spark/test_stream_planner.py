@@ -15,6 +15,7 @@ from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.spark.offsets_json import flatten
 from kafka2011.spark.options import StreamOptions
 from kafka2011.spark.stream_planner import StreamPlanner
+from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:
     from tests.spark.conftest import ClusterInMemory, LogInMemory
@@ -24,13 +25,10 @@ MESSAGE = encode(b"x" * 90)
 SEGMENT = MESSAGE * 10  # 1,000 bytes
 
 
-class Clock:
+class Clock(ManualClock):
     """Seconds that pass between questions, more than the planner remembers anything for."""
 
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
+    def monotonic_s(self) -> float:
         self.now_s += 2.0
         return self.now_s
 

@@ -7,31 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.clocks import ManualClock
 from zk.errors import ConnectionLost
 from zk.nodes import Nodes
-from zk.sessions import SessionLease, lease_clock
+from zk.sessions import SessionLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(now_s=100.0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def lease(clock: Clock) -> SessionLease:
+def lease(clock: ManualClock) -> SessionLease:
     return SessionLease(SimpleNamespace(session_timeout_ms=2000), 1, clock)  # type: ignore[arg-type]
 
 
@@ -39,7 +30,9 @@ def answer_with(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], None]) -> 
     monkeypatch.setattr(Nodes, "sync", lambda self: answer())
 
 
-def test_a_slow_answer_shortens_the_lease(lease: SessionLease, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_answer_shortens_the_lease(
+    lease: SessionLease, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """ZooKeeper counts from when it got the question, so the clock is read before asking."""
 
     def slowly() -> None:
@@ -51,7 +44,7 @@ def test_a_slow_answer_shortens_the_lease(lease: SessionLease, clock: Clock, mon
 
 
 def test_a_question_without_an_answer_leaves_the_lease_as_it_was(
-    lease: SessionLease, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    lease: SessionLease, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs on until its end."""
 
@@ -70,7 +63,7 @@ def test_a_question_without_an_answer_leaves_the_lease_as_it_was(
 
 
 def test_an_answer_that_was_overtaken_does_not_shorten_the_lease(
-    lease: SessionLease, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    lease: SessionLease, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two threads may ask at once."""
 
@@ -82,9 +75,3 @@ def test_an_answer_that_was_overtaken_does_not_shorten_the_lease(
     answer_with(monkeypatch, overtaken)
     lease.renew()
     assert lease.remaining_s == pytest.approx(2.0)
-
-
-def test_the_clock_does_not_go_back() -> None:
-    """And also runs while the machine sleeps, where the system can tell."""
-    first = lease_clock()
-    assert lease_clock() >= first
