@@ -8,27 +8,28 @@ object; nothing here knows of files, sockets or topics' whereabouts.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.compression import DEFAULT_MAX_OPENED_BYTES, Codec, compress, decompress
 from kafka2011.crc import crc32
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
+from kafka2011.message_header import (
+    CODEC_MASK,
+    HEADER_0,
+    HEADER_1,
+    LENGTH,
+    LENGTH_BYTES,
+    MAGIC_0_OVERHEAD_BYTES,
+    MAGIC_1_OVERHEAD_BYTES,
+    MIN_LENGTH,
+    MessageHeader,
+    read_header,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-MAGIC_0_OVERHEAD_BYTES = 9
-MAGIC_1_OVERHEAD_BYTES = 10
-MIN_LENGTH = 5
 MAX_NESTING = 8
-
-CODEC_MASK = 0x03
-
-_LENGTH = struct.Struct(">i")
-_CRC = struct.Struct(">I")
-_HEADER_0 = struct.Struct(">iBI")
-_HEADER_1 = struct.Struct(">iBBI")
 
 
 class Message(NamedTuple):
@@ -52,10 +53,10 @@ class Message(NamedTuple):
 def encode(payload: bytes, codec: Codec = Codec.NONE, magic: int = 1) -> bytes:
     """Return one message. `codec` says how the payload is already compressed; magic 0 cannot say it."""
     if magic == 1:
-        length = len(payload) + MAGIC_1_OVERHEAD_BYTES - 4
-        return _HEADER_1.pack(length, 1, codec, crc32(payload)) + payload
+        length = len(payload) + MAGIC_1_OVERHEAD_BYTES - LENGTH_BYTES
+        return HEADER_1.pack(length, 1, codec, crc32(payload)) + payload
     if magic == 0 and codec is Codec.NONE:
-        return _HEADER_0.pack(len(payload) + MAGIC_0_OVERHEAD_BYTES - 4, 0, crc32(payload)) + payload
+        return HEADER_0.pack(len(payload) + MIN_LENGTH, 0, crc32(payload)) + payload
     raise InvalidMessageError(f"magic {magic} with codec {codec!r} is not a message format")
 
 
@@ -115,7 +116,7 @@ def _encode_all(payloads: Iterable[bytes], magic: int) -> tuple[bytes, int]:
     """Return the messages for all payloads, and the size of the largest payload."""
     parts: list[bytes] = []
     largest = 0
-    pack = _HEADER_1.pack
+    pack = HEADER_1.pack
     for payload in payloads:
         size = len(payload)
         if size > largest:  # noqa: PLR1730 (a hot loop, and max() costs a call)
@@ -165,7 +166,7 @@ def scan(
     position = start
     size = len(data)
     last_header = size - MAGIC_1_OVERHEAD_BYTES
-    unpack = _HEADER_1.unpack_from
+    unpack = HEADER_1.unpack_from
     largest = 0
     messages = 0
     remaining = -1 if max_messages is None else max_messages
@@ -194,33 +195,26 @@ def scan(
     return Scan(position, messages, largest, wrappers, fault, partial)
 
 
-def _examine(  # noqa: PLR0911 (one for each finding)
-    data: bytes, position: int, checksum: Callable[[bytes], int]
-) -> int | str | None:
+def _examine(data: bytes, position: int, checksum: Callable[[bytes], int]) -> int | str | None:
     """Tell what stands where the hot loops found no good message of magic 1.
 
     Returns where a good one of magic 0 ends, or what is wrong, or None if the bytes end within a message.
     """
     size = len(data)
-    if position + 4 > size:
-        return None
-    (length,) = _LENGTH.unpack_from(data, position)
-    if length < MIN_LENGTH:
-        return f"length {length}"
-    if position + 4 == size:
-        return None
-    magic = data[position + 4]
-    if magic > 1:
-        return f"magic {magic}"
-    if length < MIN_LENGTH + magic:  # magic 1 has an attributes byte more
-        return f"length {length}"
-    end = position + 4 + int(length)
+    if size - position >= MAGIC_0_OVERHEAD_BYTES:
+        length, magic, crc = HEADER_0.unpack_from(data, position)
+        end = position + LENGTH_BYTES + int(length)
+        is_whole = magic == 0 and length >= MIN_LENGTH and end <= size
+        if is_whole and checksum(data[position + MAGIC_0_OVERHEAD_BYTES : end]) == crc:
+            return end
+    header = read_header(data, position)
+    if not isinstance(header, MessageHeader):
+        return header
+    end = position + header.message_bytes
     if end > size:
         return None
-    payload_start = position + MAGIC_0_OVERHEAD_BYTES + magic
-    (crc,) = _CRC.unpack_from(data, payload_start - _CRC.size)
-    if checksum(data[payload_start:end]) != crc:
-        return f"CRC differs from the stored {crc:#010x}"
+    if checksum(data[position + header.overhead_bytes : end]) != header.crc:
+        return f"CRC differs from the stored {header.crc:#010x}"
     return end
 
 
@@ -242,7 +236,7 @@ def decode(
     position = 0
     size = len(data)
     last_header = size - MAGIC_1_OVERHEAD_BYTES
-    unpack = _HEADER_1.unpack_from
+    unpack = HEADER_1.unpack_from
     new = tuple.__new__  # about half the cost of calling Message(...)
     while position < size:
         if position <= last_header:
@@ -271,9 +265,9 @@ def decode(
 
 def _too_small(data: bytes, topic: str, partition: int, offset: int) -> InvalidMessageSizeError:
     where = f"{topic}-{partition} at offset {offset}"
-    if len(data) < _LENGTH.size:
+    if len(data) < LENGTH_BYTES:
         return InvalidMessageSizeError(f"a fetch of {len(data)} bytes is too small for any message in {where}")
-    needed_bytes = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+    needed_bytes = LENGTH_BYTES + LENGTH.unpack_from(data)[0]
     return InvalidMessageSizeError(
         f"a fetch of {len(data)} bytes is too small for the message in {where}, which needs {needed_bytes};"
         " if that makes no sense, the offset is not where a message starts"
@@ -310,8 +304,8 @@ def complete_prefix_bytes(data: bytes) -> int:
     Stops at a length that no message has; whoever decodes the set finds out what is wrong there.
     """
     position = 0
-    last_length = len(data) - _LENGTH.size
-    unpack = _LENGTH.unpack_from
+    last_length = len(data) - LENGTH_BYTES
+    unpack = LENGTH.unpack_from
     while position <= last_length:
         (length,) = unpack(data, position)
         end = position + 4 + length
@@ -330,7 +324,8 @@ def decode_shallow(data: bytes, topic: str, broker_id: int | None, partition: in
             if checked.fault is not None or position == 0:  # `decode` knows how to say what is wrong
                 yield from decode(data[position:], topic, broker_id, partition, offset + position)
             return
-        header_bytes = MAGIC_0_OVERHEAD_BYTES if data[position + 4] == 0 else MAGIC_1_OVERHEAD_BYTES
-        payload = data[position + header_bytes : checked.end]
+        header = read_header(data, position)
+        assert isinstance(header, MessageHeader), "scan found a good message"
+        payload = data[position + header.overhead_bytes : checked.end]
         yield Message(topic, broker_id, partition, offset + position, offset + checked.end, 0, payload)
         position = checked.end

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from kafka2011.broker.handlers import RefusedError, RequestHandlers
-from kafka2011.broker.log import LogSettings
 from kafka2011.broker.log_manager import LogManager
+from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.compression import Codec
 from kafka2011.errors import ProtocolError

@@ -18,7 +18,8 @@ import pytest
 
 from kafka2011.compression import Codec
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.message import MAGIC_1_OVERHEAD_BYTES, MessageSet
+from kafka2011.message import MessageSet
+from kafka2011.message_header import MAGIC_1_OVERHEAD_BYTES
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.protocol import (
     LATEST,

@@ -18,12 +18,11 @@ import logging
 import os
 import threading
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kafka2011.broker.recovery import recover_last_segment
-from kafka2011.broker.retention import NO_LIMIT, DeletedSegment, count_excess, count_expired
+from kafka2011.broker.retention import DeletedSegment, count_excess, count_expired
 from kafka2011.broker.segment import (
     EMPTY_SLICE,
     LogSegment,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from kafka2011.broker.log_settings import LogSettings
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -50,18 +50,6 @@ Lock = AbstractContextManager[Any]
 
 class LogFailedError(LogClosedError):
     """Writing, flushing or deleting failed. The log takes nothing more: only recovery tells what is on disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """How one topic's logs are kept."""
-
-    max_segment_bytes: int = 1024 * 1024 * 1024  # a segment strictly larger than this is followed by a new one
-    roll_ms: float = 168 * 3_600_000  # so is one that got its first append longer ago than this
-    retention_ms: float = 168 * 3_600_000  # segments last written longer ago than this are deleted
-    retention_bytes: int = NO_LIMIT  # the oldest are deleted while at least this much remains; -1: never
-    flush_interval: int = 500  # messages, those inside compressed sets counted
-    flush_interval_ms: float = 3000  # by the timer, if that many messages did not come
 
 
 class _End(NamedTuple):

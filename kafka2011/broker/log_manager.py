@@ -12,7 +12,8 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.log import Lock, Log, LogSettings
+from kafka2011.broker.log import Lock, Log
+from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.recovery import Recovery, recover_last_segment
 from kafka2011.broker.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
 from kafka2011.broker.segment import find_segment_files, fsync_directory, os_error_text

@@ -6,13 +6,13 @@ producer can neither hold up the others nor make the broker hold more memory tha
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.compression import open_chunks
 from kafka2011.errors import InvalidMessageError, MessageSizeTooLargeError
 from kafka2011.message import MAX_NESTING, scan
+from kafka2011.message_header import LENGTH, LENGTH_BYTES
 from kafka2011.protocol import MAX_INT32
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 STEP_MESSAGES = 8192
 """Messages between two pauses: some milliseconds of work."""
-
-_LENGTH = struct.Struct(">i")
 
 
 class CheckedSet(NamedTuple):
@@ -97,7 +95,7 @@ class _Walk:
             raise InvalidMessageError(f"compressed sets are nested more than {MAX_NESTING} deep")
         held_outside_bytes = self._held_bytes
         pending = bytearray()  # opened bytes that do not make a whole message yet
-        wanted_bytes = _LENGTH.size
+        wanted_bytes = LENGTH_BYTES
         messages = complete_bytes = 0
         try:
             for chunk in open_chunks(codec, payload, self._remaining_bytes):
@@ -129,6 +127,6 @@ class _Walk:
 
 def _announced_bytes(pending: bytearray) -> int:
     """Return the size of the message that the bytes begin with, as far as it is known."""
-    if len(pending) < _LENGTH.size:
-        return _LENGTH.size
-    return _LENGTH.size + int(_LENGTH.unpack_from(pending)[0])
+    if len(pending) < LENGTH_BYTES:
+        return LENGTH_BYTES
+    return LENGTH_BYTES + int(LENGTH.unpack_from(pending)[0])

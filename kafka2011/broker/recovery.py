@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import struct
 import zlib
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kafka2011.broker.segment import CUT_SUFFIX, OFFSET_DIGITS, find_segment_files, fsync_directory, os_error_text
 from kafka2011.errors import LogError
-from kafka2011.message import MAGIC_0_OVERHEAD_BYTES, MAGIC_1_OVERHEAD_BYTES, scan
+from kafka2011.message import scan
+from kafka2011.message_header import LENGTH, LENGTH_AND_MAGIC, LENGTH_BYTES, MessageHeader, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +37,6 @@ MAX_SEARCHED_BYTES = 256 * 1024 * 1024
 
 MAX_CANDIDATES = 1_000_000
 """How many places it looks at more closely before it gives up."""
-
-_HEADER = struct.Struct(">iBBI")
-_MAGIC_0_CRC = struct.Struct(">I")
 
 _CANDIDATE = re.compile(rb"(?=\x00[\x00-\x1f](?!\x00[\x00-\x06])..[\x00\x01])", re.DOTALL)
 """What the start of a message looks like: a length below 2 MiB, then magic 0 or 1.
@@ -177,17 +174,13 @@ def _walk(fd: int, position: int, size: int, progress: Callable[[int], None]) ->
 
 def _check_large(fd: int, head: bytes, position: int, size: int) -> tuple[str | None, int]:
     """Check a message that is not wholly in the chunk; return (fault, 0) or (None, its bytes)."""
-    if len(head) < MAGIC_1_OVERHEAD_BYTES:
-        return f"{len(head)} bytes are no message", 0
-    length, magic, _, crc = _HEADER.unpack_from(head)
-    end = position + 4 + length
+    header = read_header(head)
+    if not isinstance(header, MessageHeader):
+        return header or f"{len(head)} bytes are no message", 0
+    end = position + header.message_bytes
     if end > size:
-        return f"length {length} with {size - position - 4} bytes left in the file", 0
-    overhead = MAGIC_1_OVERHEAD_BYTES
-    if magic == 0:
-        overhead = MAGIC_0_OVERHEAD_BYTES
-        (crc,) = _MAGIC_0_CRC.unpack_from(head, 5)
-    at = position + overhead
+        return f"length {header.length} with {size - position - LENGTH_BYTES} bytes left in the file", 0
+    at = position + header.overhead_bytes
     running = 0
     while at < end:
         piece = os.pread(fd, min(CHUNK_BYTES, end - at), at)
@@ -195,7 +188,7 @@ def _check_large(fd: int, head: bytes, position: int, size: int) -> tuple[str | 
             raise OSError(f"the file became shorter while it was read, at position {at}")
         running = zlib.crc32(piece, running)
         at += len(piece)
-    return (None, end - position) if running == crc else (f"CRC differs from the stored {crc:#010x}", 0)
+    return (None, end - position) if running == header.crc else (f"CRC differs from the stored {header.crc:#010x}", 0)
 
 
 def _find_survivors(fd: int, bad: int, size: int, start_offset: int) -> Survivors:
@@ -236,7 +229,7 @@ def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | N
         is_zeros = chunk.count(0) == len(chunk)  # what a power cut leaves; slow to match against
         for candidate in () if is_zeros else _CANDIDATE.finditer(chunk):
             at = position + candidate.start()
-            end = at + 4 + int.from_bytes(chunk[candidate.start() : candidate.start() + 4], "big")
+            end = at + LENGTH_BYTES + LENGTH.unpack_from(chunk, candidate.start())[0]
             if end > size:
                 continue
             effort.candidates -= 1
@@ -247,7 +240,7 @@ def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | N
                 return at
         if position + len(chunk) >= size:
             return None
-        position += len(chunk) - 4  # a header may lie across the seam
+        position += len(chunk) - LENGTH_AND_MAGIC.size + 1  # a header may lie across the seam
     return None
 
 

@@ -10,22 +10,21 @@ import errno
 import functools
 import json
 import logging
-import os
-import resource
-import signal
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-import gevent
 from gevent.event import Event
 from gevent.lock import Semaphore
 from gevent.pool import Group
 
 from kafka2011.broker.connection import let_others_run
+from kafka2011.broker.disk_threads import fsync_in_thread, unlink_in_thread
+from kafka2011.broker.file_limit import max_connections
 from kafka2011.broker.handlers import RequestHandlers
-from kafka2011.broker.log import LogFailedError, LogSettings
+from kafka2011.broker.log import LogFailedError
 from kafka2011.broker.log_manager import LogManager
+from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.registrar import BrokerRegistrar
@@ -39,7 +38,6 @@ from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from types import TracebackType
 
     from kafka2011.broker.connection import Connection, FrameHandler
@@ -54,13 +52,7 @@ STOP_TIMEOUT_S = 5.0
 RECOVERY_REPORT_S = 2.0
 """How often a recovering broker says how far it is."""
 
-MAX_CONNECTIONS = 65_536
-"""The bound where the limit on open files is higher, or none."""
-
 _DISK_ERRORS = {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-
-EXIT_OK = 0
-EXIT_FAILED = 1
 
 
 class BrokerFailedError(KafkaError):
@@ -87,11 +79,11 @@ class KafkaServer:
             config.log_dir,
             num_partitions=config.num_partitions,
             partitions_by_topic=config.topic_partition_count_map,
-            settings_for=functools.partial(log_settings, config),
+            settings_for=functools.partial(LogSettings.of, config),
             max_topic_name_length=config.max_topic_name_length,
             clock=SYSTEM_CLOCK,
-            fsync=_fsync_in_thread,
-            unlink=_unlink_in_thread,
+            fsync=fsync_in_thread,
+            unlink=unlink_in_thread,
             make_lock=Semaphore,  # of one holder; a third of the cost of gevent's RLock
             request_flush=self._request_flush,
             on_new_topic=self._topic_added,
@@ -106,7 +98,7 @@ class KafkaServer:
             max_frame_bytes=config.max_socket_request_bytes,
             send_buffer_bytes=config.socket_send_buffer,
             receive_buffer_bytes=config.socket_receive_buffer,
-            max_connections=_max_connections(),
+            max_connections=max_connections(),
             on_failure=self.fail,
             is_fatal=lambda error: isinstance(error, LogFailedError),
         )
@@ -236,64 +228,6 @@ class KafkaServer:
             self.fail(error)
 
 
-def log_settings(config: BrokerConfig, topic: str) -> LogSettings:
-    """Return the settings of a topic's logs: its own where there are any, else the broker's."""
-    hour_ms = 3_600_000
-    return LogSettings(
-        max_segment_bytes=config.topic_log_file_size.get(topic, config.log_file_size),
-        roll_ms=config.topic_log_roll_hours.get(topic, config.log_roll_hours) * hour_ms,
-        retention_ms=config.topic_log_retention_hours.get(topic, config.log_retention_hours) * hour_ms,
-        retention_bytes=config.topic_log_retention_size.get(topic, config.log_retention_size),
-        flush_interval=config.log_flush_interval,
-        flush_interval_ms=config.topic_flush_intervals_ms.get(topic, config.log_default_flush_interval_ms),
-    )
-
-
-def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | None = None) -> int:
-    """Run a broker until SIGTERM or SIGINT and return the exit status: 0, or 1 after a failure.
-
-    A second signal ends the process at once. SIGUSR1 logs the counts. Raises KafkaError or ZkError when the broker
-    does not start.
-    """
-    _raise_file_limit()
-    server = KafkaServer(config)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        gevent.signal_handler(number, _on_stop_signal, server, number)
-    gevent.signal_handler(signal.SIGUSR1, lambda: logger.info("counts %s", json.dumps(server.counts())))
-    starting = gevent.spawn(_error_of, server.start)
-    either: list[Any] = [starting, server.stop_requested]
-    try:
-        gevent.wait(either, count=1)
-        if not starting.ready():
-            starting.kill()
-        elif starting.value is not None:
-            server.failure = server.failure or starting.value
-            raise starting.value
-        else:
-            if on_ready is not None:
-                on_ready(server)
-            server.stop_requested.wait()
-    finally:
-        server.stop()
-    return EXIT_OK if server.failure is None else EXIT_FAILED
-
-
-def _error_of(call: Callable[[], None]) -> Exception | None:
-    """Call and return what it raises: a greenlet that ends by an exception prints a traceback."""
-    try:
-        call()
-    except Exception as error:  # noqa: BLE001 - raised again by whoever asked
-        return error
-    return None
-
-
-def _on_stop_signal(server: KafkaServer, number: int) -> None:
-    if server.stop_requested.is_set():
-        os._exit(128 + number)
-    logger.info("stopping on %s", signal.Signals(number).name)
-    server.stop_requested.set()
-
-
 class _RecoveryReport:
     """Says how far recovery is, and lets signals in."""
 
@@ -308,42 +242,9 @@ class _RecoveryReport:
         let_others_run()
 
 
-def _in_thread(call: Callable[..., None], *arguments: object) -> None:
-    """Let a slow call of the operating system run in a thread; in the hub's own it would stop all greenlets.
-
-    Awaited even by a greenlet that is being killed: its file must stay open, and its error must not get lost.
-    """
-    running = gevent.get_hub().threadpool.spawn(call, *arguments)
-    try:
-        running.get()
-    except gevent.GreenletExit:
-        running.get()
-        raise
-
-
-def _fsync_in_thread(fd: int) -> None:
-    _in_thread(os.fsync, fd)
-
-
-def _unlink_in_thread(path: Path) -> None:
-    _in_thread(os.unlink, path)
-
-
 def _comes_of_the_disk(error: LogError) -> bool:
     """Say whether an error is the disk's, not that of a limit on open files or of a name that is taken."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in _DISK_ERRORS
-
-
-def _max_connections() -> int:
-    """Leave half of all file descriptors to the logs."""
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, soft // 2))
-
-
-def _raise_file_limit() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _unexpected(error: BaseException) -> BaseException | None:

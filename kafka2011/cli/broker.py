@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafka2011.broker.process import run_broker
 from kafka2011.broker.ready import Ready
-from kafka2011.broker.server import run_broker
 from kafka2011.cli.logs import log_progress_of_a_server
 from kafka2011.config import BrokerConfig
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from kafka2011.compression import Codec, decompress
 from kafka2011.errors import InvalidMessageError
-from kafka2011.message import CODEC_MASK, MAX_NESTING, MIN_LENGTH
+from kafka2011.message import MAX_NESTING
+from kafka2011.message_header import LENGTH_AND_MAGIC, LENGTH_BYTES, MessageHeader, header_fault, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 READ_BYTES = 1024 * 1024
 SUFFIX = ".kafka"
 
-_START = struct.Struct(">iB")
-_CRC = struct.Struct(">I")
 _CODECS = {codec.value: codec.name.lower() for codec in Codec}
 
 
@@ -100,41 +98,34 @@ class SegmentReader:
         position = 0
         while position < size:
             left = size - position
-            head = file.read(_START.size)
-            if len(head) < _START.size:
+            head = file.read(LENGTH_AND_MAGIC.size)
+            if len(head) < LENGTH_AND_MAGIC.size:
                 yield _Found(position, left, fault=f"{left} bytes are no message")
                 return
-            length, magic = _START.unpack(head)
-            fault = _fault_of_head(length, magic, left)
-            rest = b"" if fault is not None else file.read(length - 1)
-            if fault is not None or len(rest) < length - 1:
+            length, magic = LENGTH_AND_MAGIC.unpack(head)
+            size_bytes = LENGTH_BYTES + length
+            fault = header_fault(length, magic)
+            if fault is None and size_bytes > left:
+                fault = f"a message of {size_bytes} bytes, of which only {left} are there"
+            message = head if fault is not None else head + file.read(size_bytes - len(head))
+            if fault is not None or len(message) < size_bytes:
                 yield _Found(position, left, fault=fault or "the file became shorter meanwhile")
                 return
-            yield self._message(position, magic, rest)
-            position += 4 + length
+            yield self._found(position, message)
+            position += size_bytes
 
-    def _message(self, position: int, magic: int, rest: bytes) -> _Found:
-        """Read what follows the magic: attributes (magic 1 only), CRC, payload."""
-        codec = rest[0] & CODEC_MASK if magic else Codec.NONE
-        (stored,) = _CRC.unpack_from(rest, magic)
-        payload = rest[magic + _CRC.size :]
+    def _found(self, position: int, message: bytes) -> _Found:
+        """Look into a whole message that begins as one should."""
+        header = read_header(message)
+        assert isinstance(header, MessageHeader), "its beginning was looked at"
+        payload = message[header.overhead_bytes :]
         computed = self.checksum(payload)
         fault = None
-        if computed != stored:
-            fault = f"CRC is {computed:#010x} instead of the stored {stored:#010x}"
-        elif codec not in _CODECS:
-            fault = f"codec {codec} is unknown"
-        return _Found(position, 5 + len(rest), magic, codec, payload, fault)
-
-
-def _fault_of_head(length: int, magic: int, left: int) -> str | None:
-    if magic > 1:
-        return f"magic {magic}"
-    if length < MIN_LENGTH + magic:
-        return f"length {length}"
-    if 4 + length > left:
-        return f"a message of {4 + length} bytes, of which only {left} are there"
-    return None
+        if computed != header.crc:
+            fault = f"CRC is {computed:#010x} instead of the stored {header.crc:#010x}"
+        elif header.codec not in _CODECS:
+            fault = f"codec {header.codec} is unknown"
+        return _Found(position, len(message), header.magic, header.codec, payload, fault)
 
 
 def first_offset(path: Path) -> int:

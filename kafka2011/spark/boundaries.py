@@ -7,16 +7,13 @@ boundary falls into one.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.message import MIN_LENGTH, complete_prefix_bytes
+from kafka2011.message import complete_prefix_bytes
+from kafka2011.message_header import LENGTH, LENGTH_BYTES, MIN_LENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_LENGTH = struct.Struct(">i")
-LENGTH_BYTES = _LENGTH.size
 
 
 class Walk(NamedTuple):
@@ -48,7 +45,7 @@ def walk(fetch: Callable[[int, int], bytes], start: int, target: int, fetch_byte
             if not position:  # the log ends here
                 return Walk(offset, None, broken=False)
             continue
-        (length,) = _LENGTH.unpack_from(data, position)
+        (length,) = LENGTH.unpack_from(data, position)
         if length < MIN_LENGTH:
             return Walk(offset, None, broken=True)
         following = offset + LENGTH_BYTES + length

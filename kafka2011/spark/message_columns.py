@@ -6,15 +6,21 @@ rest (slices, CRCs, comparisons, offsets) runs in loops that are not Python's. E
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from kafka2011.crc import crc32
-from kafka2011.message import CODEC_MASK, MAGIC_0_OVERHEAD_BYTES, MAGIC_1_OVERHEAD_BYTES
+from kafka2011.message_header import (
+    LENGTH_AND_KIND,
+    LENGTH_BYTES,
+    MAGIC_1_OVERHEAD_BYTES,
+    PLAIN_MAGIC_0,
+    PLAIN_MAGIC_1,
+    MessageFormat,
+)
 from kafka2011.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -28,20 +34,6 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 RUN_ROWS = 500
 """So many payloads exist at once: few enough that the next ones get their memory while it is still in the cache."""
-
-_LENGTH_AND_KIND = struct.Struct(">iH")  # magic and the byte behind it together
-
-
-class _Format(NamedTuple):
-    """How plain messages begin: what their kind is under a mask, and how many bytes come before the payload."""
-
-    mask: int
-    kind: int
-    overhead_bytes: int
-
-
-_MAGIC_1 = _Format(0xFF00 | CODEC_MASK, 0x0100, MAGIC_1_OVERHEAD_BYTES)
-_MAGIC_0 = _Format(0xFF00, 0x0000, MAGIC_0_OVERHEAD_BYTES)  # the byte behind magic belongs to the CRC
 
 _Int64s: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -100,14 +92,14 @@ class MessageColumns:
         before = None
         while position != before and self._rows < self._max_rows:
             before = position
-            for kind in (_MAGIC_1, _MAGIC_0):
+            for kind in (PLAIN_MAGIC_1, PLAIN_MAGIC_0):
                 edges = _edges(data, position, stop, min(self._max_rows - self._rows, RUN_ROWS), kind)
                 if len(edges) > 1:
                     position = self._add_plain(data, edges, base, kind)
                     break
         return position
 
-    def _add_plain(self, data: bytes, edges: list[int], base: int, kind: _Format) -> int:
+    def _add_plain(self, data: bytes, edges: list[int], base: int, kind: MessageFormat) -> int:
         """Take the messages between positions up to the first whose CRC is wrong; return where that is."""
         payloads, positions = _good(data, edges, kind)
         if payloads:
@@ -127,10 +119,10 @@ class MessageColumns:
         """
         if len(opened) > self._max_bytes:
             return False
-        edges = _edges(opened, 0, len(opened), self._max_rows - self._rows, _MAGIC_1)
+        edges = _edges(opened, 0, len(opened), self._max_rows - self._rows, PLAIN_MAGIC_1)
         if edges[-1] != len(opened) or len(edges) == 1:
             return False
-        payloads, _ = _good(opened, edges, _MAGIC_1)
+        payloads, _ = _good(opened, edges, PLAIN_MAGIC_1)
         rows = len(payloads)
         if rows != len(edges) - 1:
             return False
@@ -190,13 +182,13 @@ class MessageColumns:
         return pa.array(column, pa.int32())
 
 
-def _edges(data: bytes, position: int, stop: int, max_messages: int, kind: _Format) -> list[int]:
+def _edges(data: bytes, position: int, stop: int, max_messages: int, kind: MessageFormat) -> list[int]:
     """Return where messages of a kind start from a position on, and where the last of them ends; the hot loop."""
     mask, wanted, overhead_bytes = kind
     size = len(data)
     stop = min(stop, size - MAGIC_1_OVERHEAD_BYTES)
-    least_length = overhead_bytes - 4
-    unpack = _LENGTH_AND_KIND.unpack_from
+    least_length = overhead_bytes - LENGTH_BYTES
+    unpack = LENGTH_AND_KIND.unpack_from
     edges = [position]
     add_edge = edges.append
     for _ in range(max_messages):
@@ -211,7 +203,7 @@ def _edges(data: bytes, position: int, stop: int, max_messages: int, kind: _Form
     return edges
 
 
-def _good(data: bytes, edges: list[int], kind: _Format) -> tuple[list[bytes], _Int64s]:
+def _good(data: bytes, edges: list[int], kind: MessageFormat) -> tuple[list[bytes], _Int64s]:
     """Return the payloads of the messages between edges, up to the first whose CRC is wrong, and their edges."""
     overhead_bytes = kind.overhead_bytes
     payloads = [data[start + overhead_bytes : end] for start, end in pairwise(edges)]

@@ -15,7 +15,8 @@ from kafka2011.compression import decompress
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
 from kafka2011.message import decode, scan
-from kafka2011.spark.boundaries import LENGTH_BYTES, walk
+from kafka2011.message_header import LENGTH, LENGTH_BYTES
+from kafka2011.spark.boundaries import walk
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.spark.log_bounds import log_bounds
 from kafka2011.spark.message_columns import MessageColumns
@@ -163,7 +164,7 @@ class RangeReader:
 
     def _cannot_end(self, data: bytes, position: int, asked_bytes: int) -> str | None:
         """Say why a message whose beginning stands at a position has no end, or None when more bytes may bring it."""
-        length = _length_at(data, position) if len(data) - position >= LENGTH_BYTES else 0
+        length = _length_at(data, position)
         if self._offset + LENGTH_BYTES + length > self._range.end:
             return f"length {length} leads behind offset {self._range.end}, where the range ends"
         if len(data) < asked_bytes:  # a fetch ends early only where a segment does, and no message lies across that
@@ -258,4 +259,5 @@ class RangeReader:
 
 
 def _length_at(data: bytes, position: int) -> int:
-    return int.from_bytes(data[position : position + LENGTH_BYTES], signed=True)
+    """Return the length of the message at a position, 0 where it is not there yet."""
+    return int(LENGTH.unpack_from(data, position)[0]) if len(data) - position >= LENGTH_BYTES else 0

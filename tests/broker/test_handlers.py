@@ -10,8 +10,9 @@ import pytest
 
 from kafka2011.broker import handlers
 from kafka2011.broker.handlers import RefusedError, Reply, RequestHandlers
-from kafka2011.broker.log import LogFailedError, LogSettings
+from kafka2011.broker.log import LogFailedError
 from kafka2011.broker.log_manager import LogManager
+from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.segment import LogSlice
 from kafka2011.compression import Codec

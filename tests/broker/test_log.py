@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.log import Log, LogFailedError, LogSettings
+from kafka2011.broker.log import Log, LogFailedError
+from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.retention import ClockJumpGuard, count_excess, count_expired
 from kafka2011.broker.segment import LogSlice, segment_path
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError

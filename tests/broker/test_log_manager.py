@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.log import LogFailedError, LogSettings
+from kafka2011.broker.log import LogFailedError
 from kafka2011.broker.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
+from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.segment import segment_path
 from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
 from kafka2011.message import encode

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka2011.broker.log import Log, LogSettings
+from kafka2011.broker.log import Log
+from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.segment import segment_path
 from kafka2011.errors import OffsetOutOfRangeError
 from kafka2011.message import encode

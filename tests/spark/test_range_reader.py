@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka2011.compression import Codec
 from kafka2011.message import MessageSet, decode, encode
-from kafka2011.spark.boundaries import LENGTH_BYTES
+from kafka2011.message_header import LENGTH_BYTES
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.spark.message_columns import MessageColumns
 from kafka2011.spark.offset_range import OffsetRange, TopicPartition

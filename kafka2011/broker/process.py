@@ -1,0 +1,69 @@
+"""A broker as a process: its signals, its limits, its exit status."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import gevent
+
+from kafka2011.broker.file_limit import raise_file_limit
+from kafka2011.broker.server import KafkaServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.config import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+
+
+def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | None = None) -> int:
+    """Run a broker until SIGTERM or SIGINT and return the exit status: 0, or 1 after a failure.
+
+    A second signal ends the process at once. SIGUSR1 logs the counts. Raises KafkaError or ZkError when the broker
+    does not start.
+    """
+    raise_file_limit()
+    server = KafkaServer(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        gevent.signal_handler(number, _on_stop_signal, server, number)
+    gevent.signal_handler(signal.SIGUSR1, lambda: logger.info("counts %s", json.dumps(server.counts())))
+    starting = gevent.spawn(_error_of, server.start)
+    either: list[Any] = [starting, server.stop_requested]
+    try:
+        gevent.wait(either, count=1)
+        if not starting.ready():
+            starting.kill()
+        elif starting.value is not None:
+            server.failure = server.failure or starting.value
+            raise starting.value
+        else:
+            if on_ready is not None:
+                on_ready(server)
+            server.stop_requested.wait()
+    finally:
+        server.stop()
+    return EXIT_OK if server.failure is None else EXIT_FAILED
+
+
+def _error_of(call: Callable[[], None]) -> Exception | None:
+    """Call and return what it raises: a greenlet that ends by an exception prints a traceback."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - raised again by whoever asked
+        return error
+    return None
+
+
+def _on_stop_signal(server: KafkaServer, number: int) -> None:
+    if server.stop_requested.is_set():
+        os._exit(128 + number)
+    logger.info("stopping on %s", signal.Signals(number).name)
+    server.stop_requested.set()
