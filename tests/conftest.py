@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from hypothesis import settings
+
+from tests.support.captured import CAPTURED
 
 settings.register_profile("kafka2011", deadline=None, print_blob=True)
 settings.load_profile("kafka2011")
 
-VECTORS = Path(__file__).parents[2] / "shared" / "vectors"
+collect_ignore = [] if CAPTURED.is_dir() else ["test_captured.py"]
 
 
-@pytest.fixture(scope="session")
-def vectors() -> Path:
-    """Give the directory with the bytes of a running Kafka 0.7.2; where it is absent, skip the test."""
-    if not VECTORS.is_dir():
-        pytest.skip("the bytes of a running Kafka 0.7.2 (../shared/vectors) are not here")
-    return VECTORS
+def pytest_report_header() -> str:
+    """Say what the bytes of Kafka 0.7 are compared with."""
+    if CAPTURED.is_dir():
+        return f"bytes of Kafka 0.7: typed, and compared with the captured ones in {CAPTURED}"
+    return f"bytes of Kafka 0.7: typed, and not compared with captured ones, since {CAPTURED} is absent"

@@ -1,16 +1,14 @@
-"""Bytes on a real socket: those of a running Kafka 0.7.2 where they are at hand, and some from the specification."""
+"""Bytes on a real socket: those of a running Kafka 0.7.2, and some from the specification."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from kafka2011.protocol import FrameReader, MultiProduceRequest, OffsetsRequest, ProduceRequest, decode_request
+from tests.support.bytes_of_07 import ANSWERED, CLOSED, PRODUCED, SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,9 +17,8 @@ if TYPE_CHECKING:
 
     AwaitEnd = Callable[..., None]
 
-VECTORS = Path(__file__).parents[3] / "shared" / "vectors"
 SETTLED_S = 1_000_000_000
-"""A time before the vectors were taken: when their segments shall have been written."""
+"""A time before the requests were made: when the segments shall have been written."""
 
 
 def exchange(broker: LocalBroker, request: bytes) -> bytes:
@@ -70,35 +67,26 @@ def test_bytes_of_the_specification(broker: LocalBroker, await_end: AwaitEnd) ->
         assert answer == bytes.fromhex(response.replace(" ", "")), request
 
 
-@pytest.mark.skipif(not VECTORS.is_dir(), reason="no bytes of a running Kafka 0.7.2 beside this checkout")
 def test_bytes_of_a_running_0_7_2(broker: LocalBroker, await_end: AwaitEnd) -> None:
     """The same requests make the same segment files and get the same answers, byte for byte."""
-    requests = {path.name.removesuffix(".request.bin"): path.read_bytes() for path in VECTORS.glob("*.request.bin")}
-    produces = {name for name in requests if name.startswith(("produce", "multiproduce", "highlevel_producer"))}
     ends: dict[str, int] = {}
-    for name in sorted(produces):
-        assert exchange(broker, requests[name]) == answer_to(name) == b"", name
-        for topic, size in produced(requests[name]).items():
+    for name, request in PRODUCED.items():
+        assert exchange(broker, request) == b"", name
+        for topic, size in produced(request).items():
             ends[topic] = ends.get(topic, 0) + size
     assert len(ends) >= 8
     for topic, end in ends.items():
         await_end(broker, topic, end)
         os.utime(broker.log_dir / f"{topic}-0" / f"{0:020}.kafka", (SETTLED_S, SETTLED_S))
-    for topic, name in (("cap", "nocompression"), ("capgz", "gzip"), ("capsn", "snappy")):
-        segment = (broker.log_dir / f"{topic}-0" / f"{0:020}.kafka").read_bytes()
-        assert segment == (VECTORS / f"segment_{topic}-0_{name}.kafka").read_bytes()
-    compared = 0
-    for name in sorted(set(requests) - produces):
-        request = decode_request(frames(requests[name])[0])
-        if isinstance(request, OffsetsRequest) and request.time_ms >= time.time() * 1000:
+    for directory, golden in SEGMENTS.items():
+        assert (broker.log_dir / directory / f"{0:020}.kafka").read_bytes() == golden
+    for name, (request, answered) in ANSWERED.items():
+        asked = decode_request(frames(request)[0])
+        if isinstance(asked, OffsetsRequest) and asked.time_ms >= time.time() * 1000:
             continue  # taken in this machine's future, when the end counts as older
-        assert exchange(broker, requests[name]) == answer_to(name), name
-        compared += 1
-    assert compared >= 18
-
-
-def answer_to(name: str) -> bytes:
-    return (VECTORS / f"{name}.response.bin").read_bytes()
+        assert exchange(broker, request) == answered, name
+    for name, request in CLOSED.items():
+        assert exchange(broker, request) == b"", name
 
 
 def frames(data: bytes) -> list[bytes]:

@@ -17,12 +17,12 @@ from kafka2011.broker.segment import LogSlice, segment_path
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
 from kafka2011.message import MessageSet, decode, encode
 from kafka2011.protocol import EARLIEST, LATEST
+from tests.support.bytes_of_07 import SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DEADLINE_S = 20
-VECTORS = Path(__file__).parents[3] / "shared" / "vectors"
 
 ROLLS_EARLY = LogSettings(max_segment_bytes=99, flush_interval=1)
 NEVER_BY_ITSELF = LogSettings(flush_interval=1_000_000)
@@ -157,19 +157,12 @@ def test_the_file_holds_the_bytes_as_they_came(make_log: Callable[..., Log]) -> 
     assert log.end_offset == 34
 
 
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [("segment_cap-0_nocompression", 34), ("segment_capgz-0_gzip", 64), ("segment_capsn-0_snappy", 66)],
-)
+@pytest.mark.parametrize(("name", "end"), [("cap-0", 34), ("capgz-0", 64), ("capsn-0", 66)])
 @pytest.mark.parametrize("recover", [False, True])
 def test_a_segment_of_a_running_0_7_2_opens_as_a_log(
     make_log: Callable[..., Log], tmp_path: Path, name: str, end: int, recover: bool
 ) -> None:
-    source = VECTORS / f"{name}.kafka"
-    if not source.exists():
-        pytest.skip(f"{VECTORS} is not there")
-    data = source.read_bytes()
-    segment_path(tmp_path, 0)
+    data = SEGMENTS[name]
     (tmp_path / "t-0").mkdir()
     segment_path(tmp_path / "t-0", 0).write_bytes(data)
     log = make_log(recover=recover)

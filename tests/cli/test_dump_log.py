@@ -15,6 +15,7 @@ from kafka2011.cli.segment_entries import SegmentReader
 from kafka2011.compression import Codec, compress
 from kafka2011.crc import crc32, independent_crc32
 from kafka2011.message import MessageSet, encode
+from tests.support.bytes_of_07 import SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,13 +197,10 @@ def test_a_directory_without_segments(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "there are no segment files in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "codec"), [("cap-0_nocompression", "none"), ("capgz-0_gzip", "gzip"), ("capsn-0_snappy", "snappy")]
-)
-def test_segments_of_07(name: str, codec: str, vectors: Path) -> None:
+@pytest.mark.parametrize(("name", "codec"), [("cap-0", "none"), ("capgz-0", "gzip"), ("capsn-0", "snappy")])
+def test_segments_of_07(name: str, codec: str, log: Path) -> None:
     """Segment files that Kafka 0.7.2 wrote are read to their last byte without a fault."""
-    path = vectors / f"segment_{name}.kafka"
-    found = entries(path)
+    found = entries(write_segment(log, SEGMENTS[name], start=0))
     assert {e.fault for e in found} == {None}
     assert codec in {e.codec for e in found if not e.inner}
-    assert sum(e.size for e in found if not e.inner) == path.stat().st_size
+    assert sum(e.size for e in found if not e.inner) == len(SEGMENTS[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 from kafka2011.consumer.owned_partition import TopicPartition
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
+from tests.support.znodes_of_07 import TWO_MEMBERS
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from random import Random
 
 partitions = st.sets(st.builds(TopicPartition, st.just("t"), st.integers(0, 120), st.integers(0, 30)), max_size=60)
@@ -77,28 +76,18 @@ def test_every_member_computes_the_same_fair_contiguous_shares(
         assert sizes == sorted(sizes, reverse=True)
 
 
-def test_two_members_of_07_shared_the_partitions_just_so(vectors: Path) -> None:
+def test_two_members_of_07_shared_the_partitions_just_so() -> None:
     """The owner nodes that two members of a running 0.7.2 wrote are those that we compute from their ids nodes."""
-    dump = (vectors / "zk_static_topic_consumers_2members.txt").read_text()
-    counts = dict(re.findall(r"^/brokers/topics/(\S+)/0 .*\[(\d+)\]$", dump, re.MULTILINE))
-    members = dict(re.findall(r"^/consumers/gstatic/ids/(\S+) .*\[(.*)\]$", dump, re.MULTILINE))
-    owners = re.findall(r"^/consumers/gstatic/owners/(\S+)/(\S+) .*\[(\S+)\]$", dump, re.MULTILINE)
-    subscriptions = {member: TopicCount.parse(text) for member, text in members.items()}
-    computed = []
-    for topic in sorted({topic for each in subscriptions.values() for topic in each.topics(())}):
-        every = [s for member, count in subscriptions.items() for s in stream_ids(member, count.streams_of(topic))]
-        shares = assign([TopicPartition(topic, 0, number) for number in range(int(counts[topic]))], every)
-        computed += [(topic, str(where), stream) for stream, share in shares.items() for where in share]
-    assert sorted(computed) == sorted(owners)
-    assert len(owners) == 4
-
-
-def test_a_dump_in_07s_form_gives_the_owners_it_shows() -> None:
-    """The same, by an example of our own."""
-    first, second = TopicCount.parse('{ "multi": 2,"cap": 1 }'), TopicCount.parse('{ "multi": 1 }')
-    every = [*stream_ids("g_h-1", first.streams_of("multi")), *stream_ids("g_h-2", second.streams_of("multi"))]
-    assert names(assign(on_broker_0(3), every)) == {"g_h-1-0": ["0-0"], "g_h-1-1": ["0-1"], "g_h-2-0": ["0-2"]}
-    assert second.streams_of("cap") == 0
+    data = {znode.path: znode.data or "" for znode in TWO_MEMBERS}
+    ids, owners = "/consumers/gstatic/ids/", "/consumers/gstatic/owners/"
+    members = {path.removeprefix(ids): TopicCount.parse(text) for path, text in data.items() if path.startswith(ids)}
+    computed: dict[str, str] = {}
+    for topic, partitions in {"cap": 1, "multi": 3}.items():
+        every = [s for member, count in members.items() for s in stream_ids(member, count.streams_of(topic))]
+        for stream, share in assign([TopicPartition(topic, 0, number) for number in range(partitions)], every).items():
+            computed |= {f"{owners}{topic}/{where}": stream for where in share}
+    assert computed == {path: text for path, text in data.items() if path.startswith(owners) and text}
+    assert len(computed) == 4
 
 
 @pytest.mark.parametrize("count", [1, 9, 10])

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
 import pytest
 
 from kafka2011.consumer.topic_count import MAX_STREAMS, MalformedSubscriptionError, TopicCount
 from kafka2011.consumer.topic_filter import Blacklist, TopicFilter, Whitelist
 from kafka2011.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.znodes_of_07 import DUMPS
 
 TEXTS = ['{ "multi": 2,"cap": 1 }', '{ "multi": 1 }', "*1*cap", "*1*cap|caprand", "!12!test-.*", "*2*a*", "!1!a{2}"]
 
@@ -23,12 +18,10 @@ def test_a_text_is_written_as_it_was_read(text: str) -> None:
     assert TopicCount.parse(text).text == text
 
 
-def test_texts_of_a_running_07_are_read_and_written(vectors: Path) -> None:
-    """The ids nodes in the dumps."""
-    found = []
-    for dump in sorted(vectors.glob("zk_*.txt")):
-        found += re.findall(r"^/consumers/\S+/ids/\S+ .*\[(.*)\]$", dump.read_text(), re.MULTILINE)
-    assert len(found) >= 4
+def test_texts_of_a_running_07_are_read_and_written() -> None:
+    """The ids nodes of its members."""
+    found = [node.data or "" for dump in DUMPS.values() for node in dump if "/ids/g" in node.path]
+    assert len(found) == 4
     assert [TopicCount.parse(text).text for text in found] == found
 
 

@@ -1,0 +1,1 @@
+"""Tests without ZooKeeper. `tests.support` is what they and those in `integration` share."""
