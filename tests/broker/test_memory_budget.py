@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import TYPE_CHECKING
 
 import gevent
@@ -29,6 +30,23 @@ def until(condition: Callable[[], bool]) -> None:
     """Let the others run until something is so; the deadline ends it."""
     while not condition():
         gevent.sleep(0.001)
+
+
+def until_later_than(claim: MemoryClaim) -> None:
+    """Let time pass, so that what moves now has moved after this claim."""
+    until(lambda: time.monotonic() > claim.changed_at_s)
+
+
+class CountedRounds(Event):
+    """Knows how often a claim began to wait for it: it clears it each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = 0
+
+    def clear(self) -> None:
+        self.rounds += 1
+        super().clear()
 
 
 class Client:
@@ -84,7 +102,7 @@ def test_who_finds_no_room_waits_for_it() -> None:
     waiting = gevent.spawn(second.claim.resize, 50)
     until(lambda: second.claim.waiting_for_bytes == 50)
     first.claim.resize(60)
-    gevent.sleep(0)
+    gevent.idle()
     assert second.claim.held_bytes == 0
     first.claim.resize(50)
     waiting.get()
@@ -109,7 +127,7 @@ def test_those_that_wait_come_in_order() -> None:
         greenlets.append(gevent.spawn(take, number, held_bytes))
         until(lambda: len(budget._waiting) == len(greenlets))
     holder.claim.resize(99)
-    gevent.sleep(0.005)
+    gevent.idle()
     assert served == []  # although a byte would do for the second
     holder.close()
     gevent.joinall(greenlets, raise_error=True)
@@ -156,10 +174,10 @@ def test_a_connection_that_stands_still_is_closed_for_others() -> None:
 
 def test_nobody_is_closed_while_there_is_room() -> None:
     """Standing still is no crime as long as nobody waits."""
-    budget = MemoryBudget(100, SHORT_S)
+    budget = MemoryBudget(100, patience_s=0)
     stalled, other = Client(budget, "stalled"), Client(budget, "other")
     stalled.claim.resize(50)
-    gevent.sleep(3 * SHORT_S)
+    until_later_than(stalled.claim)
     other.claim.resize(50)
     assert (stalled.evictions, budget.refused) == (0, 0)
 
@@ -183,11 +201,13 @@ def test_one_that_does_not_go_is_closed_only_once() -> None:
     budget = MemoryBudget(100, SHORT_S)
     stuck, next_one, wants = Client(budget, "stuck"), Client(budget, "next"), Client(budget, "wants")
     stuck.claim.resize(50)
-    gevent.sleep(0.002)
+    until_later_than(stuck.claim)
     next_one.claim.resize(50)
+    released = wants.claim.released = CountedRounds()
     greenlet = gevent.spawn(wants.claim.resize, 80)
     next_one.evicted.wait()
-    gevent.sleep(3 * SHORT_S)
+    rounds = released.rounds
+    until(lambda: released.rounds >= rounds + 3)  # in each it might have closed one
     assert (stuck.evictions, next_one.evictions, wants.evictions, budget.refused) == (1, 1, 0, 2)
     stuck.close()
     next_one.close()
@@ -240,7 +260,7 @@ def test_a_connection_is_not_closed_for_its_own_sake() -> None:
     budget = MemoryBudget(100, SHORT_S)
     opener, other = Client(budget, "opener", claims=2), Client(budget, "other")
     opener.claims[0].resize(40)
-    gevent.sleep(0.002)
+    until_later_than(opener.claims[0])
     other.claim.resize(60)
     greenlet = gevent.spawn(opener.claims[1].resize, 30)
     other.evicted.wait()
