@@ -97,16 +97,17 @@ def test_zookeeper_is_away_for_longer_than_the_session(
     killed_s = now_s()
     lease = member._rebalancer.session.lease  # type: ignore[union-attr]
     eventually(lambda: now_s() > lease.until_s)
-    assert lease.until_s <= killed_s + 2
+    ran_out_s = lease.until_s  # it moves when ZooKeeper is back
+    assert ran_out_s <= killed_s + 2
+    eventually(lambda: now_s() > ran_out_s + 1)
     handed_out = len(reader.receipts)
-    assert reader.receipts[-1].stamp_s <= lease.until_s + 0.1, "handed out, and stamped a moment later"
-    eventually(lambda: now_s() > lease.until_s + 1)
-    assert len(reader.receipts) <= handed_out + 1
+    back_s = now_s()
     own_zookeeper.start()
     eventually(lambda: len(reader.receipts) > handed_out + 500)
+    late = [receipt for receipt in reader.receipts if ran_out_s < receipt.stamp_s < back_s]
+    assert len(late) <= 1, "one may be handed out just before, and stamped just after"
     check_order(reader.receipts)
     assert len(repeats(reader.receipts)) <= 1
-    assert all(not lease.until_s + 0.1 < r.stamp_s < killed_s + 2 for r in reader.receipts)
 
 
 @pytest.mark.parametrize("reset", ["smallest", "largest"])
