@@ -13,13 +13,10 @@ import pytest
 from kafka2011.connection import BrokerConnection
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.protocol import FetchRequest, encode_request
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.clients.conftest import Peer, ScriptedBroker
-
-    Serve = Callable[..., ScriptedBroker]
+    from tests.support.scripted_broker import Peer, ScriptedBroker, Serve
 
 ASK = encode_request(FetchRequest("t", 0, 0, 100))
 REPLY = "00000003 0000 61"
@@ -215,9 +212,7 @@ def test_the_brokers_end_is_noticed(serve: Serve) -> None:
             connection.send(ASK)
             assert not connection.ended_by_broker()
             ends.set()
-            poll = threading.Event()
-            while not connection.ended_by_broker():
-                poll.wait(0.001)
+            eventually(connection.ended_by_broker)
             assert connection.is_open  # it only looks
 
 

@@ -35,9 +35,7 @@ from kafka2011.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.clients.conftest import Peer, ScriptedBroker
-
-    Serve = Callable[..., ScriptedBroker]
+    from tests.support.scripted_broker import Peer, ScriptedBroker, Serve
 
 HELLO = encode(b"hello")
 MIB = 1024 * 1024

@@ -14,13 +14,10 @@ from kafka2011.message import MessageSet, decode
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.protocol import ANY_PARTITION, MultiProduceRequest, ProduceRequest
 from kafka2011.topic import InvalidTopicError
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.clients.conftest import Peer, ScriptedBroker
-
-    Serve = Callable[..., ScriptedBroker]
+    from tests.support.scripted_broker import Peer, ScriptedBroker, Serve
 
 HELLO = bytes.fromhex("0000000b 01 00 3610a686 68656c6c6f")
 
@@ -31,13 +28,6 @@ def read_all(peer: Peer) -> None:
 
 def producer(broker: ScriptedBroker, **config: int) -> SyncProducer:
     return SyncProducer("127.0.0.1", broker.port, SyncProducerConfig(**config))
-
-
-def until_ended(client: SyncProducer) -> None:
-    """Wait until the broker's end of the connection has arrived."""
-    poll = threading.Event()
-    while not client._connection.ended_by_broker():
-        poll.wait(0.001)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +109,7 @@ def test_a_set_is_never_sent_twice(serve: Serve, caplog: pytest.LogCaptureFixtur
     broker = serve(refuse, read_all)
     with producer(broker) as client:
         client.send("t", b"refused")
-        until_ended(client)
+        eventually(client._connection.ended_by_broker)
         client.send("t", b"next")
         assert client.broken_connections == 1
     sets = [request.messages for request in broker.requests if isinstance(request, ProduceRequest)]
@@ -170,7 +160,7 @@ def test_close_tells_of_a_refused_set(serve: Serve, caplog: pytest.LogCaptureFix
     """If nothing is sent after it, the end is where a refusal is noticed."""
     client = producer(serve(lambda peer: peer.request()))
     client.send("t", b"refused")
-    until_ended(client)
+    eventually(client._connection.ended_by_broker)
     client.close()
     assert client.broken_connections == 1
     assert "closed the connection" in caplog.text

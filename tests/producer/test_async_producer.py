@@ -20,6 +20,7 @@ from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
 from kafka2011.protocol import MultiFetchRequest, MultiProduceRequest, ProduceRequest
 from kafka2011.topic import InvalidTopicError
+from tests.support.waiting import eventually, is_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +149,9 @@ def test_a_full_queue_refuses_or_waits(broker: Any, new_producer: Any, confirm: 
     waiting.send("t", numbers(4))
     sender = threading.Thread(target=waiting.send, args=("t", numbers(5, 4)))
     sender.start()
-    waiting.flush(0.1)
+    eventually(lambda: is_waiting(sender) or not sender.is_alive())
+    assert sender.is_alive(), "it did not wait for room"
+    waiting.flush(0.1)  # the four need not wait for more
     stuck.set()
     broker.answering.set()
     waiting.flush(WAIT_S)
