@@ -1,8 +1,8 @@
 """Recovery after an unclean stop: cut the last segment behind its last good message (paper, section 3.3).
 
 Good means: the length makes sense and fits in the file, the magic is known, the CRC is right. Compressed payloads stay
-closed. What is cut is kept beside the log as `{offset of the cut, 20 digits}.cut`. Good messages found behind the
-bad one mean that the file was damaged; none mean that the last write was torn.
+closed. What is cut is kept beside the log as `{offset of the cut, 20 digits}.cut`, unless the disk has no room for it.
+Good messages found behind the bad one mean that the file was damaged; none mean that the last write was torn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from kafka2011.broker.segment import CUT_SUFFIX, OFFSET_DIGITS, find_segment_files, fsync_directory, os_error_text
+from kafka2011.broker.segment import (
+    CUT_SUFFIX,
+    NO_ROOM_ERRORS,
+    OFFSET_DIGITS,
+    find_segment_files,
+    fsync_directory,
+    os_error_text,
+)
 from kafka2011.errors import LogError
 from kafka2011.message import scan
 from kafka2011.message_header import LENGTH, LENGTH_AND_MAGIC, LENGTH_BYTES, MessageHeader, read_header
@@ -64,7 +71,8 @@ class Recovery:
     """What recovery found in one segment, and did.
 
     `valid_bytes` of the `size_bytes` remain, with `messages` messages in them. If anything was cut, `fault` says what
-    stood there, `cut_path` where it went, and `survivors` what good messages were among it.
+    stood there, `cut_path` where it went (None where there was no room), and `survivors` what good messages were
+    among it.
     """
 
     path: Path
@@ -131,10 +139,8 @@ def _recover(
 
 
 def _report(recovery: Recovery, survivors: Survivors) -> None:
-    cut = (
-        f"cut {recovery.path} at offset {recovery.cut_offset} ({recovery.fault}):"
-        f" {recovery.cut_bytes} bytes moved to {recovery.cut_path}"
-    )
+    fate = f"moved to {recovery.cut_path}" if recovery.cut_path else "dropped, since the disk has no room for a copy"
+    cut = f"cut {recovery.path} at offset {recovery.cut_offset} ({recovery.fault}): {recovery.cut_bytes} bytes {fate}"
     searched = "" if survivors.complete else "; the search behind it ended early"
     if recovery.is_corruption:
         logger.error(
@@ -244,18 +250,33 @@ def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | N
     return None
 
 
-def _keep(fd: int, position: int, size: int, path: Path, cut_offset: int, fsync: Callable[[int], None]) -> Path:
-    """Copy what will be cut to a new file and bring it to disk; never write over an earlier one."""
-    cut_path, cut_fd = _create_cut_file(path.parent, cut_offset)
-    with closing(os.fdopen(cut_fd, "wb", buffering=0)):
-        while position < size:
-            copied = os.sendfile(cut_fd, fd, position, size - position)
-            if not copied:
-                raise OSError(f"the file became shorter while it was cut, at position {position}")
-            position += copied
-        fsync(cut_fd)
-    fsync_directory(path.parent, fsync)
+def _keep(fd: int, position: int, size: int, path: Path, cut_offset: int, fsync: Callable[[int], None]) -> Path | None:
+    """Copy what will be cut to a new file and bring it to disk; never write over an earlier one.
+
+    Returns None when the disk is full: then the log must become shorter, or the broker could not start again.
+    """
+    cut_path: Path | None = None
+    try:
+        cut_path, cut_fd = _create_cut_file(path.parent, cut_offset)
+        with closing(os.fdopen(cut_fd, "wb", buffering=0)):
+            _copy(fd, position, size, cut_fd)
+            fsync(cut_fd)
+        fsync_directory(path.parent, fsync)
+    except OSError as error:
+        if cut_path is not None:
+            cut_path.unlink()
+        if error.errno in NO_ROOM_ERRORS:
+            return None
+        raise
     return cut_path
+
+
+def _copy(fd: int, position: int, size: int, to_fd: int) -> None:
+    while position < size:
+        copied = os.sendfile(to_fd, fd, position, size - position)
+        if not copied:
+            raise OSError(f"the file became shorter while it was cut, at position {position}")
+        position += copied
 
 
 def _create_cut_file(directory: Path, cut_offset: int) -> tuple[Path, int]:

@@ -7,6 +7,7 @@ the last reader is done, so that few files stay open and the bytes of a deleted 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -25,6 +26,9 @@ logger = logging.getLogger(__name__)
 SEGMENT_SUFFIX = ".kafka"
 CUT_SUFFIX = ".cut"
 OFFSET_DIGITS = 20
+
+NO_ROOM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
+NO_FILES_ERRORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.kafka")
 
@@ -58,7 +62,7 @@ def fsync_directory(directory: Path, fsync: Callable[[int], None]) -> None:
 def os_error_text(doing: str, path: Path, error: OSError) -> str:
     """Return one sentence for an operating system's error, with what to do about it where that is known."""
     text = f"{doing} {path}: {error.strerror or error}"
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
+    if error.errno in NO_FILES_ERRORS:
         text += "; every partition keeps one file open: raise the limit on open files (ulimit -n)"
     return text
 
@@ -159,14 +163,22 @@ class LogSegment:
         return LogSlice(self, self.hold(), position, size)
 
     def append(self, data: bytes) -> None:
-        """Write all of `data` behind the last byte, into the page cache. Raises OSError; part may then be written."""
+        """Write all of `data` after the last byte, into the page cache. Raises OSError; none of it then counts."""
+        try:
+            self._write(data)
+        except OSError:
+            with contextlib.suppress(OSError):  # recovery cuts it otherwise, and may have no room to keep a copy
+                os.ftruncate(self._fd, self.size_bytes)
+            raise
+        self.size_bytes += len(data)
+
+    def _write(self, data: bytes) -> None:
         written = os.write(self._fd, data)
         while written < len(data):  # a full disk, a signal, or more than one call can take
             count = os.write(self._fd, memoryview(data)[written:])
             if not count:
                 raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
             written += count
-        self.size_bytes += written
 
     def sync(self, fsync: Callable[[int], None]) -> None:
         """Bring what was appended to disk. The segment must be held for appending."""

@@ -484,6 +484,7 @@ def test_an_error_while_writing_ends_the_log(make_log: Callable[..., Log], monke
     assert isinstance(log.failure, LogFailedError)
     assert content(log.read(0, 1000)) == good
     log.close()
+    assert segment_path(log.directory, 0).read_bytes() == good, "what was written of the set is cut off again"
     assert make_log(recover=True).end_offset == len(good)
 
 

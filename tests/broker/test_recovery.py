@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,6 +215,46 @@ def test_the_cut_is_on_disk_before_the_segment_is_shortened(tmp_path: Path) -> N
     assert found is not None
     whole, good = len(WHOLE) + 4, len(WHOLE)
     assert synced == [(str(found.cut_path), whole), (str(tmp_path), whole), (str(path), good)]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["open", "sendfile"])
+def test_a_full_disk_drops_the_copy_of_what_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int, call: str
+) -> None:
+    """Else a broker that filled its disk could never start again, and each try would leave one more empty file."""
+    real = getattr(os, call)
+
+    def full(*arguments: Any) -> Any:
+        if call == "open" and not arguments[1] & os.O_CREAT:
+            return real(*arguments)
+        raise OSError(number, os.strerror(number))
+
+    torn = WHOLE[:-3]
+    good = len(WHOLE) - len(MESSAGES[-1])
+    segment_path(tmp_path, START).write_bytes(torn)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, full)
+        found = recover_last_segment(tmp_path)
+    assert found is not None
+    assert (found.valid_bytes, found.cut_path) == (good, None)
+    assert remains(tmp_path) == WHOLE[:good]
+    assert cut_files(tmp_path) == {}
+    assert "dropped, since the disk has no room" in caplog.text
+
+
+def test_any_other_error_leaves_the_segment_and_no_half_of_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "sendfile", broken)
+    segment_path(tmp_path, START).write_bytes(WHOLE + b"torn")
+    with pytest.raises(LogError, match="Input/output error"):
+        recover_last_segment(tmp_path)
+    assert remains(tmp_path) == WHOLE + b"torn"
+    assert cut_files(tmp_path) == {}
 
 
 def test_what_remains_is_on_disk(tmp_path: Path) -> None:
