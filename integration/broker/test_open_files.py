@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.message import MessageSet
-from kafka2011.protocol import MultiFetchRequest, ProduceRequest, encode_request
+from kafka2011.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, encode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,3 +70,36 @@ def test_too_many_logs(new_broker: NewBroker, open_connection: OpenConnection) -
     assert b"CRITICAL" not in broker.output()
     connection.send(produce("first"))
     assert is_served(connection)
+
+
+def test_readers_that_take_their_time(
+    new_broker: NewBroker, open_connection: OpenConnection, counts_of: Counts, eventually: Eventually
+) -> None:
+    """Readers of many old segments that read nothing leave enough files for rolling, and get all of it in the end.
+
+    Their segments are deleted after they were sent.
+    """
+    settings = {"log.flush.interval": 1, "log.file.size": 20_000, "log.cleanup.interval.mins": 0.002}
+    broker = new_broker({**settings, "log.retention.size": 120 * 20_000}, program="few_files.py")
+    broker.start()
+    producer = open_connection(broker)
+    data = bytes(MessageSet([bytes(20_100)]))
+
+    def publish(count: int) -> None:
+        for _ in range(count):
+            producer.send(encode_request(ProduceRequest("views", 0, data)))
+            producer.request(BARRIER)
+
+    publish(110)
+    everything = tuple(FetchRequest("views", 0, number * len(data), len(data)) for number in range(100))
+    slow = [open_connection(broker) for _ in range(3)]
+    for connection in slow:
+        connection.send(encode_request(MultiFetchRequest(everything)))
+    eventually(lambda: counts_of(broker).get("multifetch", 0) >= 110 + len(slow))
+    publish(60)
+    eventually(lambda: b"is deleted later" in broker.output())
+    assert is_served(open_connection(broker))
+    for connection in slow:
+        assert connection.receive().count(data) == len(everything)
+    eventually(lambda: counts_of(broker)["deleted_segments"] >= 40)
+    assert b"CRITICAL" not in broker.output()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from kafka2011.broker.memory_budget import MemoryBudget
+    from kafka2011.broker.segment import LogSlice
 
 logger = logging.getLogger(__name__)
 
@@ -151,12 +152,19 @@ class Connection:
                     continue
                 self._send(b"".join(pending), stdlib_socket.MSG_MORE)
                 pending = []
-                self._send_file(part.fd, part.position, part.size)
-                part.release()
+                self._send_slice(part)
             if pending:
                 self._send(b"".join(pending), 0)
         finally:
             reply.release()
+
+    def _send_slice(self, part: LogSlice) -> None:
+        try:
+            part.resume()
+        except OSError as error:
+            raise SegmentReadError(f"opening a segment file again failed: {error}") from error
+        self._send_file(part.fd, part.position, part.size)
+        part.release()
 
     def _send(self, data: bytes, flags: int) -> None:
         opened = self.socket

@@ -22,6 +22,11 @@ def unlink_in_thread(path: Path) -> None:
     _in_thread(os.unlink, path)
 
 
+def close_in_thread(fd: int) -> None:
+    """Close a deleted file, whose bytes are freed only now, without waiting for it."""
+    gevent.spawn(_in_thread, os.close, fd)  # the pool itself makes its callers wait when it is busy
+
+
 def _in_thread(call: Callable[..., None], *arguments: object) -> None:
     """Call in a thread, and let others run meanwhile.
 

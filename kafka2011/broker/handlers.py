@@ -155,6 +155,8 @@ class RequestHandlers:
                     continue
                 parts.append(encode_response_header(0, piece.size if piece else 0))
                 if piece is not None:
+                    if body_bytes:  # the first to be sent keeps its file open, the others wait for their turn
+                        piece.park()
                     parts.append(piece)
                     body_bytes += piece.size
         except BaseException:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -25,11 +25,13 @@ from kafka2011.broker.recovery import recover_last_segment
 from kafka2011.broker.retention import DeletedSegment, count_excess, count_expired
 from kafka2011.broker.segment import (
     EMPTY_SLICE,
+    NO_FILES_ERRORS,
     LogSegment,
     LogSlice,
     SegmentList,
     find_segment_files,
     fsync_directory,
+    open_directory,
     os_error_text,
 )
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Lock = AbstractContextManager[Any]
+
+ROLL_RETRY_S = 1.0
+"""Time between two tries to roll while the process may open no more files."""
 
 
 class LogFailedError(LogClosedError):
@@ -64,8 +69,9 @@ class Log:
 
     `recover` cuts the last segment behind its last good message first; `recovery` then tells what was found.
     `fsync` and `unlink` (a third of a second for a gigabyte) may let others run while they wait; `make_lock` must
-    give locks that fit them. `request_flush` is called, not
-    again before a flush has begun, when flush_interval messages wait; by default the append flushes by itself.
+    give locks that fit them. `close` closes deleted files, which takes as long, and must not wait. `request_flush` is
+    called, not again before a flush has begun, when flush_interval messages wait; by default the append flushes by
+    itself.
     Raises LogError naming the path if the files cannot be used.
     """
 
@@ -79,6 +85,7 @@ class Log:
         clock: Clock,
         fsync: Callable[[int], None] = os.fsync,
         unlink: Callable[[Path], None] = os.unlink,
+        close: Callable[[int], None] = os.close,
         make_lock: Callable[[], Lock] = threading.RLock,
         request_flush: Callable[[Log], None] | None = None,
         recover: bool = False,
@@ -93,9 +100,11 @@ class Log:
         self.rolls = 0
         self.deleted_segments = 0
         self.deleted_bytes = 0
+        self.waits_for_files = 0
         self._clock = clock
         self._fsync = fsync
         self._unlink = unlink
+        self._close = close
         self._request_flush = request_flush or Log.flush
         self._append_lock = make_lock()
         self._flush_lock = make_lock()
@@ -113,6 +122,7 @@ class Log:
         self._flush_is_requested = False
         self._last_flush_s = clock.monotonic_s()
         self._first_append_s: float | None = None  # to the active segment, by this process
+        self._next_roll_s = 0.0  # not before, on the steady clock
 
     def _open_segments(self) -> SegmentList:
         files = find_segment_files(self.directory, warn_of_others=True)
@@ -185,9 +195,7 @@ class Log:
                 return self._appended.offset
             try:
                 if self._is_roll_due():
-                    with self._flush_lock:
-                        self._sync()
-                        self._roll(self._segments.segments)
+                    self._roll_or_wait()
                 segment = self._segments.active
                 segment.append(data)
             except OSError as error:
@@ -210,6 +218,25 @@ class Log:
             return True
         first_s = self._first_append_s
         return first_s is not None and (self._clock.monotonic_s() - first_s) * 1000 > self.settings.roll_ms
+
+    def _roll_or_wait(self) -> None:
+        """Roll, or let the segment grow on while there is no file to be had. Needs the append lock."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._next_roll_s:
+            return
+        with self._flush_lock:
+            self._sync()
+            try:
+                self._roll(self._segments.segments)
+            except OSError as error:
+                if error.errno not in NO_FILES_ERRORS:
+                    raise
+                self._next_roll_s = now_s + ROLL_RETRY_S
+                self._wait_for_files("cannot roll to a new segment for now", error)
+
+    def _wait_for_files(self, doing: str, error: OSError) -> None:
+        self.waits_for_files += 1
+        logger.warning("%s", os_error_text(f"{doing} in", self.directory, error))
 
     def _roll(self, kept: tuple[LogSegment, ...]) -> None:
         """Start a new segment at the end of the flushed log, behind those that are kept. Needs both locks."""
@@ -341,27 +368,50 @@ class Log:
 
         Slices that readers hold stay good. When all go, an empty segment opens at the end, so that offsets never
         restart. That end is flushed first, even if nobody will read the bytes: otherwise a power cut between here
-        and the deletion could leave a file that ends before the next one starts. Raises LogFailedError.
+        and the deletion could leave a file that ends before the next one starts. Deletes nothing while there is no
+        file to be had, and no segment that a parked slice needs. Raises LogFailedError.
         """
-        with self._append_lock:
-            if self._closed:
-                return []
-            self._check_open()
-            try:
-                doomed, expired = self._choose_old_segments()
-                kept = self._segments.segments[len(doomed) :]
-                if kept:
-                    self._segments = SegmentList.of(kept)
-                elif doomed[-1].size_bytes:
-                    with self._flush_lock:
-                        self._sync()
-                        self._roll(())
-                else:  # the empty segment that would be opened is there already
-                    doomed = doomed[:-1]
-                    self._segments = SegmentList.of(self._segments.segments[-1:])
-            except OSError as error:
-                self._fail("choose old segments of", error)
-        return self._delete(doomed, expired)
+        with ExitStack() as opened:
+            with self._append_lock:
+                if self._closed:
+                    return []
+                self._check_open()
+                try:
+                    doomed, expired = self._choose_old_segments()
+                    doomed = self._prepare(doomed)
+                    if not doomed:
+                        return []
+                    directory_fd = open_directory(self.directory)
+                    opened.callback(os.close, directory_fd)
+                    doomed = self._part_with(doomed)
+                except OSError as error:
+                    if error.errno in NO_FILES_ERRORS:
+                        self._wait_for_files("cannot delete old segments for now", error)
+                        return []
+                    self._fail("choose old segments of", error)
+            return self._delete(doomed, expired, directory_fd)
+
+    def _prepare(self, doomed: tuple[LogSegment, ...]) -> tuple[LogSegment, ...]:
+        """Return those before the first one that somebody still waits for."""
+        for count, segment in enumerate(doomed):
+            if not segment.prepare_deletion(self._close):
+                logger.info("%s is deleted later: it waits to be sent", segment.path)
+                return doomed[:count]
+        return doomed
+
+    def _part_with(self, doomed: tuple[LogSegment, ...]) -> tuple[LogSegment, ...]:
+        """Take the oldest segments out of the list, and return those to delete. Needs the append lock."""
+        kept = self._segments.segments[len(doomed) :]
+        if kept:
+            self._segments = SegmentList.of(kept)
+        elif doomed[-1].size_bytes:
+            with self._flush_lock:
+                self._sync()
+                self._roll(())
+        else:  # the empty segment that would be opened is there already
+            doomed = doomed[:-1]
+            self._segments = SegmentList.of(self._segments.segments[-1:])
+        return doomed
 
     def _choose_old_segments(self) -> tuple[tuple[LogSegment, ...], int]:
         """Return the segments to delete, and how many of them because of their age."""
@@ -373,13 +423,13 @@ class Log:
         excess = count_excess(flushed, sum(flushed), self.settings.retention_bytes)
         return segments[: expired + excess], expired
 
-    def _delete(self, doomed: tuple[LogSegment, ...], expired: int) -> list[DeletedSegment]:
+    def _delete(self, doomed: tuple[LogSegment, ...], expired: int, directory_fd: int) -> list[DeletedSegment]:
         deleted = []
         for index, segment in enumerate(doomed):
             try:
                 self._unlink(segment.path)
                 # One by one: names that vanish out of order would leave a gap, and a log with a gap does not open.
-                fsync_directory(self.directory, self._fsync)
+                self._fsync(directory_fd)
             except OSError as error:
                 self._fail("delete a segment of", error)
             reason = (

@@ -16,7 +16,7 @@ from kafka2011.broker.log import Lock, Log
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.recovery import Recovery, recover_last_segment
 from kafka2011.broker.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
-from kafka2011.broker.segment import find_segment_files, fsync_directory, os_error_text
+from kafka2011.broker.segment import find_segment_files, fsync_directory, open_directory, os_error_text
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
 from kafka2011.topic import (
     DEFAULT_MAX_TOPIC_NAME_LENGTH,
@@ -44,7 +44,7 @@ class LogManager:
 
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
     how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
-    log. `clock`, `fsync`, `unlink`, `make_lock` and `request_flush` are as for Log.
+    log. `clock`, `fsync`, `unlink`, `close`, `make_lock` and `request_flush` are as for Log.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class LogManager:
         clock: Clock = SYSTEM_CLOCK,
         fsync: Callable[[int], None] = os.fsync,
         unlink: Callable[[Path], None] = os.unlink,
+        close: Callable[[int], None] = os.close,
         make_lock: Callable[[], Lock] = threading.RLock,
         request_flush: Callable[[Log], None] | None = None,
         on_new_topic: Callable[[str, int], None] | None = None,
@@ -72,6 +73,7 @@ class LogManager:
         self._clock = clock
         self._fsync = fsync
         self._unlink = unlink
+        self._close = close
         self._make_lock = make_lock
         self._request_flush = request_flush
         self._on_new_topic = on_new_topic
@@ -115,7 +117,7 @@ class LogManager:
             fsync_directory(path.parent, self._fsync)
 
     def _lock_directory(self) -> None:
-        fd = os.open(self.log_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = open_directory(self.log_dir)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -187,6 +189,7 @@ class LogManager:
             clock=self._clock,
             fsync=self._fsync,
             unlink=self._unlink,
+            close=self._close,
             make_lock=self._make_lock,
             request_flush=self._request_flush,
             recover=recover,
@@ -292,6 +295,11 @@ class LogManager:
     def deleted_segments(self) -> int:
         """How many segments retention has deleted since the start."""
         return sum(log.deleted_segments for log in self.logs())
+
+    @property
+    def waits_for_files(self) -> int:
+        """How often rolling or deleting had to wait, since the process may open no more files."""
+        return sum(log.waits_for_files for log in self.logs())
 
     def flush_due(self) -> None:
         """Flush the logs whose flush_interval_ms has passed. Raises LogFailedError."""

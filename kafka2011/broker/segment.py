@@ -52,11 +52,16 @@ def find_segment_files(directory: Path, *, warn_of_others: bool = False) -> list
 
 def fsync_directory(directory: Path, fsync: Callable[[int], None]) -> None:
     """Make names that were added to or removed from the directory survive a power cut."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = open_directory(directory)
     try:
         fsync(fd)
     finally:
         os.close(fd)
+
+
+def open_directory(directory: Path) -> int:
+    """Open a directory in order to lock it or to bring its names to disk."""
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def os_error_text(doing: str, path: Path, error: OSError) -> str:
@@ -71,23 +76,40 @@ class LogSlice:
     """A piece of one segment file: `size` bytes at `position` of `fd`. Size 0 is an empty set, without a file.
 
     A context manager: the file stays open, even if its segment is deleted meanwhile, until `release()`, which may
-    be called twice. A slice belongs to one reader.
+    be called twice. While a slice is parked, its file is closed and its segment is not deleted. A slice belongs to one
+    reader.
     """
 
-    __slots__ = ("_segment", "fd", "position", "size")
+    __slots__ = ("_is_parked", "_segment", "fd", "position", "size")
 
     def __init__(self, segment: LogSegment | None, fd: int, position: int, size: int) -> None:
         self._segment = segment
+        self._is_parked = False
         self.fd = fd
         self.position = position
         self.size = size
+
+    def park(self) -> None:
+        """Close the file until `resume`, if nobody else needs it: one reply may hold slices of very many segments."""
+        if self._segment is not None and not self._is_parked and self._segment.park():
+            self._is_parked = True
+            self.fd = -1
+
+    def resume(self) -> None:
+        """Open the file of a parked slice again. Raises OSError."""
+        if self._segment is not None and self._is_parked:
+            self.fd = self._segment.resume()
+            self._is_parked = False
 
     def release(self) -> None:
         """Let go of the file; the last one to do so closes it."""
         segment, self._segment = self._segment, None
         if segment is not None:
             self.fd = -1  # a number that may soon belong to another file
-            segment.release()
+            if self._is_parked:
+                segment.forget()
+            else:
+                segment.release()
 
     def __enter__(self) -> LogSlice:
         return self
@@ -111,7 +133,7 @@ class LogSegment:
     Methods let OSError through: only the log knows whether it is a reader's trouble or the end of the log.
     """
 
-    __slots__ = ("_fd", "_holders", "_lock", "path", "size_bytes", "start_offset")
+    __slots__ = ("_close", "_fd", "_holders", "_lock", "_parked", "path", "size_bytes", "start_offset")
 
     def __init__(self, path: Path, start_offset: int, size_bytes: int) -> None:
         self.path = path
@@ -119,6 +141,8 @@ class LogSegment:
         self.size_bytes = size_bytes
         self._fd = -1
         self._holders = 0
+        self._parked = 0  # slices that will want the file again
+        self._close: Callable[[int], None] | None = None  # set when the file is to be deleted
         # Held for a few instructions and never while waiting, so it needs no lock of the caller's concurrency.
         self._lock = threading.Lock()
 
@@ -144,19 +168,61 @@ class LogSegment:
     def hold(self) -> int:
         """Return the file's descriptor, open until `release()`; all holders share one."""
         with self._lock:
-            if self._fd < 0:
-                self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            self._holders += 1
-            return self._fd
+            return self._hold()
 
     def release(self) -> None:
         """Undo one hold; the last one closes the file."""
         with self._lock:
-            assert self._holders > 0, "released more often than held"
-            self._holders -= 1
-            if self._holders == 0:
-                fd, self._fd = self._fd, -1
-                os.close(fd)
+            self._release()
+
+    def park(self) -> bool:
+        """Undo one hold until `resume` or `forget`; False, and still held, when the file is to be deleted."""
+        with self._lock:
+            if self._close is not None:
+                return False
+            self._parked += 1
+            self._release()
+            return True
+
+    def resume(self) -> int:
+        """Hold the file again that was parked, and return its descriptor."""
+        with self._lock:
+            fd = self._hold()
+            self._forget()
+            return fd
+
+    def forget(self) -> None:
+        """Give up what was parked."""
+        with self._lock:
+            self._forget()
+
+    def prepare_deletion(self, close: Callable[[int], None]) -> bool:
+        """Let nobody park the file any more, since its name is about to go; False when somebody has.
+
+        `close` is then what the last holder calls: it frees all bytes of the file, which takes a while.
+        """
+        with self._lock:
+            if self._parked:
+                return False
+            self._close = close
+            return True
+
+    def _hold(self) -> int:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._holders += 1
+        return self._fd
+
+    def _release(self) -> None:
+        assert self._holders > 0, "released more often than held"
+        self._holders -= 1
+        if self._holders == 0:
+            fd, self._fd = self._fd, -1
+            (self._close or os.close)(fd)
+
+    def _forget(self) -> None:
+        assert self._parked > 0, "resumed more often than parked"
+        self._parked -= 1
 
     def slice(self, position: int, size: int) -> LogSlice:
         """Return `size` bytes at `position` for sending. The caller keeps them within what is flushed."""

@@ -19,7 +19,7 @@ from gevent.lock import Semaphore
 from gevent.pool import Group
 
 from kafka2011.broker.connection import let_others_run
-from kafka2011.broker.disk_threads import fsync_in_thread, unlink_in_thread
+from kafka2011.broker.disk_threads import close_in_thread, fsync_in_thread, unlink_in_thread
 from kafka2011.broker.file_limit import max_connections
 from kafka2011.broker.handlers import RequestHandlers
 from kafka2011.broker.log import LogFailedError
@@ -84,6 +84,7 @@ class KafkaServer:
             clock=SYSTEM_CLOCK,
             fsync=fsync_in_thread,
             unlink=unlink_in_thread,
+            close=close_in_thread,
             make_lock=Semaphore,  # of one holder; a third of the cost of gevent's RLock
             request_flush=self._request_flush,
             on_new_topic=self._topic_added,
@@ -167,6 +168,7 @@ class KafkaServer:
         total.update(self.handlers.counts)
         total["flushes"] = self.logs.flushes
         total["deleted_segments"] = self.logs.deleted_segments
+        total["waits_for_files"] = self.logs.waits_for_files
         total["memory_peak_bytes"] = self.budget.peak_bytes
         total["memory_refused"] = self.budget.refused
         return dict(sorted(total.items()))

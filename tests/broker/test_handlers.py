@@ -28,6 +28,7 @@ from kafka2011.protocol import (
     ProduceRequest,
     Request,
 )
+from tests.support.files import count_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,11 +69,14 @@ class Broker:
         if reply is None:
             return None
         try:
-            return b"".join(
-                part if isinstance(part, bytes) else os.pread(part.fd, part.size, part.position) for part in reply.parts
-            )
+            return b"".join(part if isinstance(part, bytes) else self._read(part) for part in reply.parts)
         finally:
             reply.release()
+
+    @staticmethod
+    def _read(part: LogSlice) -> bytes:
+        part.resume()
+        return os.pread(part.fd, part.size, part.position)
 
     def produce(self, data: bytes, topic: str = "t", partition: int = 0) -> None:
         assert self.ask(ProduceRequest(topic, partition, data)) is None
@@ -234,6 +238,24 @@ def test_a_fetch_is_answered_byte_for_byte(broker: Broker, request_: FetchReques
     # The same as a part of a multifetch: the part carries the error, the whole none.
     whole = broker.ask(MultiFetchRequest((request_,)))
     assert whole == (len(golden) + 2).to_bytes(4, "big") + b"\0\0" + golden
+
+
+def test_a_multifetch_over_many_segments_holds_few_files_open(tmp_path: Path) -> None:
+    """A reader that takes its time must not use up the files that others need."""
+    broker = Broker(tmp_path, max_segment_bytes=1)
+    with broker.logs:
+        for _ in range(20):
+            broker.produce(HELLO)
+        before = count_open_files()
+        fetch = MultiFetchRequest(tuple(FetchRequest("t", 0, index * len(HELLO), 1000) for index in range(20)))
+        reply = broker.handlers.handle(fetch, broker.checker)
+        assert reply is not None
+        assert count_open_files() <= before + 1
+        reply.release()
+        assert count_open_files() == before
+        answer = broker.ask(fetch)
+        assert answer is not None
+        assert answer.count(HELLO) == 20
 
 
 def test_a_multifetch_of_many_parts(broker: Broker) -> None:

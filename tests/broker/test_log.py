@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.log import Log, LogFailedError
+from kafka2011.broker.log import ROLL_RETRY_S, Log, LogFailedError
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.retention import ClockJumpGuard, count_excess, count_expired
 from kafka2011.broker.segment import LogSlice, segment_path
@@ -18,6 +19,7 @@ from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
 from kafka2011.message import MessageSet, decode, encode
 from kafka2011.protocol import EARLIEST, LATEST
 from tests.support.bytes_of_07 import SEGMENTS
+from tests.support.files import count_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,10 +117,6 @@ def running(work: Callable[[], object]) -> Iterator[threading.Thread]:
 def content(piece: LogSlice) -> bytes:
     with piece:
         return os.pread(piece.fd, piece.size, piece.position) if piece.size else b""
-
-
-def count_open_files() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def read_all(log: Log) -> bytes:
@@ -302,6 +300,38 @@ def test_a_roll_that_is_stopped_while_it_waits_can_be_tried_again(make_log: Call
     stop = False
     assert log.append(encode(b"y"), 1) == 100
     assert log.segment_offsets == (0, 100)
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Let the process open no further file."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.open("/dev/null", os.O_RDONLY)
+    os.close(probe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe, limits[1]))  # probe was the lowest free number
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_roll_waits_while_no_file_can_be_opened(
+    make_log: Callable[..., Log], clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Appends go on in the old segment; a second later the roll is tried again."""
+    log = make_log(ROLLS_EARLY)
+    data = fill(log, 1)
+    with no_more_files():
+        for _ in range(5):
+            data += fill(log, 1)
+    assert list(log.segment_offsets) == [0]
+    assert log.waits_for_files == 1
+    assert "raise the limit on open files" in caplog.text
+    assert read_all(log) == data
+    clock.now_ms += 1000 * ROLL_RETRY_S
+    data += fill(log, 1)
+    assert log.segment_offsets == (0, 600)
+    assert read_all(log) == data
 
 
 # Flushing
@@ -746,6 +776,86 @@ def test_an_open_slice_outlives_its_segment(make_log: Callable[..., Log], clock:
     old.release()
     active.release()
     assert count_open_files() == before
+
+
+def test_a_parked_slice_keeps_its_segment_from_being_deleted(make_log: Callable[..., Log], clock: ManualClock) -> None:
+    """It holds no file open, and gets its bytes all the same."""
+    log = make_log(LogSettings(max_segment_bytes=99, flush_interval=1, retention_ms=1000))
+    data = fill(log)
+    before = count_open_files()
+    piece, forgotten = log.read(100, 1000), log.read(200, 1000)
+    piece.park()
+    forgotten.park()
+    assert count_open_files() == before
+    clock.now_ms += 1e12
+    assert [one.start_offset for one in log.delete_old_segments()] == [0]
+    piece.resume()
+    assert content(piece) == data[100:200]
+    assert [one.start_offset for one in log.delete_old_segments()] == [100]
+    forgotten.release()
+    assert [one.start_offset for one in log.delete_old_segments()] == [200, 300]
+    assert count_open_files() == before
+
+
+def test_a_slice_of_a_deleted_segment_stays_open_when_parked(make_log: Callable[..., Log], clock: ManualClock) -> None:
+    log = make_log(LogSettings(max_segment_bytes=99, flush_interval=1, retention_ms=1000))
+    data = fill(log)
+    piece = log.read(0, 1000)
+    clock.now_ms += 1e12
+    assert len(log.delete_old_segments()) == 4
+    piece.park()
+    piece.resume()
+    assert content(piece) == data[:100]
+
+
+def test_a_parked_slice_takes_its_file_again(make_log: Callable[..., Log]) -> None:
+    log = make_log(ROLLS_EARLY)
+    data = fill(log)
+    before = count_open_files()
+    piece = log.read(100, 1000)
+    piece.park()
+    log.read(100, 1000).release()
+    assert count_open_files() == before
+    piece.resume()
+    piece.resume()
+    assert content(piece) == data[100:200]
+    assert count_open_files() == before
+
+
+def test_the_last_bytes_of_a_deleted_segment_are_freed_by_whom_the_broker_chose(
+    make_log: Callable[..., Log], clock: ManualClock
+) -> None:
+    """Closing the last handle of a large deleted file takes a while."""
+    closed: list[int] = []
+    log = make_log(LogSettings(max_segment_bytes=99, flush_interval=1, retention_ms=1000), close=closed.append)
+    fill(log)
+    log.read(0, 1000).release()
+    held = log.read(0, 1000)
+    assert closed == []
+    clock.now_ms += 1e12
+    log.delete_old_segments()
+    assert len(closed) == 1, "the segment that was appended to"
+    fd = held.fd
+    held.release()
+    assert closed[1:] == [fd]
+    for fd in closed:
+        os.close(fd)
+
+
+def test_retention_waits_while_no_file_can_be_opened(
+    make_log: Callable[..., Log], clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is half deleted: the next pass does it all."""
+    log = make_log(LogSettings(max_segment_bytes=99, flush_interval=1, retention_ms=1000))
+    fill(log)
+    clock.now_ms += 1e12
+    with no_more_files():
+        assert log.delete_old_segments() == []
+    assert log.segment_offsets == (0, 100, 200, 300)
+    assert log.waits_for_files == 1
+    assert "raise the limit on open files" in caplog.text
+    assert len(log.delete_old_segments()) == 4
+    assert log.append(encode(b"next"), 1) == 400
 
 
 def test_readers_and_writers_go_on_during_retention(make_log: Callable[..., Log], clock: ManualClock) -> None:
