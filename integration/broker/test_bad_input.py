@@ -325,3 +325,20 @@ def test_announced_sizes_cost_nothing(
         bystander(limited)
         assert peak_bytes_of(limited) - before < 300 * 64 * 1024
     bystander(limited)
+
+
+def test_a_bug_in_a_handler(
+    new_broker: Callable[..., LocalBroker], open_connection: OpenConnection, counts_of: Counts
+) -> None:
+    """What nobody expected ends the one connection that brought it up, logged with its traceback and counted."""
+    broker = new_broker(program="broken_handler.py")
+    broker.start()
+    other = open_connection(broker)
+    unlucky = open_connection(broker)
+    unlucky.send(produce("bug", ONE) + BARRIER)
+    with pytest.raises(BrokerConnectionError):
+        unlucky.receive()
+    assert b"ZeroDivisionError: a bug" in broker.output()
+    assert counts_of(broker)["handler_errors"] == 1
+    other.send(produce("views", ONE))
+    other.request(BARRIER)

@@ -343,7 +343,7 @@ class Log:
             offsets.append(end)
         if time_ms == EARLIEST:
             count = 1
-        elif time_ms == LATEST or (has_end and self._clock.wall_s() * 1000 <= time_ms):
+        elif time_ms == LATEST or (has_end and int(self._clock.wall_s() * 1000) <= time_ms):
             count = len(offsets)
         else:
             count = self._count_modified_until(time_ms, segments)
@@ -363,7 +363,7 @@ class Log:
 
     # Retention
 
-    def delete_old_segments(self) -> list[DeletedSegment]:
+    def delete_old_segments(self, *, by_age: bool = True) -> list[DeletedSegment]:
         """Delete, oldest first, the segments that are older than retention_ms or beyond retention_bytes.
 
         Slices that readers hold stay good. When all go, an empty segment opens at the end, so that offsets never
@@ -377,7 +377,7 @@ class Log:
                     return []
                 self._check_open()
                 try:
-                    doomed, expired = self._choose_old_segments()
+                    doomed, expired = self._choose_old_segments(by_age=by_age)
                     doomed = self._prepare(doomed)
                     if not doomed:
                         return []
@@ -413,11 +413,12 @@ class Log:
             self._segments = SegmentList.of(self._segments.segments[-1:])
         return doomed
 
-    def _choose_old_segments(self) -> tuple[tuple[LogSegment, ...], int]:
+    def _choose_old_segments(self, *, by_age: bool) -> tuple[tuple[LogSegment, ...], int]:
         """Return the segments to delete, and how many of them because of their age."""
         segments = self._segments.segments
         now_ms = self._clock.wall_s() * 1000
-        expired = count_expired((segment.modified_ms() for segment in segments), now_ms, self.settings.retention_ms)
+        written_ms = (segment.modified_ms() for segment in segments)
+        expired = count_expired(written_ms, now_ms, self.settings.retention_ms) if by_age else 0
         remaining = segments[expired:]
         flushed = [min(segment.end_offset, self.end_offset) - segment.start_offset for segment in remaining]
         excess = count_excess(flushed, sum(flushed), self.settings.retention_bytes)

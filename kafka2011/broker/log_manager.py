@@ -12,7 +12,7 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.log import Lock, Log
+from kafka2011.broker.log import Lock, Log, LogFailedError
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.recovery import Recovery, recover_last_segment
 from kafka2011.broker.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
@@ -28,7 +28,7 @@ from kafka2011.topic import (
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -39,12 +39,25 @@ logger = logging.getLogger(__name__)
 CLEAN_SHUTDOWN_MARK = ".kafka_cleanshutdown"
 
 
+def flush_one_by_one(logs: Sequence[Log]) -> None:
+    """Flush logs; all of them, even if one fails. Raises the first LogFailedError."""
+    failures = []
+    for log in logs:
+        try:
+            log.flush()
+        except LogFailedError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
 class LogManager:
     """The logs in `log_dir`: opened or recovered together, made when a topic is first written to, closed together.
 
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
     how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
-    log. `clock`, `fsync`, `unlink`, `close`, `make_lock` and `request_flush` are as for Log.
+    log. `flush_all` flushes several logs, all of them even if one fails, and raises the first LogFailedError. `clock`,
+    `fsync`, `unlink`, `close`, `make_lock` and `request_flush` are as for Log.
     """
 
     def __init__(
@@ -61,6 +74,7 @@ class LogManager:
         close: Callable[[int], None] = os.close,
         make_lock: Callable[[], Lock] = threading.RLock,
         request_flush: Callable[[Log], None] | None = None,
+        flush_all: Callable[[Sequence[Log]], None] = flush_one_by_one,
         on_new_topic: Callable[[str, int], None] | None = None,
     ) -> None:
         self.log_dir = log_dir
@@ -76,6 +90,7 @@ class LogManager:
         self._close = close
         self._make_lock = make_lock
         self._request_flush = request_flush
+        self._flush_all = flush_all
         self._on_new_topic = on_new_topic
         self._logs: dict[tuple[str, int], Log] = {}
         self._topics: set[str] = set()
@@ -137,6 +152,7 @@ class LogManager:
         report = None
         if recover and found:
             logger.info("the last stop was not clean: recovering %d logs in %s", len(found), self.log_dir)
+            self._fsync(self._lock_fd)  # the names of logs that were made just before the end
             report = _TotalProgress(sum(map(_last_segment_bytes, found)), progress).add if progress else None
         for directory, (topic, partition) in found.items():
             refusal = self._refusal(topic, partition)
@@ -303,24 +319,25 @@ class LogManager:
 
     def flush_due(self) -> None:
         """Flush the logs whose flush_interval_ms has passed. Raises LogFailedError."""
-        for log in self.logs():
-            if log.is_flush_due(self._clock.monotonic_s()):
-                log.flush()
+        now_s = self._clock.monotonic_s()
+        self._flush_all([log for log in self.logs() if log.is_flush_due(now_s)])
 
     def clean_up(self) -> list[DeletedSegment]:
         """Make one retention pass over all logs and return what was deleted. Raises LogFailedError.
 
-        Deletes nothing if the wall clock has jumped by more than an hour since the last pass.
+        Deletes nothing because of its age after the wall clock has jumped by more than an hour, until it is back or the
+        logs are opened again.
         """
         jump_ms = self._clock_guard.jump_ms()
-        if abs(jump_ms) > MAX_CLOCK_JUMP_MS:
+        is_clock_good = abs(jump_ms) <= MAX_CLOCK_JUMP_MS
+        if not is_clock_good:
             self.clock_jumps += 1
             logger.warning(
-                "the wall clock has jumped by %.0f s since the last retention pass: this pass deletes nothing",
+                "the wall clock has jumped by %.0f s: retention deletes nothing because of its age until the clock is"
+                " back, or the broker was started again",
                 jump_ms / 1000,
             )
-            return []
-        return [deleted for log in self.logs() for deleted in log.delete_old_segments()]
+        return [deleted for log in self.logs() for deleted in log.delete_old_segments(by_age=is_clock_good)]
 
     # Ending
 
@@ -334,6 +351,10 @@ class LogManager:
                 return
             self._is_open = False
             failure: LogError | None = None
+            try:
+                self._flush_all([log for log in self.logs() if log.failure is None])
+            except LogError as error:
+                failure = error
             for log in self.logs():
                 try:
                     log.close()

@@ -105,7 +105,7 @@ def recover_last_segment(
 ) -> Recovery | None:
     """Recover the last segment of a log; None if it has no segment. `progress` gets the bytes done since its last call.
 
-    Whatever remains is on disk afterwards. Raises LogError naming the path.
+    Whatever remains is on disk afterwards, the names of all segments too. Raises LogError naming the path.
     """
     path = directory
     try:
@@ -113,6 +113,7 @@ def recover_last_segment(
         if not files:
             return None
         start_offset, path = files[-1]
+        fsync_directory(directory, fsync)
         with path.open("r+b", buffering=0) as file:
             return _recover(file, path, start_offset, fsync, progress or (lambda _bytes: None))
     except OSError as error:
@@ -124,9 +125,11 @@ def _recover(
 ) -> Recovery:
     fd = file.fileno()
     size = os.fstat(fd).st_size
+    fsync(fd)  # these bytes are about to be readable, and readable means flushed
+    # After an fsync that failed, the page cache may hold what the disk does not. Only the disk counts.
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     walk = _walk(fd, 0, size, progress)
     if walk.end == size:
-        fsync(fd)  # these bytes are about to be readable, and readable means flushed
         return Recovery(path, start_offset, size, size, walk.messages)
     survivors = _find_survivors(fd, walk.end, size, start_offset)
     cut_path = _keep(fd, walk.end, size, path, start_offset + walk.end, fsync)

@@ -55,7 +55,7 @@ def count_excess(sizes_bytes: Iterable[int], total_bytes: int, retention_bytes: 
 
 
 class ClockJumpGuard:
-    """Tells when the wall clock has moved otherwise than the steady one since it was last asked.
+    """Tells by how much the wall clock is off since a jump, which is when it moved otherwise than the steady one.
 
     Ages are differences of wall clock times: after a jump they are wrong, and deleting by them destroys data.
     """
@@ -65,9 +65,15 @@ class ClockJumpGuard:
         self._lead_ms = self._read_lead_ms()
 
     def jump_ms(self) -> float:
-        """Return by how much the wall clock jumped (negative: back) since the last call, or since the start."""
-        before, self._lead_ms = self._lead_ms, self._read_lead_ms()
-        return self._lead_ms - before
+        """Return by how much the wall clock is off (negative: back) from where it was last good, or at the start.
+
+        It is good as long as that is at most MAX_CLOCK_JUMP_MS. After a larger jump, only a clock that is back is.
+        """
+        lead_ms = self._read_lead_ms()
+        jump_ms = lead_ms - self._lead_ms
+        if abs(jump_ms) <= MAX_CLOCK_JUMP_MS:
+            self._lead_ms = lead_ms  # small corrections may add up over months
+        return jump_ms
 
     def _read_lead_ms(self) -> float:
         return (self._clock.wall_s() - self._clock.monotonic_s()) * 1000

@@ -250,9 +250,9 @@ class LogSegment:
         """Bring what was appended to disk. The segment must be held for appending."""
         fsync(self._fd)
 
-    def modified_ms(self) -> float:
-        """Say when the file was last written, in wall clock milliseconds since the epoch."""
-        return os.stat(self.path).st_mtime_ns / 1_000_000  # noqa: PTH116 (Path.stat costs twice as much)
+    def modified_ms(self) -> int:
+        """Say when the file was last written, in whole wall clock milliseconds since the epoch."""
+        return os.stat(self.path).st_mtime_ns // 1_000_000  # noqa: PTH116 (Path.stat costs twice as much)
 
     def __repr__(self) -> str:
         return f"<LogSegment {self.path}, {self.size_bytes} bytes>"

@@ -19,7 +19,7 @@ from gevent.lock import Semaphore
 from gevent.pool import Group
 
 from kafka2011.broker.connection import let_others_run
-from kafka2011.broker.disk_threads import close_in_thread, fsync_in_thread, unlink_in_thread
+from kafka2011.broker.disk_threads import close_in_thread, flush_in_threads, fsync_in_thread, unlink_in_thread
 from kafka2011.broker.file_limit import max_connections
 from kafka2011.broker.handlers import RequestHandlers
 from kafka2011.broker.log import LogFailedError
@@ -87,6 +87,7 @@ class KafkaServer:
             close=close_in_thread,
             make_lock=Semaphore,  # of one holder; a third of the cost of gevent's RLock
             request_flush=self._request_flush,
+            flush_all=flush_in_threads,
             on_new_topic=self._topic_added,
         )
         self.handlers = RequestHandlers(self.logs)

@@ -669,6 +669,19 @@ def test_offsets_before_a_time(make_log: Callable[..., Log], clock: ManualClock)
     assert log.offsets_before(-3, 10) == []
 
 
+def test_times_are_compared_in_whole_milliseconds(make_log: Callable[..., Log], clock: ManualClock) -> None:
+    """A client asks in whole ones, so the time at which a file was last written counts without its fraction."""
+    log = make_log(LogSettings(max_segment_bytes=99))
+    fill(log, 2)
+    os.utime(segment_path(log.directory, 0), ns=(1_000_000_700_000, 1_000_000_700_000))
+    assert log.offsets_before(1_000_000, 1) == [0]
+    assert log.offsets_before(999_999, 1) == []
+    log.flush()
+    clock.now_ms = 1_000_000.7
+    clock.wall_lead_ms = 0
+    assert log.offsets_before(1_000_000, 1) == [200]
+
+
 def test_a_segment_without_flushed_bytes_adds_no_end(make_log: Callable[..., Log], clock: ManualClock) -> None:
     log = make_log(LogSettings(max_segment_bytes=99))
     assert log.offsets_before(LATEST, 10) == [0]

@@ -458,6 +458,37 @@ def test_a_retention_pass_covers_all_logs(
         assert deleted[0].reason in caplog.text
 
 
+def test_names_are_brought_to_disk_again_after_an_unclean_stop(
+    make_manager: Callable[..., LogManager], log_dir: Path
+) -> None:
+    """The stop may have come between the making of a log or segment and the fsync of its directory."""
+    with make_manager() as manager:
+        manager.get_or_create("views", 0)
+    (log_dir / CLEAN_SHUTDOWN_MARK).unlink()
+    synced: list[int] = []
+    with make_manager(fsync=lambda fd: synced.append(os.fstat(fd).st_ino)):
+        assert {log_dir.stat().st_ino, (log_dir / "views-0").stat().st_ino} <= set(synced)
+
+
+def test_a_stop_flushes_all_logs_even_if_one_fails(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    failing: list[int] = []
+
+    def fsync(fd: int) -> None:
+        if os.fstat(fd).st_ino in failing:
+            raise OSError(5, "Input/output error")
+
+    manager = make_manager(fsync=fsync, num_partitions=2)
+    manager.open()
+    logs = [manager.get_or_create("views", partition) for partition in range(2)]
+    for log in logs:
+        log.append(GOOD, 1)
+    failing.append(segment_path(logs[0].directory, 0).stat().st_ino)
+    with pytest.raises(LogFailedError, match="views-0"):
+        manager.close()
+    assert logs[1].end_offset == len(GOOD)
+    assert not (log_dir / CLEAN_SHUTDOWN_MARK).exists()
+
+
 @pytest.mark.parametrize("jump_ms", [HOUR_MS + 1, -HOUR_MS - 1, 1e12])
 def test_a_pass_after_a_clock_jump_deletes_nothing_and_says_so(
     make_manager: Callable[..., LogManager], clock: ManualClock, jump_ms: float, caplog: pytest.LogCaptureFixture
@@ -470,7 +501,23 @@ def test_a_pass_after_a_clock_jump_deletes_nothing_and_says_so(
         assert manager.clean_up() == []
         assert manager.clock_jumps == 1
         assert "deletes nothing" in caplog.text
-        assert len(manager.clean_up()) == 1, "the next pass goes by the new time"
+        clock.now_ms += 10 * HOUR_MS
+        assert manager.clean_up() == [], "nor does any later pass"
+        clock.wall_lead_ms -= jump_ms
+        assert len(manager.clean_up()) == 1, "the clock is back"
+
+
+def test_the_size_limit_holds_whatever_the_clock_says(
+    make_manager: Callable[..., LogManager], clock: ManualClock
+) -> None:
+    """Else a jump that nobody mends would fill the disk."""
+    settings = LogSettings(max_segment_bytes=1, flush_interval=1, retention_ms=1000, retention_bytes=len(GOOD))
+    with make_manager(settings_for=lambda _: settings) as manager:
+        log = manager.get_or_create("views", 0)
+        for _ in range(3):
+            log.append(GOOD, 1)
+        clock.wall_lead_ms += 1e12
+        assert [deleted.start_offset for deleted in manager.clean_up()] == [0, len(GOOD)]
 
 
 @pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS, 0])
@@ -484,6 +531,14 @@ def test_a_small_clock_correction_does_not_stop_retention(
         clock.wall_lead_ms += jump_ms
         clock.now_ms += 1e9  # a steady clock that goes on while the machine sleeps is no jump
         assert len(manager.clean_up()) == 1
+
+
+def test_small_clock_corrections_may_add_up(make_manager: Callable[..., LogManager], clock: ManualClock) -> None:
+    with make_manager() as manager:
+        for _ in range(5):
+            clock.wall_lead_ms += 0.9 * HOUR_MS
+            manager.clean_up()
+        assert manager.clock_jumps == 0
 
 
 def test_a_clock_that_was_set_before_the_start_is_no_jump(

@@ -1,0 +1,28 @@
+"""The command line `kafka2011`, with a bug: a produce to the topic "bug" raises what nobody expects."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from kafka2011.broker.handlers import RequestHandlers
+from kafka2011.cli.app import main
+from kafka2011.protocol import ProduceRequest
+
+if TYPE_CHECKING:
+    from kafka2011.broker.handlers import Reply
+    from kafka2011.broker.message_check import MessageChecker
+    from kafka2011.protocol import Request
+
+_handle = RequestHandlers.handle
+
+
+def _broken_handle(handlers: RequestHandlers, request: Request, checker: MessageChecker) -> Reply | None:
+    if isinstance(request, ProduceRequest) and request.topic == "bug":
+        raise ZeroDivisionError("a bug")
+    return _handle(handlers, request, checker)
+
+
+if __name__ == "__main__":
+    RequestHandlers.handle = _broken_handle  # type: ignore[method-assign,assignment]
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Calls that wait for the disk, in threads beside the event loop."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gevent
+import pytest
+from gevent.lock import Semaphore
+
+from kafka2011.broker.disk_threads import FLUSHES_AT_ONCE, close_in_thread, flush_in_threads
+from kafka2011.broker.log import Log, LogFailedError
+from kafka2011.broker.log_settings import LogSettings
+from kafka2011.message import encode
+from zk.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEADLINE_S = 20
+
+
+def dirty_logs(directory: Path, count: int, on_fsync: Callable[[int], object]) -> list[Log]:
+    """Make logs in which something waits for a flush; `on_fsync` is called in threads from then on."""
+    started = threading.Event()
+
+    def fsync(fd: int) -> None:
+        if started.is_set():
+            gevent.get_hub().threadpool.apply(on_fsync, (fd,))
+
+    settings = LogSettings(flush_interval=1000)
+    logs = [
+        Log(directory / f"t-{number}", "t", number, settings, clock=SYSTEM_CLOCK, fsync=fsync, make_lock=Semaphore)
+        for number in range(count)
+    ]
+    for log in logs:
+        log.append(encode(b"one"), 1)
+    started.set()
+    return logs
+
+
+def test_several_logs_are_flushed_at_once(tmp_path: Path) -> None:
+    """One after another, each would wait for its own turn of the disk."""
+    all_at_once = threading.Barrier(FLUSHES_AT_ONCE)
+    logs = dirty_logs(tmp_path, 2 * FLUSHES_AT_ONCE, lambda _: all_at_once.wait(DEADLINE_S))
+    flush_in_threads(logs)
+    assert [log.unflushed_messages for log in logs] == [0] * len(logs)
+
+
+def test_one_that_fails_does_not_keep_the_others_from_being_flushed(tmp_path: Path) -> None:
+    def on_fsync(fd: int) -> None:
+        if "t-1" in str(Path(f"/proc/self/fd/{fd}").readlink()):
+            raise OSError(5, "Input/output error")
+
+    logs = dirty_logs(tmp_path, 3, on_fsync)
+    with pytest.raises(LogFailedError, match="t-1"):
+        flush_in_threads(logs)
+    assert [log.unflushed_messages for log in logs] == [0, 1, 0]
+
+
+def test_closing_a_file_does_not_wait(tmp_path: Path) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    close_in_thread(fd)
+    assert os.fstat(fd)
+    with gevent.Timeout(DEADLINE_S):
+        while os.path.exists(f"/proc/self/fd/{fd}"):  # noqa: PTH110 (a link to a directory)
+            gevent.sleep(0.001)
