@@ -28,6 +28,7 @@ from kafka2011.protocol import (
 )
 from tests.support.bytes_of_07 import ANSWERED, CLOSED, PAIR, PAIR_GZIP, PAYLOADS, PRODUCED, SEGMENTS, answer
 from tests.support.edge_cases_of_07 import EDGE_CASES, MAX_FRAME_BYTES, MAX_MESSAGE_BYTES, EdgeCase
+from tests.support.replies import bytes_of
 from zk.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -64,10 +65,7 @@ class Broker:
         try:
             while (frame := reader.next_frame()) is not None:
                 reply = self._handlers.handle(decode_request(frame), self._checker)
-                for part in reply.parts if reply is not None else ():
-                    answer += part if isinstance(part, bytes) else os.pread(part.fd, part.size, part.position)
-                if reply is not None:
-                    reply.release()
+                answer += bytes_of(reply)
         except (ProtocolError, RefusedError):
             return None
         assert reader.buffered_bytes == 0

@@ -29,6 +29,7 @@ from kafka2011.protocol import (
     Request,
 )
 from tests.support.files import count_open_files
+from tests.support.replies import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,17 +67,7 @@ class Broker:
     def ask(self, request: Request) -> bytes | None:
         """Return the reply as it would go over the wire."""
         reply = self.handlers.handle(request, self.checker)
-        if reply is None:
-            return None
-        try:
-            return b"".join(part if isinstance(part, bytes) else self._read(part) for part in reply.parts)
-        finally:
-            reply.release()
-
-    @staticmethod
-    def _read(part: LogSlice) -> bytes:
-        part.resume()
-        return os.pread(part.fd, part.size, part.position)
+        return None if reply is None else bytes_of(reply)
 
     def produce(self, data: bytes, topic: str = "t", partition: int = 0) -> None:
         assert self.ask(ProduceRequest(topic, partition, data)) is None
