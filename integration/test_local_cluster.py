@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -14,21 +13,15 @@ import pytest
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local import LocalCluster, LocalClusterError
 from kafka2011.producer.sync_producer import SyncProducer
+from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.client import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 PROPERTIES = {"log.flush.interval": 1, "zk.sessiontimeout.ms": 2000}
-
-
-def eventually(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.02)
 
 
 def registered(zk_connect: str) -> dict[int, int]:

@@ -16,6 +16,7 @@ from kafka2011.connection import BrokerConnection
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local import LocalBroker
 from kafka2011.protocol import LATEST
+from tests.support.waiting import eventually
 from zk.client import connect
 
 if TYPE_CHECKING:
@@ -106,9 +107,7 @@ def read_all(open_consumer: Callable[[LocalBroker], SimpleConsumer]) -> Callable
 
 
 @pytest.fixture
-def await_end(
-    open_consumer: Callable[[LocalBroker], SimpleConsumer], eventually: Callable[..., None]
-) -> Callable[..., None]:
+def await_end(open_consumer: Callable[[LocalBroker], SimpleConsumer]) -> Callable[..., None]:
     """Wait until the flushed end of a partition is at an offset."""
 
     def wait(broker: LocalBroker, topic: str, end_offset: int, partition: int = 0) -> None:
@@ -119,7 +118,7 @@ def await_end(
 
 
 @pytest.fixture
-def counts_of(eventually: Callable[..., None]) -> Callable[[LocalBroker], dict[str, int]]:
+def counts_of() -> Callable[[LocalBroker], dict[str, int]]:
     """Ask a broker for its counts (SIGUSR1)."""
 
     def ask(broker: LocalBroker) -> dict[str, int]:

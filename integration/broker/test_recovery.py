@@ -11,6 +11,7 @@ from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.message import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.protocol import MultiFetchRequest, ProduceRequest, encode_request
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
     OpenConsumer = Callable[[LocalBroker], SimpleConsumer]
-    Eventually = Callable[..., None]
     AwaitEnd = Callable[..., None]
     ReadAll = Callable[..., list[Message]]
 
@@ -56,7 +56,6 @@ def test_kill_during_produce(
     broker: LocalBroker,
     open_connection: OpenConnection,
     open_consumer: OpenConsumer,
-    eventually: Eventually,
     read_all: ReadAll,
 ) -> None:
     """What could be read before can be read after, at its offset; so can all that was handled; in order, whole."""

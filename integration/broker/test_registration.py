@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.producer.sync_producer import SyncProducer
+from tests.support.waiting import eventually
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.client import connect
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from zk.nodes import Node
 
     NewBroker = Callable[..., LocalBroker]
-    Eventually = Callable[..., None]
     ReadAll = Callable[..., list[Message]]
 
 
@@ -40,9 +40,7 @@ def existing(nodes: Nodes, path: str) -> Node:
     return node
 
 
-def test_registered_as_0_7_does(
-    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, eventually: Eventually
-) -> None:
+def test_registered_as_0_7_does(new_broker: NewBroker, zk_connect: str, zk_client: ZkClient) -> None:
     """Ids and topics are ephemeral with 0.7's text; what is above them is persistent, with null data.
 
     A topic appears with its first log, which an empty set is enough for, and carries the number of partitions.
@@ -84,7 +82,7 @@ def test_registered_as_0_7_does(
 
 
 def test_restarted_at_once_waits_for_its_old_node(
-    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, eventually: Eventually, read_all: ReadAll
+    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, read_all: ReadAll
 ) -> None:
     """After kill -9 the old node lives until its session ends: the broker serves meanwhile, then registers."""
     broker = new_broker({"log.flush.interval": 1}, zk_connect=zk_connect)
@@ -115,9 +113,7 @@ def accepts(broker: LocalBroker) -> bool:
     return True
 
 
-def test_session_expiry(
-    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, eventually: Eventually, read_all: ReadAll
-) -> None:
+def test_session_expiry(new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, read_all: ReadAll) -> None:
     """A broker that was stopped past its session registers again by itself, with all its topics."""
     broker = new_broker({"log.flush.interval": 1}, zk_connect=zk_connect)
     broker.start()
@@ -142,9 +138,7 @@ def test_session_expiry(
         assert [message.payload for message in read_all(broker, topic)] == [topic.encode()]
 
 
-def test_another_took_the_id_meanwhile(
-    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, eventually: Eventually
-) -> None:
+def test_another_took_the_id_meanwhile(new_broker: NewBroker, zk_connect: str, zk_client: ZkClient) -> None:
     """A broker that comes back after its session and finds its id taken for good stops, and says by whom."""
     broker = new_broker(zk_connect=zk_connect)
     broker.start()
@@ -184,9 +178,7 @@ def test_two_brokers_with_one_id(
     send(first, "views", b"one")
 
 
-def test_sigterm_while_waiting_for_an_old_node(
-    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, eventually: Eventually
-) -> None:
+def test_sigterm_while_waiting_for_an_old_node(new_broker: NewBroker, zk_connect: str, zk_client: ZkClient) -> None:
     """It ends in order at once, and leaves the other's node alone."""
     registry = BrokerRegistry(zk_client)
     registry.register(Broker.created(0, "elsewhere", 6667, 1))
@@ -200,9 +192,7 @@ def test_sigterm_while_waiting_for_an_old_node(
     assert (broker.log_dir / ".kafka_cleanshutdown").exists()
 
 
-def test_zookeeper_away_and_back(
-    new_broker: NewBroker, own_zookeeper: LocalZooKeeper, eventually: Eventually, read_all: ReadAll
-) -> None:
+def test_zookeeper_away_and_back(new_broker: NewBroker, own_zookeeper: LocalZooKeeper, read_all: ReadAll) -> None:
     """Without ZooKeeper a broker goes on serving, and registers what is new when it is back."""
     broker = new_broker({"log.flush.interval": 1}, zk_connect=own_zookeeper.connect_string)
     broker.start()

@@ -12,6 +12,7 @@ from kafka2011.errors import OffsetOutOfRangeError
 from kafka2011.message import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.protocol import EARLIEST, LATEST, FetchRequest, decode_response, encode_request
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     NewBroker = Callable[..., LocalBroker]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
     OpenConsumer = Callable[[LocalBroker], SimpleConsumer]
-    Eventually = Callable[..., None]
     AwaitEnd = Callable[..., None]
     Counts = Callable[[LocalBroker], dict[str, int]]
 
@@ -42,9 +42,7 @@ def segments(broker: LocalBroker, topic: str) -> list[int]:
     return sorted(int(path.stem) for path in (broker.log_dir / f"{topic}-0").glob("*.kafka"))
 
 
-def test_by_age(
-    new_broker: NewBroker, open_consumer: OpenConsumer, eventually: Eventually, await_end: AwaitEnd, counts_of: Counts
-) -> None:
+def test_by_age(new_broker: NewBroker, open_consumer: OpenConsumer, await_end: AwaitEnd, counts_of: Counts) -> None:
     """Segments go when they were last written too long ago, the topic's own setting first; offsets never restart."""
     broker = new_broker({**OFTEN, "log.file.size": 1000, "topic.log.retention.hours": "brief:0.0003"})
     broker.start()
@@ -67,9 +65,7 @@ def test_by_age(
     await_end(broker, "brief", 5 * size + len(bytes(MessageSet([b"again"]))))
 
 
-def test_by_size(
-    new_broker: NewBroker, open_consumer: OpenConsumer, eventually: Eventually, await_end: AwaitEnd
-) -> None:
+def test_by_size(new_broker: NewBroker, open_consumer: OpenConsumer, await_end: AwaitEnd) -> None:
     """The oldest segments go while what remains is at least the size; a broker that starts again finds the rest."""
     size = len(bytes(MessageSet([bytes(600)])))
     broker = new_broker({**OFTEN, "log.file.size": size - 1, "log.retention.size": 3 * size})
@@ -89,7 +85,6 @@ def test_by_size(
 def test_deleted_during_a_slow_fetch(
     new_broker: NewBroker,
     open_connection: OpenConnection,
-    eventually: Eventually,
     await_end: AwaitEnd,
     counts_of: Counts,
     deleted_files_of: Callable[[LocalBroker], list[str]],
@@ -120,9 +115,7 @@ def test_deleted_during_a_slow_fetch(
         decode_response(slow[0].request(encode_request(FetchRequest("views", 0, 0, 100))), "a fetch")
 
 
-def test_a_chain_of_segments_stays_whole_under_deletion(
-    new_broker: NewBroker, eventually: Eventually, await_end: AwaitEnd
-) -> None:
+def test_a_chain_of_segments_stays_whole_under_deletion(new_broker: NewBroker, await_end: AwaitEnd) -> None:
     """A broker killed while it deletes starts again: no gap is left between the segments."""
     broker = new_broker({**OFTEN, "log.file.size": 100, "log.retention.size": 1000})
     broker.start()

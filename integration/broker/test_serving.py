@@ -30,6 +30,7 @@ from kafka2011.protocol import (
     decode_response,
     encode_request,
 )
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,9 +177,7 @@ def test_slow_reader(
             assert decode_response(connection.receive(), "a fetch") == expected
 
 
-def test_a_busy_connection_does_not_starve_another(
-    new_broker: NewBroker, open_connection: OpenConnection, eventually: Callable[..., None]
-) -> None:
+def test_a_busy_connection_does_not_starve_another(new_broker: NewBroker, open_connection: OpenConnection) -> None:
     """While producers send as fast as they can, a client that waits for each answer gets hundreds of them."""
     broker = new_broker({"log.flush.interval": 1_000_000})
     broker.start()

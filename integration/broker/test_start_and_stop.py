@@ -31,6 +31,7 @@ from kafka2011.protocol import (
     decode_response,
     encode_request,
 )
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     NewBroker = Callable[..., LocalBroker]
     OpenConsumer = Callable[[LocalBroker], SimpleConsumer]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
-    Eventually = Callable[..., None]
     ReadAll = Callable[..., list[Message]]
 
 MARK = ".kafka_cleanshutdown"
@@ -145,9 +145,7 @@ def test_requests_already_received_are_finished(broker: LocalBroker, open_connec
     )
 
 
-def test_stop_under_a_stream(
-    broker: LocalBroker, open_connection: OpenConnection, eventually: Eventually, read_all: ReadAll
-) -> None:
+def test_stop_under_a_stream(broker: LocalBroker, open_connection: OpenConnection, read_all: ReadAll) -> None:
     """A producer streams while SIGTERM comes: all that the broker counted is there, in order, without a gap."""
     connection = open_connection(broker)
 
@@ -179,7 +177,6 @@ def test_stop_while_more_comes_in_than_is_handled(
     broker: LocalBroker,
     open_connection: OpenConnection,
     open_consumer: OpenConsumer,
-    eventually: Eventually,
     read_all: ReadAll,
 ) -> None:
     """Producers that never stop sending do not hold up the stop: what arrived before it is handled, the rest is not.
@@ -232,7 +229,6 @@ def test_second_sigterm_ends_at_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     open_connection: OpenConnection,
-    eventually: Eventually,
 ) -> None:
     """While the last flush hangs, a second signal ends the process, without the mark; the next start recovers."""
     gate = tmp_path / "gate"

@@ -16,6 +16,7 @@ from kafka2011.message import MessageSet, encode
 from kafka2011.producer.async_producer import AsyncProducer
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
 from kafka2011.producer.producer import Producer
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     NewCluster = Callable[..., LocalCluster]
     ReadTopic = Callable[..., dict[tuple[int, int], list[bytes]]]
-    Eventually = Callable[..., None]
 
 TOPIC = "views"
 KEYS = [f"member-{number}" for number in range(20)]
@@ -97,7 +97,7 @@ class Traffic:
     def in_doubt(self) -> int:
         return len(self.sent) - self.confirmed
 
-    def stop_a_broker_in_the_middle(self, cluster: LocalCluster, eventually: Eventually) -> LocalBroker:
+    def stop_a_broker_in_the_middle(self, cluster: LocalCluster) -> LocalBroker:
         """Stop a broker such that sets lie in its socket unhandled, which a kill will destroy."""
         while True:
             broker = cluster.brokers[self._broker_in_use()]
@@ -119,7 +119,7 @@ class Traffic:
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "unkeyed"])
 def test_nothing_confirmed_is_missing_after_kill_and_restart(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually, keyed: bool
+    new_cluster: NewCluster, read_topic: ReadTopic, keyed: bool
 ) -> None:
     """A broker is killed and restarted while messages flow: all are confirmed and there, in order in each partition."""
     cluster = new_cluster(2)
@@ -127,7 +127,7 @@ def test_nothing_confirmed_is_missing_after_kill_and_restart(
         for _ in range(2):
             goal = traffic.confirmed + 1000
             eventually(lambda: traffic.confirmed > goal)  # noqa: B023
-            broker = traffic.stop_a_broker_in_the_middle(cluster, eventually)
+            broker = traffic.stop_a_broker_in_the_middle(cluster)
             broker.kill()
             goal = len(traffic.sent) + 500
             eventually(lambda: len(traffic.sent) > goal)  # noqa: B023
@@ -145,13 +145,13 @@ def test_nothing_confirmed_is_missing_after_kill_and_restart(
 
 
 def test_without_a_key_messages_go_elsewhere_when_their_broker_is_gone(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
+    new_cluster: NewCluster, read_topic: ReadTopic
 ) -> None:
     """A broker that never comes back costs nothing that has no key, nor the order in any partition."""
     cluster = new_cluster(3)
     with AsyncProducer(config(cluster)) as producer, Traffic(producer, keyed=False) as traffic:
         eventually(lambda: traffic.confirmed > 1000)
-        broker = traffic.stop_a_broker_in_the_middle(cluster, eventually)
+        broker = traffic.stop_a_broker_in_the_middle(cluster)
         broker.kill()
         goal = len(traffic.sent) + 2000
         eventually(lambda: traffic.confirmed > goal)
@@ -162,9 +162,7 @@ def test_without_a_key_messages_go_elsewhere_when_their_broker_is_gone(
     assert_in_order(read_topic(cluster, TOPIC))
 
 
-def test_a_hanging_broker_holds_up_only_its_own_keys(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
-) -> None:
+def test_a_hanging_broker_holds_up_only_its_own_keys(new_cluster: NewCluster, read_topic: ReadTopic) -> None:
     """While a broker is stopped, keys of others go on; its own wait, and are confirmed when it goes on."""
     cluster = new_cluster(2)
     with AsyncProducer(config(cluster, **{"confirm.timeout.ms": 20000, "socket.timeout.ms": 500})) as producer:
@@ -206,9 +204,7 @@ def test_a_keyed_send_to_a_broker_that_stays_away_fails_in_time(new_cluster: New
 POISON = MessageSet.from_bytes(encode(b"this is no gzip stream", Codec.GZIP))
 
 
-def test_a_set_that_brokers_refuse_is_isolated(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
-) -> None:
+def test_a_set_that_brokers_refuse_is_isolated(new_cluster: NewCluster, read_topic: ReadTopic) -> None:
     """Of many pipelined sets only the refused one fails, and all others are written in order."""
     cluster = new_cluster(1)
     with AsyncProducer(config(cluster)) as producer:
@@ -241,7 +237,7 @@ def test_a_synchronous_send_of_a_refused_set_fails_alone(new_cluster: NewCluster
 
 
 def test_synchronous_sends_are_confirmed_across_kill_and_restart(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
+    new_cluster: NewCluster, read_topic: ReadTopic
 ) -> None:
     """Each send returns confirmed: without a key at another broker at once, with one when its own is back."""
     cluster = new_cluster(2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from kafka2011.local import LocalCluster
 from kafka2011.message import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.protocol import LATEST
+from tests.support.waiting import eventually
 from zk.client import connect
 
 if TYPE_CHECKING:
@@ -89,19 +89,6 @@ def topic() -> str:
     return f"topic-{next(_topics)}"
 
 
-@pytest.fixture
-def eventually() -> Callable[..., None]:
-    """Poll a condition until it holds; fail when it does not within the deadline."""
-
-    def poll(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
-        deadline_s = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline_s, "the condition did not come true"
-            time.sleep(0.05)
-
-    return poll
-
-
 def _running(cluster: LocalCluster) -> list[LocalBroker]:
     return [broker for broker in cluster.brokers.values() if broker.running]
 
@@ -118,7 +105,7 @@ def create(cluster: LocalCluster) -> Callable[..., None]:
 
 
 @pytest.fixture
-def publish(eventually: Callable[..., None]) -> Callable[..., int]:
+def publish() -> Callable[..., int]:
     """Append payloads to one partition as one set, wait until they can be read, and return the new end."""
 
     def append(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.local import LocalCluster
+from tests.support.waiting import eventually
 from zk.child import ChildProcess
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ def test_copy_topic(
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_windowed_counts(
-    small_cluster: LocalCluster, publish: Callable[..., int], eventually: Callable[..., None], tmp_path: Path
-) -> None:
+def test_windowed_counts(small_cluster: LocalCluster, publish: Callable[..., int], tmp_path: Path) -> None:
     """Prints tables of counts while messages come, in a process of its own, till it is ended."""
     publish(small_cluster.brokers[0], "views", [b"x"] * 25)
     output = tmp_path / "output"

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 from kafka2011.producer.partitioner import DefaultPartitioner
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,6 @@ def test_a_topic_is_made_by_its_first_rows(
     spark: SparkSession,
     write: Callable[..., None],
     read: Callable[..., DataFrame],
-    eventually: Callable[..., None],
     cluster: LocalCluster,
 ) -> None:
     """Nobody had it before."""

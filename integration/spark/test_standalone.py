@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
+from tests.support.waiting import eventually
 from zk.child import ChildProcess
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def master(installed: Path, tmp_path: Path, eventually: Callable[..., None]) -> Iterator[tuple[str, dict[str, str]]]:
+def master(installed: Path, tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Start a master and two workers on loopback; give its URL and the environment for an application."""
     environment = own_environment(
         SPARK_HOME=str(SPARK_HOME),

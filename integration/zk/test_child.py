@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from tests.support.waiting import eventually
 from zk.child import ChildProcess
 from zk.errors import ChildStartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Eventually = Callable[..., None]
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child whose parent was killed")
 
@@ -98,7 +98,7 @@ def parent(log: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], l
             os.kill(pid, signal.SIGKILL)
 
 
-def test_the_pid_is_that_of_the_command(spawn: Callable[..., ChildProcess], eventually: Eventually) -> None:
+def test_the_pid_is_that_of_the_command(spawn: Callable[..., ChildProcess]) -> None:
     """Signals reach the command itself, not a wrapper around it."""
     child = spawn(["sleep", "60"])
     eventually(lambda: psutil.Process(child.pid).cmdline() == ["sleep", "60"])
@@ -136,9 +136,7 @@ def test_start_and_stop_may_be_called_twice(spawn: Callable[..., ChildProcess]) 
     assert not child.running
 
 
-def test_a_child_that_ignores_sigterm_is_killed(
-    spawn: Callable[..., ChildProcess], log: Path, eventually: Eventually
-) -> None:
+def test_a_child_that_ignores_sigterm_is_killed(spawn: Callable[..., ChildProcess], log: Path) -> None:
     """After its deadline."""
     child = spawn(STUBBORN, stop_timeout_s=0.2)
     eventually(lambda: "ready" in log.read_text())
@@ -146,9 +144,7 @@ def test_a_child_that_ignores_sigterm_is_killed(
     assert child.poll() == -signal.SIGKILL
 
 
-def test_a_stopped_child_is_stopped_in_order(
-    spawn: Callable[..., ChildProcess], log: Path, eventually: Eventually
-) -> None:
+def test_a_stopped_child_is_stopped_in_order(spawn: Callable[..., ChildProcess], log: Path) -> None:
     """A process under SIGSTOP is woken, so that it can still do its work at the end."""
     child = spawn(["sh", "-c", "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"])
     eventually(lambda: "ready" in log.read_text())
@@ -173,9 +169,7 @@ def test_ctrl_c_does_not_reach_the_child(spawn: Callable[..., ChildProcess]) -> 
 
 
 @linux_only
-def test_a_child_outlives_the_thread_that_started_it(
-    spawn: Callable[..., ChildProcess], log: Path, eventually: Eventually
-) -> None:
+def test_a_child_outlives_the_thread_that_started_it(spawn: Callable[..., ChildProcess], log: Path) -> None:
     """The kernel watches the thread that forked, so that must be one that stays."""
     started: list[tuple[ChildProcess, int]] = []
 
@@ -196,7 +190,7 @@ def test_a_child_outlives_the_thread_that_started_it(
 
 @linux_only
 def test_children_die_when_their_parent_is_killed(
-    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]], log: Path, eventually: Eventually
+    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]], log: Path
 ) -> None:
     """By kill -9 of the parent, and a stopped child too."""
     process, children = parent("sys.stdin.read()")
@@ -210,7 +204,7 @@ def test_children_die_when_their_parent_is_killed(
 
 @linux_only
 def test_a_parent_that_is_killed_at_once_leaves_no_child(
-    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]], eventually: Eventually
+    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]],
 ) -> None:
     """Even before the child could give the kernel its order."""
     process, children = parent("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
@@ -219,7 +213,7 @@ def test_a_parent_that_is_killed_at_once_leaves_no_child(
 
 
 def test_children_are_stopped_in_order_at_exit(
-    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]], log: Path, eventually: Eventually
+    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]], log: Path
 ) -> None:
     """A program that just ends stops its children, the last one first, and waits for them."""
     process, children = parent("sys.stdin.read()")
@@ -230,7 +224,7 @@ def test_children_are_stopped_in_order_at_exit(
 
 
 def test_a_forked_copy_leaves_the_children_alone(
-    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]], log: Path, eventually: Eventually
+    parent: Callable[[str], tuple[subprocess.Popen[str], list[int]]], log: Path
 ) -> None:
     """A copy of the parent that exits (multiprocessing) does not stop what is not its own, and can start its own."""
     process, children = parent(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kazoo.client import KazooClient
 
+from tests.support.waiting import eventually
 from zk.client import connect
 from zk.errors import ConnectionLost, NodeExists, NoNode, NotConnected, SessionExpired, VersionConflict, ZkError
 from zk.nodes import Nodes
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
     from zk.local import LocalZooKeeper
-
-    Eventually = Callable[..., None]
 
 
 def test_the_chroot_is_made_with_null_data(zk_connect: str, zookeeper: LocalZooKeeper) -> None:
@@ -169,7 +168,7 @@ class Writer:
                 self.confirmed.append(path)
 
 
-def test_every_call_ends_while_zookeeper_comes_and_goes(own_zookeeper: LocalZooKeeper, eventually: Eventually) -> None:
+def test_every_call_ends_while_zookeeper_comes_and_goes(own_zookeeper: LocalZooKeeper) -> None:
     """None hangs; what was refused did not happen, what was confirmed did; what is unknown says so."""
     stop = threading.Event()
     with connect(own_zookeeper.connect_string, 2000) as client:

@@ -8,22 +8,17 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
+from tests.support.waiting import eventually
 from zk import local
 from zk.client import connect
 from zk.errors import LocalZooKeeperError
 from zk.local import LocalZooKeeper
 from zk.nodes import Nodes
 from zk.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Eventually = Callable[..., None]
 
 
 def test_data_and_port_stay_over_a_restart(own_zookeeper: LocalZooKeeper) -> None:
@@ -91,7 +86,7 @@ def test_before_the_first_start_there_is_no_port() -> None:
     server.close()
 
 
-def test_the_server_dies_with_its_parent(eventually: Eventually) -> None:
+def test_the_server_dies_with_its_parent() -> None:
     """By kill -9 of the process that started it."""
     program = (
         "import sys; from zk.local import LocalZooKeeper; server = LocalZooKeeper(); server.start();"
