@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.handlers import RefusedError, RequestHandlers
+from kafka2011.broker.handlers import Client, RefusedError, RequestHandlers
 from kafka2011.broker.log_manager import LogManager
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.message_check import MessageChecker
@@ -55,7 +55,7 @@ class Broker:
         self.clock = Clock()
         self.logs = LogManager(log_dir, settings_for=lambda _: LogSettings(flush_interval=10**9), clock=self.clock)
         self._handlers = RequestHandlers(self.logs)
-        self._checker = MessageChecker(MAX_MESSAGE_BYTES, MAX_FRAME_BYTES)
+        self._client = Client(MessageChecker(MAX_MESSAGE_BYTES, MAX_FRAME_BYTES))
 
     def answer(self, sent: bytes) -> bytes | None:
         """Return all that is sent on one connection in answer to what a client sent, or None if it is closed first."""
@@ -64,7 +64,7 @@ class Broker:
         answer = b""
         try:
             while (frame := reader.next_frame()) is not None:
-                reply = self._handlers.handle(decode_request(frame), self._checker)
+                reply = self._handlers.handle(decode_request(frame), self._client)
                 answer += bytes_of(reply)
         except (ProtocolError, RefusedError):
             return None

@@ -184,14 +184,21 @@ def test_parts_before_a_bad_one_stay(
 def test_too_large_message(
     limited: LocalBroker, open_connection: OpenConnection, counts_of: Counts, read_all: ReadAll, eventually: Eventually
 ) -> None:
-    """A set with a payload over max.message.size is dropped, logged and counted; the connection goes on."""
+    """A set with a payload over max.message.size is dropped, logged and counted; the connection goes on.
+
+    But whoever asks whether all was handled gets no answer.
+    """
     connection = open_connection(limited)
     large = bytes(MessageSet([b"small", bytes(4 * MIB + 1)]))
     connection.send(produce("t", large) + produce("t", ONE))
-    connection.request(BARRIER)
+    connection.request(encode_request(OffsetsRequest("t", 0, LATEST, 1)))
     eventually(lambda: [message.payload for message in read_all(limited, "t")] == [b"one"])
     assert counts_of(limited)["dropped_sets"] == 1
     assert b"dropped a set for t-0: a payload of 4194305 bytes exceeds max.message.size 4194304" in limited.output()
+    connection.send(BARRIER)
+    with pytest.raises(BrokerConnectionError):
+        connection.receive()
+    assert b"asked for confirmation after a set was dropped for t-0" in limited.output()
 
 
 def test_random_bytes(limited: LocalBroker, bystander: Callable[[LocalBroker], None], counts_of: Counts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 import time
@@ -222,6 +223,34 @@ def test_a_set_that_brokers_refuse_is_isolated(new_cluster: NewCluster, read_top
     assert producer.counts.sets_refused == 3
     wanted = {b"%d" % number for number in range(3000)}
     eventually(lambda: wanted <= everything(read_topic(cluster, TOPIC)))
+    assert_in_order(read_topic(cluster, TOPIC))
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_set_that_is_too_large_for_the_broker_is_never_confirmed(
+    new_cluster: NewCluster, read_topic: ReadTopic, kind: str
+) -> None:
+    """A broker whose max.message.size is smaller than the producer's drops the set: its send fails, no other does."""
+    cluster = new_cluster(1, {"max.message.size": 1000})
+    settings = config(cluster, **{"producer.type": kind, "batch.size": 1})
+    sends: list[tuple[bytes, Callable[[], object]]] = []
+    with Producer(settings) as producer:
+        for number in range(60):
+            payload = b"%d " % number + bytes(1001 if number in {20, 40} else 10)
+            if kind == "async":
+                future = producer.send(TOPIC, payload, key="k")
+                assert future is not None
+                sends.append((payload, functools.partial(future.result, 30)))
+            else:
+                sends.append((payload, functools.partial(producer.send, TOPIC, payload, key="k")))
+        for payload, outcome in sends:
+            if len(payload) > 1000:
+                with pytest.raises(SetRefusedError, match="broker 0"):
+                    outcome()
+            else:
+                outcome()
+    good = {payload for payload, _ in sends if len(payload) < 1000}
+    eventually(lambda: everything(read_topic(cluster, TOPIC)) == good)
     assert_in_order(read_topic(cluster, TOPIC))
 
 

@@ -6,6 +6,7 @@
 | produce over max.message.size | - | set dropped, logged, counted; the connection goes on |
 | fetch | a piece of a segment file | error number in the answer |
 | multifetch | one answer, outer error 0 | each part carries its own error number |
+| multifetch of nothing | answered: what came before was handled | after a dropped set: connection closed |
 | offsets | list of offsets | wrong partition: connection closed |
 """
 
@@ -45,8 +46,6 @@ from kafka2011.protocol import (
 from kafka2011.topic import InvalidTopicError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kafka2011.broker.log_manager import LogManager
     from kafka2011.broker.message_check import MessageChecker
 
@@ -74,6 +73,16 @@ class Reply:
                 part.release()
 
 
+class Client:
+    """What the handlers know of one connection: how its sets are checked, and why one of them was dropped, if any."""
+
+    __slots__ = ("checker", "dropped")
+
+    def __init__(self, checker: MessageChecker) -> None:
+        self.checker = checker
+        self.dropped: str | None = None
+
+
 class RequestHandlers:
     """Handles decoded requests against the logs.
 
@@ -85,25 +94,25 @@ class RequestHandlers:
         self._logs = logs
         self.counts: Counter[str] = Counter()
 
-    def handle(self, request: Request, checker: MessageChecker) -> Reply | None:
+    def handle(self, request: Request, client: Client) -> Reply | None:
         """Do what a request asks for and return the reply; None for produce. Raises RefusedError."""
         try:
             if isinstance(request, ProduceRequest):
-                self._produce(request, checker)
+                self._produce(request, client)
                 return None
             if isinstance(request, FetchRequest):
                 return self._fetch(request)
             if isinstance(request, MultiFetchRequest):
-                return self._multifetch(request, checker.pause)
+                return self._multifetch(request, client)
             if isinstance(request, MultiProduceRequest):
                 for produce in request.produces:
-                    self._produce(produce, checker)
+                    self._produce(produce, client)
                 return None
             return self._offsets(request)
         except (InvalidTopicError, WrongPartitionError, InvalidMessageError) as error:
             raise RefusedError(str(error)) from error
 
-    def _produce(self, request: ProduceRequest, checker: MessageChecker) -> None:
+    def _produce(self, request: ProduceRequest, client: Client) -> None:
         counts = self.counts
         counts["produce"] += 1
         partition = request.partition
@@ -111,9 +120,10 @@ class RequestHandlers:
             partition = self._logs.choose_partition(request.topic)
         log = self._logs.get(request.topic, partition)  # refuses a wrong topic or partition before it looks at the set
         try:
-            checked = checker.check(request.messages)
+            checked = client.checker.check(request.messages)
         except MessageSizeTooLargeError as error:
             counts["dropped_sets"] += 1
+            client.dropped = f"{request.topic}-{partition}: {error}"
             logger.warning(
                 "dropped a set for %s-%d: %s (%d dropped so far)",
                 request.topic,
@@ -140,14 +150,17 @@ class RequestHandlers:
             return Reply((encode_response_header(0, 0),))
         return Reply((encode_response_header(0, piece.size), piece))
 
-    def _multifetch(self, request: MultiFetchRequest, pause: Callable[[], None]) -> Reply:
+    def _multifetch(self, request: MultiFetchRequest, client: Client) -> Reply:
         self.counts["multifetch"] += 1
+        if not request.fetches and client.dropped is not None:
+            # A producer's question whether all was handled, which no client of 0.7 asks: "yes" would be a lie.
+            raise RefusedError(f"asked for confirmation after a set was dropped for {client.dropped}")
         parts: list[bytes | LogSlice] = []
         body_bytes = 0
         limit_bytes = MAX_INT32 - RESPONSE_HEADER_BYTES * (len(request.fetches) + 1)
         try:
             for fetch in request.fetches:
-                pause()  # there may be 32,767 of them
+                client.checker.pause()  # there may be 32,767 of them
                 try:
                     piece = self._read(fetch, limit_bytes - body_bytes)
                 except _FETCH_ERRORS as error:

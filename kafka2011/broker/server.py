@@ -21,7 +21,7 @@ from gevent.pool import Group
 from kafka2011.broker.connection import let_others_run
 from kafka2011.broker.disk_threads import close_in_thread, flush_in_threads, fsync_in_thread, unlink_in_thread
 from kafka2011.broker.file_limit import max_connections
-from kafka2011.broker.handlers import RequestHandlers
+from kafka2011.broker.handlers import Client, RequestHandlers
 from kafka2011.broker.log import LogFailedError
 from kafka2011.broker.log_manager import LogManager
 from kafka2011.broker.log_settings import LogSettings
@@ -185,11 +185,13 @@ class KafkaServer:
 
     def _new_handler(self, connection: Connection) -> FrameHandler:
         config = self._config
-        checker = MessageChecker(
-            config.max_message_size,
-            config.max_socket_request_bytes,
-            connection.pause,
-            connection.opened_claim.resize,
+        client = Client(
+            MessageChecker(
+                config.max_message_size,
+                config.max_socket_request_bytes,
+                connection.pause,
+                connection.opened_claim.resize,
+            )
         )
         handle = self.handlers.handle
 
@@ -198,7 +200,7 @@ class KafkaServer:
                 raise BrokerFailedError("the broker is stopping after a failure")
             request = decode_request(frame)
             try:
-                return handle(request, checker)
+                return handle(request, client)
             except LogError as error:
                 if _comes_of_the_disk(error) and isinstance(request, ProduceRequest | MultiProduceRequest):
                     raise LogFailedError(str(error)) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.broker import handlers
-from kafka2011.broker.handlers import RefusedError, Reply, RequestHandlers
+from kafka2011.broker.handlers import Client, RefusedError, Reply, RequestHandlers
 from kafka2011.broker.log import LogFailedError
 from kafka2011.broker.log_manager import LogManager
 from kafka2011.broker.log_settings import LogSettings
@@ -54,7 +54,7 @@ class Broker:
         )
         self.handlers = RequestHandlers(self.logs)
         self.pauses = 0
-        self.checker = MessageChecker(1000, 10_000, self._pause)
+        self.client = Client(MessageChecker(1000, 10_000, self._pause))
 
     def _fsync(self, fd: int) -> None:
         self.fsyncs += 1
@@ -66,7 +66,7 @@ class Broker:
 
     def ask(self, request: Request) -> bytes | None:
         """Return the reply as it would go over the wire."""
-        reply = self.handlers.handle(request, self.checker)
+        reply = self.handlers.handle(request, self.client)
         return None if reply is None else bytes_of(reply)
 
     def produce(self, data: bytes, topic: str = "t", partition: int = 0) -> None:
@@ -166,6 +166,20 @@ def test_a_payload_over_the_limit_drops_its_set_and_no_more(broker: Broker, capl
     assert len(broker.stored()) == 1010
 
 
+def test_what_was_dropped_is_never_confirmed(broker: Broker) -> None:
+    """A producer that asks for nothing in order to hear that all was handled must not hear so. Nobody else is told."""
+    asks = MultiFetchRequest(())
+    broker.produce(HELLO)
+    assert broker.ask(asks) == b"\0\0\0\2\0\0"
+    broker.produce(encode(bytes(1001)), "views", 1)
+    broker.produce(HELLO)
+    assert broker.stored() == HELLO * 2, "fetches are answered as ever"
+    with pytest.raises(RefusedError, match=r"dropped for views-1: a payload of 1001 bytes"):
+        broker.ask(asks)
+    broker.client = Client(broker.client.checker)
+    assert broker.ask(asks) == b"\0\0\0\2\0\0"
+
+
 def test_a_multiproduce_is_handled_in_order_up_to_the_refused_part(broker: Broker) -> None:
     """Earlier parts stay, later ones are not handled; a dropped set stops nothing."""
     parts = [
@@ -239,7 +253,7 @@ def test_a_multifetch_over_many_segments_holds_few_files_open(tmp_path: Path) ->
             broker.produce(HELLO)
         before = count_open_files()
         fetch = MultiFetchRequest(tuple(FetchRequest("t", 0, index * len(HELLO), 1000) for index in range(20)))
-        reply = broker.handlers.handle(fetch, broker.checker)
+        reply = broker.handlers.handle(fetch, broker.client)
         assert reply is not None
         assert count_open_files() <= before + 1
         reply.release()
@@ -281,7 +295,7 @@ def test_a_reply_never_exceeds_what_its_size_can_say(broker: Broker, monkeypatch
 def test_replies_hold_files_until_they_are_released(broker: Broker) -> None:
     """A reply is pieces of files, not bytes; releasing it twice is once."""
     broker.produce(HELLO)
-    reply = broker.handlers.handle(FetchRequest("t", 0, 0, 100), broker.checker)
+    reply = broker.handlers.handle(FetchRequest("t", 0, 0, 100), broker.client)
     assert isinstance(reply, Reply)
     piece = reply.parts[1]
     assert isinstance(piece, LogSlice)
@@ -298,7 +312,7 @@ def test_files_are_let_go_when_a_multifetch_breaks_off(tmp_path: Path) -> None:
         for _ in range(3):
             broker.produce(HELLO)
         open_before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-        broker.checker.pause = iter([None, None]).__next__
+        broker.client.checker.pause = iter([None, None]).__next__
         fetches = tuple(FetchRequest("t", 0, offset, 100) for offset in (0, 15, 30))
         with pytest.raises(StopIteration):
             broker.ask(MultiFetchRequest(fetches))

@@ -10,17 +10,16 @@ from kafka2011.cli.app import main
 from kafka2011.protocol import ProduceRequest
 
 if TYPE_CHECKING:
-    from kafka2011.broker.handlers import Reply
-    from kafka2011.broker.message_check import MessageChecker
+    from kafka2011.broker.handlers import Client, Reply
     from kafka2011.protocol import Request
 
 _handle = RequestHandlers.handle
 
 
-def _broken_handle(handlers: RequestHandlers, request: Request, checker: MessageChecker) -> Reply | None:
+def _broken_handle(handlers: RequestHandlers, request: Request, client: Client) -> Reply | None:
     if isinstance(request, ProduceRequest) and request.topic == "bug":
         raise ZeroDivisionError("a bug")
-    return _handle(handlers, request, checker)
+    return _handle(handlers, request, client)
 
 
 if __name__ == "__main__":
