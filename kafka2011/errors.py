@@ -1,12 +1,27 @@
-"""Everything that can go wrong, under one base class, with the broker's error codes both ways."""
+"""What can go wrong outside the coordination layer, with the broker's error codes both ways."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from zk.errors import KafkaError
 
-class KafkaError(Exception):
-    """Base of every error that this package raises on purpose."""
+__all__ = [
+    "BrokerConnectionError",
+    "BrokerError",
+    "ConfigError",
+    "ErrorCodes",
+    "InvalidMessageError",
+    "InvalidMessageSizeError",
+    "KafkaError",  # the root, which the coordination layer defines since it knows nothing of this package
+    "LogClosedError",
+    "LogError",
+    "MessageSizeTooLargeError",
+    "OffsetOutOfRangeError",
+    "ProtocolError",
+    "UnknownError",
+    "WrongPartitionError",
+]
 
 
 class ConfigError(KafkaError):

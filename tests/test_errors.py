@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kafka2011 import errors
 from kafka2011.errors import BrokerError, ErrorCodes, KafkaError
+from zk import errors as zk_errors
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 TABLE = {
     -1: errors.UnknownError,
@@ -43,8 +48,9 @@ def test_what_has_no_number_is_answered_as_unknown(error: Exception) -> None:
     assert ErrorCodes.code_for(error) == -1
 
 
-def test_every_error_has_the_one_base() -> None:
-    """A caller catches KafkaError and has caught them all."""
+@pytest.mark.parametrize("errors", [errors, zk_errors])
+def test_every_error_has_the_one_base(errors: ModuleType) -> None:
+    """A caller catches KafkaError and has caught them all, those of the coordination layer too."""
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)]
     assert len(kinds) > 10
     assert all(issubclass(kind, KafkaError) for kind in kinds)

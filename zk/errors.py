@@ -1,4 +1,4 @@
-"""Errors of the coordination layer. What can be caught stands here; kazoo's own exceptions never leave `zk`."""
+"""The root of all errors, and those of the coordination layer; kazoo's own exceptions never leave `zk`."""
 
 # ruff: noqa: N818 - each is named for what happened
 
@@ -15,7 +15,11 @@ def data_text(data: bytes | None) -> str:
     return "<null>" if data is None else data.decode("utf-8", "backslashreplace")
 
 
-class ZkError(Exception):
+class KafkaError(Exception):
+    """Base of every error that is raised on purpose, here and in `kafka2011`: what an application may catch."""
+
+
+class ZkError(KafkaError):
     """Base of every error that the `zk` package raises on purpose."""
 
 
@@ -95,10 +99,10 @@ class NodeHeld(ZkError):
 
 
 class GroupInUse(ZkError):
-    """A consumer group that was to be deleted still has members."""
+    """A consumer group has members, so it cannot be deleted, nor its offsets changed: they would write over them."""
 
     def __init__(self, group: str, members: list[str]) -> None:
-        super().__init__(f"group {group} still has members: {', '.join(members)}")
+        super().__init__(f"group {group} has members: {', '.join(members)}")
         self.group = group
         self.members = members
 

@@ -13,7 +13,7 @@ from kafka2011.protocol import EARLIEST, LATEST
 from zk.brokers import BrokerRegistry
 from zk.cluster import Partition
 from zk.consumers import ConsumerRegistry
-from zk.errors import MalformedNode
+from zk.errors import GroupInUse, MalformedNode
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
-
-
-class GroupInUseError(KafkaError):
-    """The group has members, which would write over what is to be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,7 @@ class Groups:
     def reset(self, group: str, topic: str, to: int | str) -> dict[Partition, int]:
         """Move a group's offsets of a topic: to `earliest`, `latest`, `@` and a time in ms, or an offset. Return them.
 
-        Raises GroupInUseError while it has members, KafkaError when a broker does not answer.
+        Raises GroupInUse while it has members, KafkaError when a broker does not answer.
         """
         self._check_unused(group)
         brokers = self._brokers.brokers()
@@ -131,7 +127,7 @@ class Groups:
         }
 
     def import_offsets(self, group: str, offsets: Mapping[str, Mapping[str, int]]) -> int:
-        """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUseError while it has members."""
+        """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUse while it has members."""
         self._check_unused(group)
         try:
             parsed = {
@@ -144,7 +140,7 @@ class Groups:
         return sum(map(len, parsed.values()))
 
     def delete(self, group: str) -> None:
-        """Remove a group with its offsets. Raises ZkError while it has members."""
+        """Remove a group with its offsets. Raises GroupInUse while it has members."""
         self._consumers.delete_group(group)
 
     def _check_exists(self, group: str) -> None:
@@ -154,7 +150,7 @@ class Groups:
     def _check_unused(self, group: str) -> None:
         members = self.members(group)
         if members:
-            raise GroupInUseError(f"group {group} has members, which would write over it: {', '.join(sorted(members))}")
+            raise GroupInUse(group, sorted(members))
 
     def _topics(self, group: str) -> list[str]:
         known = {*self._offsets.topics(group), *self._owners.topics(group)}

@@ -27,7 +27,7 @@ EXIT_FAILED = 1
 def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | None = None) -> int:
     """Run a broker until SIGTERM or SIGINT and return the exit status: 0, or 1 after a failure.
 
-    A second signal ends the process at once. SIGUSR1 logs the counts. Raises KafkaError or ZkError when the broker
+    A second signal ends the process at once. SIGUSR1 logs the counts. Raises KafkaError when the broker
     does not start.
     """
     raise_file_limit()

@@ -111,7 +111,7 @@ class KafkaServer:
         return self.socket_server.port
 
     def start(self) -> None:
-        """Open the logs, listen, register. Raises KafkaError or ZkError; what was begun is undone by `stop`."""
+        """Open the logs, listen, register. Raises KafkaError; what was begun is undone by `stop`."""
         if self._started:
             return
         config = self._config

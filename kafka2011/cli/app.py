@@ -129,12 +129,6 @@ def _one_line(error: Exception) -> str:
         if context is not None:
             where = context.command_path
             text += f" (try '{where} --help')"
-    elif not isinstance(error, (KafkaError, OSError)) and not _is_coordination_error(error):
+    elif not isinstance(error, (KafkaError, OSError)):
         text = f"internal error: {type(error).__name__}: {text} (try again with --debug)"
     return f"{where}: error: {' '.join(text.split())}"
-
-
-def _is_coordination_error(error: Exception) -> bool:
-    """Say whether an error is one of the coordination layer's, without importing that layer for it."""
-    errors = sys.modules.get("zk.errors")
-    return errors is not None and isinstance(error, errors.ZkError)

@@ -339,7 +339,7 @@ class ConsumerConnector:
         while not self._stopping.wait(self.config.autocommit_interval_ms / 1000):
             try:
                 self._commit()
-            except (KafkaError, ZkError) as error:
+            except KafkaError as error:
                 level = logging.INFO if is_failing else logging.WARNING  # loud only when it is the first of a row
                 logger.log(level, "%s: offsets are not committed for now: %s", self.consumer_id, error)
                 is_failing = True

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka2011.protocol import EARLIEST, LATEST
-from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -259,7 +258,7 @@ class BrokerFetcher:
         except BrokerConnectionError:
             owned.stream.postpone(owned, 2 * self._backoff_s)
             raise
-        except (KafkaError, ZkError) as error:
+        except KafkaError as error:
             self._report(error, where)
             owned.stream.postpone(owned, self._backoff_s)
         else:

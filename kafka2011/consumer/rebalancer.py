@@ -136,7 +136,7 @@ class Rebalancer:
         try:
             if commit:
                 self._committer.commit(owned, last=True)
-        except (KafkaError, ZkError) as error:
+        except KafkaError as error:
             logger.warning("%s leaves without having committed everything: %s", self._consumer_id, error)
         try:
             self._unclaim(session, list(self._claimed))

@@ -18,7 +18,7 @@ def commit_offsets(zk_connect: str, group: str, offsets: str | Mapping[str, Mapp
     """Write where a group goes on; return for how many partitions.
 
     `offsets` are `{"topic": {"0-1": 123}}`, as `ResolvedOffsets.ending_offsets` and the endOffset of a stream's
-    progress have them. For a batch, whose end Spark does not tell its source. Raises GroupInUseError while the group
+    progress have them. For a batch, whose end Spark does not tell its source. Raises GroupInUse while the group
     has members, which would write over it, KafkaError for anything that is not offsets, ZkError without ZooKeeper.
     """
     try:

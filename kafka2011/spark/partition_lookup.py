@@ -54,7 +54,7 @@ class PartitionLookup(Protocol):
     """Finds brokers and partitions."""
 
     def cluster(self, wants: Callable[[str], bool]) -> Cluster:
-        """Return what is there now of the topics that are wanted. Raises KafkaError or ZkError."""
+        """Return what is there now of the topics that are wanted. Raises KafkaError."""
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return what a group has committed of some topics."""

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.groups import GroupInUseError
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.protocol import LATEST
 from kafka2011.spark.admission import admit
@@ -24,7 +23,7 @@ from kafka2011.spark.offsets_json import flatten, nest
 from kafka2011.spark.planner import plan
 from kafka2011.spark.resolve import DataLoss, starting_offsets
 from zk.clock import SYSTEM_CLOCK
-from zk.errors import ZkError
+from zk.errors import GroupInUse, ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,10 +111,10 @@ class StreamPlanner:
         return plan(self._lookup, ranges, self._options.min_partitions)
 
     def commit(self, end: Mapping[str, object]) -> None:
-        """Commit offsets to the group. Raises GroupInUseError; while ZooKeeper is away the next commit covers it."""
+        """Commit offsets to the group. Raises GroupInUse; while ZooKeeper is away the next commit covers it."""
         try:
             commit_offsets(self._options.zk_connect, self._options.groupid, nest(flatten(end)))
-        except GroupInUseError:
+        except GroupInUse:
             raise
         except ZkError as error:
             logger.warning("group %s was not committed: %s", self._options.groupid, error)
