@@ -15,7 +15,7 @@ from kafka2011.local import LocalCluster, LocalClusterError
 from kafka2011.producer.sync_producer import SyncProducer
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
-from zk.client import connect
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

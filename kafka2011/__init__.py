@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kafka2011.producer.sync_producer import SyncProducer
     from kafka2011.protocol import ANY_PARTITION, EARLIEST, LATEST
     from kafka2011.topic import InvalidTopicError
+    from zk.cluster import Broker, TopicPartition
     from zk.errors import ZkError, ZkUnavailable
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "LATEST",
     "AsyncProducer",
     "Blacklist",
+    "Broker",
     "BrokerConfig",
     "BrokerConnectionError",
     "BrokerError",
@@ -94,6 +96,7 @@ __all__ = [
     "SimpleConsumerConfig",
     "SyncProducer",
     "SyncProducerConfig",
+    "TopicPartition",
     "UnknownError",
     "Whitelist",
     "WrongPartitionError",
@@ -166,6 +169,10 @@ _HOMES = {
         "LATEST",
     ),
     "kafka2011.topic": ("InvalidTopicError",),
+    "zk.cluster": (
+        "Broker",
+        "TopicPartition",
+    ),
     "zk.errors": (
         "ZkError",
         "ZkUnavailable",

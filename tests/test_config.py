@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from kafka2011.compression import Codec
 from kafka2011.config import (
-    BrokerAddress,
     BrokerConfig,
     ConsumerConfig,
     ProducerConfig,
@@ -23,6 +22,7 @@ from kafka2011.config import (
     SyncProducerConfig,
 )
 from kafka2011.errors import ConfigError
+from zk.cluster import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -263,9 +263,9 @@ def test_codecs_have_numbers_and_names() -> None:
 def test_broker_list_and_topics_are_read() -> None:
     """broker.list gives addresses, compressed.topics names."""
     config = ProducerConfig.of({"broker.list": "0:a:1, 2:b:3", "compressed.topics": "x,y"})
-    assert config.broker_list == (BrokerAddress(0, "a", 1), BrokerAddress(2, "b", 3))
+    assert config.broker_list == (Broker(0, "a", 1), Broker(2, "b", 3))
     assert config.compressed_topics == ("x", "y")
-    assert ProducerConfig.of({"broker.list": [(0, "a", 1)]}).broker_list == (BrokerAddress(0, "a", 1),)
+    assert ProducerConfig.of({"broker.list": [(0, "a", 1)]}).broker_list == (Broker(0, "a", 1),)
 
 
 @pytest.mark.parametrize(

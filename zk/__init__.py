@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zk.brokers import BrokerRegistry
     from zk.child import ChildProcess
-    from zk.client import ZkClient, connect
-    from zk.cluster import Broker, Partition
+    from zk.client import ZkClient
+    from zk.cluster import Broker, TopicPartition
+    from zk.connecting import connect
     from zk.consumers import ConsumerRegistry
     from zk.errors import (
         ConnectionLost,
@@ -43,15 +44,15 @@ _HOMES = {
     "OffsetRegistry": "zk.offsets",
     "Owner": "zk.owners",
     "OwnerRegistry": "zk.owners",
-    "Partition": "zk.cluster",
     "SessionEvents": "zk.sessions",
     "SessionExpired": "zk.errors",
     "SessionLease": "zk.sessions",
+    "TopicPartition": "zk.cluster",
     "VersionConflict": "zk.errors",
     "ZkClient": "zk.client",
     "ZkError": "zk.errors",
     "ZkUnavailable": "zk.errors",
-    "connect": "zk.client",
+    "connect": "zk.connecting",
 }
 
 __all__ = [
@@ -68,10 +69,10 @@ __all__ = [
     "OffsetRegistry",
     "Owner",
     "OwnerRegistry",
-    "Partition",
     "SessionEvents",
     "SessionExpired",
     "SessionLease",
+    "TopicPartition",
     "VersionConflict",
     "ZkClient",
     "ZkError",

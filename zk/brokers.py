@@ -67,7 +67,7 @@ class BrokerRegistry:
         for name, node in self._nodes.read_children(paths.BROKER_IDS, watch).items():
             try:
                 broker_id = broker_id_from(node.path, name)
-                found[broker_id] = Broker.from_node(broker_id, node.data)
+                found[broker_id] = Broker.from_node(node.path, broker_id, node.data)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return dict(sorted(found.items()))

@@ -1,13 +1,15 @@
-"""Brokers and partitions as values, and their text in znodes, both ways."""
+"""The vocabulary of a cluster, brokers and partitions as values, and their text in znodes, both ways. No I/O."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from zk import paths
 from zk.errors import InvalidName, MalformedNode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_INT32 = 2**31 - 1
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -41,16 +43,25 @@ def broker_id_from(path: str, name: str) -> int:
     return int(name)
 
 
+UNKNOWN_ID = -1
+"""The id of a broker of which only the address is known."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Broker:
-    """One broker of the registry; `creator` is `{host}-{epoch ms}` of the process that registered it."""
+    """A broker: its id, and where it listens. `creator` names the process that registered it, `{host}-{epoch ms}`.
+
+    A broker that was named by hand has no creator, and UNKNOWN_ID where only its address was given.
+    """
 
     id: int
-    creator: str
     host: str
     port: int
+    creator: str = ""
 
     def __post_init__(self) -> None:
+        if not self.creator:
+            return
         if not 0 <= self.id <= MAX_INT32:
             raise InvalidName(f"broker id {self.id}: must be 0 to {MAX_INT32}")
         if not _BROKER.fullmatch(self.text) or not 0 < self.port < 65536:
@@ -59,7 +70,12 @@ class Broker:
     @classmethod
     def created(cls, broker_id: int, host: str, port: int, epoch_ms: int) -> Self:
         """Make the entry of a broker that starts at `epoch_ms`."""
-        return cls(broker_id, f"{host}-{epoch_ms}", host, port)
+        return cls(broker_id, host, port, f"{host}-{epoch_ms}")
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as people write it: `host:port`, with brackets around an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def text(self) -> str:
@@ -67,42 +83,43 @@ class Broker:
         return f"{self.creator}:{self.host}:{self.port}"
 
     @classmethod
-    def from_node(cls, broker_id: int, data: bytes | None) -> Self:
-        """Read a broker's znode. Raises MalformedNode with its path."""
-        path = paths.broker(broker_id)
+    def from_node(cls, path: str, broker_id: int, data: bytes | None) -> Self:
+        """Read a broker's znode at `path`. Raises MalformedNode."""
         text = text_from(path, data)
         match = _BROKER.fullmatch(text)
         if match is None or not 0 < int(match["port"]) < 65536:
             raise MalformedNode(path, text, "not creator:host:port")
-        return cls(broker_id, match["creator"], match["host"], int(match["port"]))
+        return cls(broker_id, match["host"], int(match["port"]), match["creator"])
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Partition:
-    """A partition of some topic: `partition` counts from 0 on each broker.
+class TopicPartition(NamedTuple):
+    """One partition of the whole cluster: of a topic, on a broker, counted from 0 there.
 
-    Ordering is numeric, as producers need it. Consumers sort whole names instead: `key=lambda p: p.name`.
+    Sorts by topic, then as numbers, which is how producers divide keys. Consumers divide partitions in the order of
+    `znode_name`, where `0-10` comes before `0-2`.
     """
 
+    topic: str
     broker_id: int
     partition: int
 
-    def __post_init__(self) -> None:
-        if not (0 <= self.broker_id <= MAX_INT32 and 0 <= self.partition <= MAX_INT32):
-            raise InvalidName(f"partition {self.name}: both numbers must be 0 to {MAX_INT32}")
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_id}-{self.partition}"
 
     @property
-    def name(self) -> str:
-        """The znode's name, `{broker id}-{partition}`."""
+    def znode_name(self) -> str:
+        """Its name under a topic's znode, `{broker id}-{partition}`."""
         return f"{self.broker_id}-{self.partition}"
 
-    def __str__(self) -> str:
-        return self.name
-
     @classmethod
-    def from_name(cls, name: str, under: str = "") -> Self:
-        """Read a znode's name; `under` is its parent's path. Raises MalformedNode."""
+    def from_znode_name(cls, topic: str, name: str, under: str = "") -> Self:
+        """Read the name of a znode; `under` is its parent's path. Raises MalformedNode."""
         match = _PARTITION.fullmatch(name)
         if match is None or max(int(match[1]), int(match[2])) > MAX_INT32:
-            raise MalformedNode(paths.child(under, name) if under else name, name, "not {broker id}-{partition}")
-        return cls(int(match[1]), int(match[2]))
+            raise MalformedNode(f"{under}/{name}" if under else name, name, "not {broker id}-{partition}")
+        return cls(topic, int(match[1]), int(match[2]))
+
+    @classmethod
+    def all_of(cls, topic: str, counts: Mapping[int, int]) -> list[Self]:
+        """Return a topic's partitions, sorted, from how many each broker has, as the registry tells it."""
+        return [cls(topic, broker_id, number) for broker_id in sorted(counts) for number in range(counts[broker_id])]

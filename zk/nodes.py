@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kazoo import exceptions as kazoo_errors
 
 from zk import paths
+from zk.client import CallRefused
 from zk.errors import (
     ConnectionLost,
     NodeExists,
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
 ANY_VERSION = -1
 _PIPELINED = 64
 """Reads sent before the first answer is awaited."""
-
-
-class CallRefused(kazoo_errors.ConnectionLoss):  # type: ignore[misc]  # kazoo is untyped
-    """The call was never queued. A ConnectionLoss, so that kazoo's own recipes try it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zk import paths
-from zk.cluster import Partition, decimal_from
+from zk.cluster import TopicPartition, decimal_from
 from zk.errors import MalformedNode, NoNode, VersionConflict
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zk.client import ZkClient
     from zk.nodes import Node
 
@@ -40,33 +42,33 @@ class OffsetRegistry:
         self._nodes = Nodes(client, session_id)
         self.malformed = MalformedNodes(logger)
 
-    def read(self, group: str, topic: str, partition: Partition) -> CommittedOffset | None:
+    def read(self, group: str, where: TopicPartition) -> CommittedOffset | None:
         """Read a partition's offset; None when the group has none. Raises MalformedNode."""
-        node = self._nodes.get(paths.offset(group, topic, partition))
+        node = self._nodes.get(paths.offset(group, where))
         return None if node is None else _committed(node)
 
-    def write(self, group: str, topic: str, partition: Partition, offset: int) -> int:
+    def write(self, group: str, where: TopicPartition, offset: int) -> int:
         """Write an offset whatever is there, and return the new version: every earlier one no longer commits."""
-        return self._nodes.upsert(paths.offset(group, topic, partition), _text(offset))
+        return self._nodes.upsert(paths.offset(group, where), _text(offset))
 
-    def commit(self, group: str, topic: str, partition: Partition, offset: int, version: int) -> int:
+    def commit(self, group: str, where: TopicPartition, offset: int, version: int) -> int:
         """Write an offset if the znode is still at `version`; return the new version. Raises VersionConflict.
 
         After ConnectionLost nobody knows whether it was written: read it, or write again as the owner.
         """
-        path = paths.offset(group, topic, partition)
+        path = paths.offset(group, where)
         try:
             return self._nodes.set(path, _text(offset), version)
         except NoNode:
             raise VersionConflict(path, version) from None
 
-    def offsets(self, group: str, topic: str) -> dict[Partition, CommittedOffset]:
+    def offsets(self, group: str, topic: str) -> dict[TopicPartition, CommittedOffset]:
         """Read a group's offsets of one topic, in numeric order; malformed nodes are skipped and counted."""
-        found: dict[Partition, CommittedOffset] = {}
+        found: dict[TopicPartition, CommittedOffset] = {}
         under = paths.offsets(group, topic)
         for name, node in self._nodes.read_children(under).items():
             try:
-                found[Partition.from_name(name, under)] = _committed(node)
+                found[TopicPartition.from_znode_name(topic, name, under)] = _committed(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return dict(sorted(found.items()))
@@ -75,18 +77,18 @@ class OffsetRegistry:
         """List the topics of which a group has offsets, sorted."""
         return self._nodes.children(paths.group_offsets(group))
 
-    def export_group(self, group: str) -> dict[str, dict[Partition, int]]:
-        """Read all offsets of a group: topic to partition to offset."""
+    def export_group(self, group: str) -> dict[TopicPartition, int]:
+        """Read all offsets of a group, sorted."""
         return {
-            topic: {partition: committed.offset for partition, committed in self.offsets(group, topic).items()}
+            where: committed.offset
             for topic in self.topics(group)
+            for where, committed in self.offsets(group, topic).items()
         }
 
-    def import_group(self, group: str, offsets: dict[str, dict[Partition, int]]) -> None:
+    def import_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Write offsets as `export_group` returns them; those of other partitions stay."""
-        for topic, by_partition in offsets.items():
-            for partition, offset in by_partition.items():
-                self.write(group, topic, partition, offset)
+        for where, offset in offsets.items():
+            self.write(group, where, offset)
 
 
 def _text(offset: int) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zk import ephemeral, paths
-from zk.cluster import Partition, text_from
+from zk.cluster import TopicPartition, text_from
 from zk.errors import MalformedNode
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
@@ -38,31 +38,31 @@ class OwnerRegistry:
         self._nodes = Nodes(client, session_id)
         self.malformed = MalformedNodes(logger)
 
-    def claim(self, group: str, topic: str, partition: Partition, stream_id: str) -> None:
+    def claim(self, group: str, where: TopicPartition, stream_id: str) -> None:
         """Make a stream of this session the owner of a partition. Raises NodeHeld, naming the other owner."""
-        ephemeral.claim(self._nodes, paths.owner(group, topic, partition), stream_id.encode())
+        ephemeral.claim(self._nodes, paths.owner(group, where), stream_id.encode())
 
-    def release(self, group: str, topic: str, partition: Partition) -> bool:
+    def release(self, group: str, where: TopicPartition) -> bool:
         """Give up a partition; False, and nothing deleted, when this session does not own it."""
-        return ephemeral.release(self._nodes, paths.owner(group, topic, partition))
+        return ephemeral.release(self._nodes, paths.owner(group, where))
 
-    def is_mine(self, group: str, topic: str, partition: Partition) -> bool:
+    def is_mine(self, group: str, where: TopicPartition) -> bool:
         """Tell whether this session owns a partition now."""
-        node = self._nodes.get(paths.owner(group, topic, partition))
+        node = self._nodes.get(paths.owner(group, where))
         return node is not None and node.owner == self._nodes.session_id
 
-    def owner_of(self, group: str, topic: str, partition: Partition) -> Owner | None:
+    def owner_of(self, group: str, where: TopicPartition) -> Owner | None:
         """Read who owns a partition. Raises MalformedNode."""
-        node = self._nodes.get(paths.owner(group, topic, partition))
+        node = self._nodes.get(paths.owner(group, where))
         return None if node is None else _owner(node)
 
-    def owners(self, group: str, topic: str) -> dict[Partition, Owner]:
+    def owners(self, group: str, topic: str) -> dict[TopicPartition, Owner]:
         """Read who owns each partition of a topic, in numeric order; malformed nodes are skipped and counted."""
-        found: dict[Partition, Owner] = {}
+        found: dict[TopicPartition, Owner] = {}
         under = paths.owners(group, topic)
         for name, node in self._nodes.read_children(under).items():
             try:
-                found[Partition.from_name(name, under)] = _owner(node)
+                found[TopicPartition.from_znode_name(topic, name, under)] = _owner(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return dict(sorted(found.items()))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from zk.errors import InvalidName
 
 if TYPE_CHECKING:
-    from zk.cluster import Partition
+    from zk.cluster import TopicPartition
 
 BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
@@ -82,9 +82,9 @@ def owners(group_name: str, topic_name: str) -> str:
     return f"{group_owners(group_name)}/{component(topic_name, 'topic')}"
 
 
-def owner(group_name: str, topic_name: str, partition: Partition) -> str:
+def owner(group_name: str, where: TopicPartition) -> str:
     """Return where the stream that owns a partition writes its id."""
-    return f"{owners(group_name, topic_name)}/{partition.name}"
+    return f"{owners(group_name, where.topic)}/{_partition_name(where)}"
 
 
 def group_offsets(group_name: str) -> str:
@@ -97,9 +97,15 @@ def offsets(group_name: str, topic_name: str) -> str:
     return f"{group_offsets(group_name)}/{component(topic_name, 'topic')}"
 
 
-def offset(group_name: str, topic_name: str, partition: Partition) -> str:
+def offset(group_name: str, where: TopicPartition) -> str:
     """Return where a group keeps the next offset to consume of a partition."""
-    return f"{offsets(group_name, topic_name)}/{partition.name}"
+    return f"{offsets(group_name, where.topic)}/{_partition_name(where)}"
+
+
+def _partition_name(where: TopicPartition) -> str:
+    if min(where.broker_id, where.partition) < 0:
+        raise InvalidName(f"partition {where}: neither number may be negative")
+    return where.znode_name
 
 
 def parent(path: str) -> str:

@@ -17,7 +17,7 @@ from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local import LocalBroker
 from kafka2011.protocol import LATEST
 from tests.support.waiting import eventually
-from zk.client import connect
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

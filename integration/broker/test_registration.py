@@ -10,8 +10,8 @@ from kafka2011.producer.sync_producer import SyncProducer
 from tests.support.waiting import eventually
 from zk import paths
 from zk.brokers import BrokerRegistry
-from zk.client import connect
 from zk.cluster import Broker
+from zk.connecting import connect
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.local import LocalCluster
-from zk.client import connect
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from kafka2011 import ConsumerConnector
 from kafka2011.compression import Codec
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from kafka2011.errors import ConfigError, KafkaError
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
@@ -33,13 +33,12 @@ if TYPE_CHECKING:
 else:
     from reading import PROGRAMS, Reader, eventually, everything, produce, repeats
 
-P0 = Partition(0, 0)
 ONCE = {"autocommit.enable": False}
 BRIEF = {"consumer.timeout.ms": 300}
 
 
 def committed(client: ZkClient, topic: str, group: str | None = None) -> int | None:
-    found = OffsetRegistry(client).read(group or f"g-{topic}", topic, P0)
+    found = OffsetRegistry(client).read(group or f"g-{topic}", TopicPartition(topic, 0, 0))
     return None if found is None else found.offset
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zk import paths
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 else:
     from reading import Reader, eventually, everything, produce, repeats
 
-P0 = Partition(0, 0)
-
 
 def read(member: ConsumerConnector, topic: str) -> Reader:
     [stream] = member.create_message_streams({topic: 1})[topic]
@@ -40,7 +38,7 @@ def test_an_owner_node_of_another_is_waited_for(
     """None of the topic is read until the other gives up the last partition; then at once, not after a backoff."""
     produce(shared_cluster.brokers[0], topic, range(10))
     nodes = Nodes(zk_of(shared_cluster))
-    held = paths.owner(f"g-{topic}", topic, Partition(0, 2))
+    held = paths.owner(f"g-{topic}", TopicPartition(topic, 0, 2))
     nodes.create_with_parents(held, b"old_h-1-00000000-0", ephemeral=True)
     member = open_member(shared_cluster, topic, {"rebalance.backoff.ms": 30_000})
     reader = read(member, topic)
@@ -63,18 +61,18 @@ def test_a_member_of_07_gets_its_share(
     group, other = f"g-{topic}", f"g-{topic}_a"
     Nodes(client).create(paths.consumer(group, other), b'{ "%s": 1 }' % topic.encode(), ephemeral=True)
     owners = OwnerRegistry(client)
-    eventually(lambda: [str(p) for p in owners.owners(group, topic)] == ["0-2", "0-3"], timeout_s=6)
-    assert {str(p): c.offset for p, c in OffsetRegistry(client).offsets(group, topic).items()} == {
+    eventually(lambda: [p.znode_name for p in owners.owners(group, topic)] == ["0-2", "0-3"], timeout_s=6)
+    assert {p.znode_name: c.offset for p, c in OffsetRegistry(client).offsets(group, topic).items()} == {
         f"0-{number}": 10 * len(f"{number}:0") + 100 for number in range(4)
     }
-    owners.claim(group, topic, P0, f"{other}-0")
-    owners.claim(group, topic, Partition(0, 1), f"{other}-0")
+    owners.claim(group, TopicPartition(topic, 0, 0), f"{other}-0")
+    owners.claim(group, TopicPartition(topic, 0, 1), f"{other}-0")
     produce(shared_cluster.brokers[0], topic, range(10, 20))
     eventually(lambda: everything(range(10, 20), [2, 3]) <= set(reader.payloads))
     # It commits as 0.7 does, whatever is there, and leaves by deleting its nodes.
-    OffsetRegistry(client).write(group, topic, P0, 270)
-    owners.release(group, topic, P0)
-    owners.release(group, topic, Partition(0, 1))
+    OffsetRegistry(client).write(group, TopicPartition(topic, 0, 0), 270)
+    owners.release(group, TopicPartition(topic, 0, 0))
+    owners.release(group, TopicPartition(topic, 0, 1))
     Nodes(client).delete(paths.consumer(group, other))
     produce(shared_cluster.brokers[0], topic, range(20, 30))
     eventually(lambda: everything(range(20, 30)) | everything(range(10, 20), [1]) <= set(reader.payloads))
@@ -108,14 +106,14 @@ def test_a_stale_commit_moves_nothing_for_long(
     offsets = OffsetRegistry(zk_of(shared_cluster))
 
     def committed() -> int | None:
-        found = offsets.read(group, topic, P0)
+        found = offsets.read(group, TopicPartition(topic, 0, 0))
         return None if found is None else found.offset
 
     member = open_member(shared_cluster, topic)
     reader = read(member, topic)
     eventually(lambda: committed() == 130)
     with caplog.at_level(logging.WARNING):
-        offsets.write(group, topic, P0, 13)
+        offsets.write(group, TopicPartition(topic, 0, 0), 13)
         produce(broker, topic, range(10, 20))
         eventually(lambda: committed() == 270)
     assert "had moved the offset of" in caplog.text
@@ -141,7 +139,7 @@ def test_an_owner_node_deleted_by_another_is_claimed_again(
     eventually(lambda: set(reader.payloads) == everything(range(10)))
     eventually(lambda: member.counts()["tries"] >= 2)
     owners = OwnerRegistry(client)
-    Nodes(client).delete(paths.owner(group, topic, P0))
+    Nodes(client).delete(paths.owner(group, TopicPartition(topic, 0, 0)))
     eventually(lambda: len(owners.owners(group, topic)) == 4 and member.counts()["rebalances"] == 2)
     produce(broker, topic, range(10, 20))
     eventually(lambda: set(reader.payloads) == everything(range(20)))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.message import MessageSet
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo
+from zk.cluster import TopicPartition
 from zk.testing import expire_session
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_every_kind_of_producer(
     sent: list[bytes] = []
     config = through_zookeeper(cluster, producer_type=producer_type, confirm=confirm)
     with Producer(config) as producer:
-        partitions = [BrokerPartition(broker, partition) for broker in (0, 1) for partition in (0, 1)]
+        partitions = [TopicPartition(TOPIC, broker, partition) for broker in (0, 1) for partition in (0, 1)]
         eventually(lambda: list(_info(producer).partitions(TOPIC)) == partitions)
         for number in range(300):
             key = keys[number % 10] if number % 3 else None
@@ -87,7 +87,7 @@ def test_every_kind_of_producer(
     eventually(lambda: everything(read_topic(cluster, TOPIC)) == sorted(sent))
     for (broker, partition), payloads in read_topic(cluster, TOPIC).items():
         assert payloads == sorted(payloads)
-        index = partitions.index(BrokerPartition(broker, partition))
+        index = partitions.index(TopicPartition(TOPIC, broker, partition))
         for payload in payloads:
             if key := payload.split(b" ")[2].decode():
                 assert DefaultPartitioner().partition(key, 4) == index
@@ -137,7 +137,9 @@ def test_a_new_broker_gets_new_topics_at_once_and_old_ones_once_registered(
         producer.send("old", b"first")
         eventually(lambda: len(_info(producer).partitions("old")) == 2)
         new = cluster.add_broker()
-        eventually(lambda: _info(producer).partitions("new") == (BrokerPartition(0, 0), BrokerPartition(1, 0)))
+        eventually(
+            lambda: _info(producer).partitions("new") == (TopicPartition("new", 0, 0), TopicPartition("new", 1, 0))
+        )
         assert {each.broker_id for each in _info(producer).partitions("old")} == {0}
         with SyncProducer(new.host, new.port) as creator:
             creator.send("old", MessageSet(), partition=0)

@@ -19,7 +19,7 @@ from kafka2011.message import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.protocol import LATEST
 from tests.support.waiting import eventually
-from zk.client import connect
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -10,9 +10,8 @@ from pyspark.errors import StreamingQueryException
 
 from kafka2011.compression import Codec
 from kafka2011.spark import lag_bytes
-from kafka2011.spark.offset_range import TopicPartition
-from zk.client import connect
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
+from zk.connecting import connect
 from zk.offsets import OffsetRegistry
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def test_a_group_is_committed_behind_micro_batches(
     eventually(lambda: len(batches.all) == 20)
     with connect(cluster.zk_connect) as client:
         offsets = OffsetRegistry(client)
-        eventually(lambda: offsets.read(f"group-{topic}", topic, Partition(1, 0)) is not None)
-        committed = offsets.read(f"group-{topic}", topic, Partition(1, 0))
+        eventually(lambda: offsets.read(f"group-{topic}", TopicPartition(topic, 1, 0)) is not None)
+        committed = offsets.read(f"group-{topic}", TopicPartition(topic, 1, 0))
         assert committed is not None
         assert committed.offset == first_end

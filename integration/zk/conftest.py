@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zk.client import connect
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

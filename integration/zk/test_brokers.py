@@ -11,7 +11,7 @@ import pytest
 
 from zk import ephemeral, paths, tree
 from zk.brokers import BrokerRegistry
-from zk.cluster import Broker, Partition
+from zk.cluster import Broker, TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.errors import NodeHeld, session_name
 from zk.nodes import Nodes
@@ -86,13 +86,13 @@ def test_the_znodes_are_those_of_07(client: ZkClient, registry: BrokerRegistry) 
     """Kinds, null data, texts and versions, of the broker's and the consumer's side."""
     registry.register(BROKER)
     registry.register_topic(0, "multi", 3)
-    group, member, where = "gstatic", "gstatic_vm-1795210051718-c8f2b5a0", Partition(0, 1)
+    group, member, where = "gstatic", "gstatic_vm-1795210051718-c8f2b5a0", TopicPartition("multi", 0, 1)
     consumers, owners, offsets = ConsumerRegistry(client), OwnerRegistry(client), OffsetRegistry(client)
     consumers.ensure_group(group)
     consumers.register(group, member, '{ "multi": 2,"cap": 1 }')
-    owners.claim(group, "multi", where, f"{member}-1")
-    version = offsets.write(group, "multi", where, 0)
-    assert offsets.commit(group, "multi", where, 52, version) == 1
+    owners.claim(group, where, f"{member}-1")
+    version = offsets.write(group, where, 0)
+    assert offsets.commit(group, where, 52, version) == 1
     dump = "".join(" ".join(tree.line(node).split(maxsplit=3)) + "\n" for node in tree.walk(client))
     assert dump == DUMP_OF_07
 

@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.support.waiting import eventually
-from zk.client import connect
+from zk.connecting import connect
 from zk.errors import ConnectionLost, NodeExists, NoNode, NotConnected, SessionExpired, VersionConflict, ZkError
 from zk.nodes import Nodes
 from zk.ports import free_port

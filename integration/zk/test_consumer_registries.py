@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zk import paths
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.errors import GroupInUse, MalformedNode, NodeHeld, NotConnected, VersionConflict
 from zk.nodes import Nodes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
 
-P0, P2, P10 = Partition(0, 0), Partition(0, 2), Partition(0, 10)
+P0, P2, P10 = (TopicPartition("t", 0, number) for number in (0, 2, 10))
 
 
 def await_new_session(client: ZkClient, old: int) -> int:
@@ -79,7 +79,7 @@ def test_a_group_is_deleted_only_without_members(client: ZkClient) -> None:
     registry, offsets = ConsumerRegistry(client), OffsetRegistry(client)
     registry.register("g", "a", "*1*t")
     registry.register("h", "a", "*1*t")
-    offsets.write("g", "t", P0, 5)
+    offsets.write("g", P0, 5)
     with pytest.raises(GroupInUse, match="group g has members: a"):
         registry.delete_group("g")
     registry.deregister("g", "a")
@@ -92,24 +92,24 @@ def test_a_partition_has_one_owner(client: ZkClient, new_client: Callable[[], Zk
     """The first claim wins, the other learns whose it is, and only the owner gives it up."""
     ours, other_client = OwnerRegistry(client), new_client()
     theirs = OwnerRegistry(other_client)
-    ours.claim("g", "t", P0, "a-0")
-    ours.claim("g", "t", P0, "a-0")
+    ours.claim("g", P0, "a-0")
+    ours.claim("g", P0, "a-0")
     with pytest.raises(NodeHeld, match=r"/consumers/g/owners/t/0-0 is held by session 0x[0-9a-f]+: a-0"):
-        theirs.claim("g", "t", P0, "b-0")
-    assert (ours.is_mine("g", "t", P0), theirs.is_mine("g", "t", P0)) == (True, False)
-    assert theirs.release("g", "t", P0) is False
-    assert ours.release("g", "t", P0) is True
-    assert ours.release("g", "t", P0) is False
-    theirs.claim("g", "t", P0, "b-0")
+        theirs.claim("g", P0, "b-0")
+    assert (ours.is_mine("g", P0), theirs.is_mine("g", P0)) == (True, False)
+    assert theirs.release("g", P0) is False
+    assert ours.release("g", P0) is True
+    assert ours.release("g", P0) is False
+    theirs.claim("g", P0, "b-0")
     assert other_client.session_id is not None
-    assert ours.owner_of("g", "t", P0) == Owner("b-0", other_client.session_id)
+    assert ours.owner_of("g", P0) == Owner("b-0", other_client.session_id)
 
 
 def test_owners_are_listed_in_numeric_order(client: ZkClient) -> None:
     """Without those whose name or text makes no sense."""
     registry = OwnerRegistry(client)
     for partition in (P10, P2, P0):
-        registry.claim("g", "t", partition, f"a-{partition.partition}")
+        registry.claim("g", partition, f"a-{partition.partition}")
     Nodes(client).create(f"{paths.owners('g', 't')}/x", b"a-0")
     Nodes(client).create(f"{paths.owners('g', 't')}/1-1", None)
     assert [(p, o.stream_id) for p, o in registry.owners("g", "t").items()] == [
@@ -119,7 +119,7 @@ def test_owners_are_listed_in_numeric_order(client: ZkClient) -> None:
     ]
     assert registry.malformed.count == 2
     assert registry.topics("g") == ["t"]
-    assert registry.owner_of("g", "t", Partition(7, 7)) is None
+    assert registry.owner_of("g", TopicPartition("t", 7, 7)) is None
 
 
 def test_registries_of_an_expired_session_write_no_more(client: ZkClient) -> None:
@@ -128,41 +128,41 @@ def test_registries_of_an_expired_session_write_no_more(client: ZkClient) -> Non
     assert session_id is not None
     consumers, owners = ConsumerRegistry(client, session_id), OwnerRegistry(client, session_id)
     offsets = OffsetRegistry(client, session_id)
-    owners.claim("g", "t", P0, "a-0")
-    version = offsets.write("g", "t", P0, 5)
+    owners.claim("g", P0, "a-0")
+    version = offsets.write("g", P0, 5)
     expire_session(client)
     await_new_session(client, session_id)
     for call in (
-        lambda: offsets.commit("g", "t", P0, 9, version),
-        lambda: offsets.write("g", "t", P0, 9),
-        lambda: owners.claim("g", "t", P2, "a-0"),
-        lambda: owners.is_mine("g", "t", P0),
-        lambda: owners.release("g", "t", P0),
+        lambda: offsets.commit("g", P0, 9, version),
+        lambda: offsets.write("g", P0, 9),
+        lambda: owners.claim("g", P2, "a-0"),
+        lambda: owners.is_mine("g", P0),
+        lambda: owners.release("g", P0),
         lambda: consumers.register("g", "a", "*1*t"),
     ):
         with pytest.raises(NotConnected):
             call()
-    assert OffsetRegistry(client).read("g", "t", P0) == CommittedOffset(5, version)
+    assert OffsetRegistry(client).read("g", P0) == CommittedOffset(5, version)
     assert OwnerRegistry(client).owners("g", "t") == {}
 
 
 def test_an_offset_is_committed_only_over_the_version_it_was_read_at(client: ZkClient) -> None:
     """Who takes a partition writes its start first, so the owner before commits no more."""
     registry = OffsetRegistry(client)
-    assert registry.read("g", "t", P0) is None
-    old = registry.write("g", "t", P0, 100)
-    old = registry.commit("g", "t", P0, 150, old)
-    new = registry.write("g", "t", P0, 150)
+    assert registry.read("g", P0) is None
+    old = registry.write("g", P0, 100)
+    old = registry.commit("g", P0, 150, old)
+    new = registry.write("g", P0, 150)
     with pytest.raises(VersionConflict, match="/consumers/g/offsets/t/0-0"):
-        registry.commit("g", "t", P0, 175, old)
-    registry.commit("g", "t", P0, 200, new)
-    assert registry.read("g", "t", P0) == CommittedOffset(200, new + 1)
+        registry.commit("g", P0, 175, old)
+    registry.commit("g", P0, 200, new)
+    assert registry.read("g", P0) == CommittedOffset(200, new + 1)
 
 
 def test_a_commit_of_an_offset_that_is_gone_is_a_conflict(client: ZkClient) -> None:
     """The group was deleted: nothing is created again by a late commit."""
     with pytest.raises(VersionConflict):
-        OffsetRegistry(client).commit("g", "t", P0, 1, 0)
+        OffsetRegistry(client).commit("g", P0, 1, 0)
     assert ConsumerRegistry(client).groups() == []
 
 
@@ -170,16 +170,16 @@ def test_a_commit_of_an_offset_that_is_gone_is_a_conflict(client: ZkClient) -> N
 def test_an_offset_that_07_could_not_read_is_never_written(client: ZkClient, offset: int) -> None:
     """Offsets are int64."""
     with pytest.raises(ValueError, match="offset"):
-        OffsetRegistry(client).write("g", "t", P0, offset)
+        OffsetRegistry(client).write("g", P0, offset)
 
 
 def test_a_malformed_offset_is_an_error_when_asked_for_and_left_out_of_lists(client: ZkClient) -> None:
     """Its owner must know; an overview goes on."""
     registry = OffsetRegistry(client)
-    registry.write("g", "t", P0, 7)
-    Nodes(client).upsert(paths.offset("g", "t", P2), b"seven")
+    registry.write("g", P0, 7)
+    Nodes(client).upsert(paths.offset("g", P2), b"seven")
     with pytest.raises(MalformedNode, match="/consumers/g/offsets/t/0-2: not an offset: seven"):
-        registry.read("g", "t", P2)
+        registry.read("g", P2)
     assert registry.offsets("g", "t") == {P0: CommittedOffset(7, 0)}
     assert registry.malformed.count == 1
 
@@ -187,12 +187,12 @@ def test_a_malformed_offset_is_an_error_when_asked_for_and_left_out_of_lists(cli
 def test_offsets_of_a_group_go_to_another(client: ZkClient) -> None:
     """Export and import; what is not in the import stays."""
     registry = OffsetRegistry(client)
-    registry.write("g", "t", P10, 2**63 - 1)
-    registry.write("g", "t", P2, 0)
-    registry.write("g", "u", P0, 34)
+    registry.write("g", P10, 2**63 - 1)
+    registry.write("g", P2, 0)
+    registry.write("g", TopicPartition("u", 0, 0), 34)
     exported = registry.export_group("g")
-    assert exported == {"t": {P2: 0, P10: 2**63 - 1}, "u": {P0: 34}}
-    registry.write("h", "v", P0, 1)
+    assert exported == {P2: 0, P10: 2**63 - 1, TopicPartition("u", 0, 0): 34}
+    registry.write("h", TopicPartition("v", 0, 0), 1)
     registry.import_group("h", exported)
-    assert registry.export_group("h") == {**exported, "v": {P0: 1}}
+    assert registry.export_group("h") == {**exported, TopicPartition("v", 0, 0): 1}
     assert registry.export_group("unknown") == {}

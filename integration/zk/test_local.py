@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.waiting import eventually
 from zk import local
-from zk.client import connect
+from zk.connecting import connect
 from zk.errors import LocalZooKeeperError
 from zk.local import LocalZooKeeper
 from zk.nodes import Nodes

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clocks import ManualClock
-from zk.client import connect
 from zk.clock import SYSTEM_CLOCK
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
+from zk.connecting import connect
 from zk.errors import NodeHeld, NotConnected, ZkUnavailable
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
@@ -119,9 +119,9 @@ def test_closed_events_wake_who_waits_and_listen_no_more(client: ZkClient) -> No
 
 SLEEPER = """
 import sys, threading
-from zk import OffsetRegistry, OwnerRegistry, Partition, SessionLease, VersionConflict, ZkUnavailable, connect
+from zk import OffsetRegistry, OwnerRegistry, SessionLease, TopicPartition, VersionConflict, ZkUnavailable, connect
 
-partition = Partition(0, 0)
+partition = TopicPartition("t", 0, 0)
 client = connect(sys.argv[1], 2000, 20_000)
 lease = SessionLease(client, client.session_id)
 offsets, owners = OffsetRegistry(client, lease.session_id), OwnerRegistry(client, lease.session_id)
@@ -136,14 +136,14 @@ def renew():
 lease.renew()
 stopped = threading.Event()
 threading.Thread(target=renew, daemon=True).start()
-owners.claim("g", "t", partition, "sleeper-0")
-version = offsets.write("g", "t", partition, 0)
+owners.claim("g", partition, "sleeper-0")
+version = offsets.write("g", partition, 0)
 print("owner", flush=True)
 handed_out = 0
 while lease.held:
     handed_out += 1
     try:
-        version = offsets.commit("g", "t", partition, handed_out, version)
+        version = offsets.commit("g", partition, handed_out, version)
     except (VersionConflict, ZkUnavailable) as error:
         print(type(error).__name__, flush=True)
 print("over", flush=True)
@@ -152,7 +152,7 @@ print("over", flush=True)
 
 def test_a_process_stopped_past_its_session_commits_no_more(zk_connect: str, client: ZkClient) -> None:
     """When it wakes, its lease is over, and what it was about to commit does not get past the new owner's write."""
-    partition = Partition(0, 0)
+    partition = TopicPartition("t", 0, 0)
     owners, offsets = OwnerRegistry(client), OffsetRegistry(client)
     command = [sys.executable, "-c", SLEEPER, zk_connect]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as sleeper:
@@ -161,24 +161,24 @@ def test_a_process_stopped_past_its_session_commits_no_more(zk_connect: str, cli
             assert sleeper.stdout.readline() == "owner\n"
             sleeper.send_signal(signal.SIGSTOP)
             await_claim(owners, partition, "taker-0")
-            assert offsets.write("g", "t", partition, 10**9) > 0
+            assert offsets.write("g", partition, 10**9) > 0
             sleeper.send_signal(signal.SIGCONT)
             said = sleeper.stdout.read().split()
         finally:
             sleeper.kill()
     assert said[-1] == "over"
     assert set(said) <= {"VersionConflict", "ConnectionLost", "NotConnected", "SessionExpired", "over"}
-    committed = offsets.read("g", "t", partition)
+    committed = offsets.read("g", partition)
     assert committed is not None
     assert committed.offset == 10**9
 
 
-def await_claim(owners: OwnerRegistry, partition: Partition, stream_id: str) -> None:
+def await_claim(owners: OwnerRegistry, partition: TopicPartition, stream_id: str) -> None:
     """Claim a partition as soon as the session of its owner has timed out."""
     deadline = time.monotonic() + 30
     while True:
         try:
-            return owners.claim("g", "t", partition, stream_id)
+            return owners.claim("g", partition, stream_id)
         except NodeHeld:
             assert time.monotonic() < deadline
             time.sleep(0.05)

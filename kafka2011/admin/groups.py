@@ -11,7 +11,7 @@ from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCoun
 from kafka2011.errors import KafkaError
 from kafka2011.protocol import EARLIEST, LATEST
 from zk.brokers import BrokerRegistry
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.errors import GroupInUse, MalformedNode
 from zk.offsets import OffsetRegistry
@@ -30,8 +30,7 @@ logger = logging.getLogger(__name__)
 class GroupPartition:
     """One partition as a group sees it. None: nobody, nothing committed, or no broker that answers."""
 
-    topic: str
-    partition: Partition
+    where: TopicPartition
     owner: str | None
     committed: int | None
     end: int | None
@@ -69,17 +68,16 @@ class Groups:
             owners = self._owners.owners(group, topic)
             offsets = self._offsets.offsets(group, topic)
             partitions = sorted(live | owners.keys() | offsets.keys())
-            ends = self._ends(topic, live, brokers)
-            for partition in partitions:
-                owner = owners.get(partition)
-                committed = offsets.get(partition)
+            ends = self._ends(live, brokers)
+            for where in partitions:
+                owner = owners.get(where)
+                committed = offsets.get(where)
                 found.append(
                     GroupPartition(
-                        topic,
-                        partition,
+                        where,
                         owner.stream_id if owner else None,
                         committed.offset if committed else None,
-                        ends.get(partition),
+                        ends.get(where),
                     )
                 )
         return found
@@ -95,15 +93,15 @@ class Groups:
         for topic in sorted(subscribed):
             live = set(self._live_partitions(topic))
             owners = self._owners.owners(group, topic)
-            found += [f"{topic}/{partition} has no owner" for partition in sorted(live - owners.keys())]
-            for partition, owner in owners.items():
-                if partition not in live:
-                    found.append(f"{topic}/{partition} is owned by {owner.stream_id}, but no broker has it")
+            found += [f"{where} has no owner" for where in sorted(live - owners.keys())]
+            for where, owner in owners.items():
+                if where not in live:
+                    found.append(f"{where} is owned by {owner.stream_id}, but no broker has it")
                 elif owner.stream_id.rpartition("-")[0] not in members:
-                    found.append(f"{topic}/{partition} is owned by {owner.stream_id}, which is no member")
+                    found.append(f"{where} is owned by {owner.stream_id}, which is no member")
         return found
 
-    def reset(self, group: str, topic: str, to: int | str) -> dict[Partition, int]:
+    def reset(self, group: str, topic: str, to: int | str) -> dict[TopicPartition, int]:
         """Move a group's offsets of a topic: to `earliest`, `latest`, `@` and a time in ms, or an offset. Return them.
 
         Raises GroupInUse while it has members, KafkaError when a broker does not answer.
@@ -113,31 +111,31 @@ class Groups:
         partitions = self._live_partitions(topic)
         if not partitions:
             raise KafkaError(f"topic {topic} has no partitions on living brokers")
-        moved = {partition: self._resolve(topic, partition, to, brokers) for partition in partitions}
-        for partition, offset in moved.items():
-            self._offsets.write(group, topic, partition, offset)
+        moved = {where: self._resolve(where, to, brokers) for where in partitions}
+        self._offsets.import_group(group, moved)
         return moved
 
     def export_offsets(self, group: str) -> dict[str, dict[str, int]]:
         """Return all offsets of a group: topic to `{broker}-{partition}` to offset."""
         self._check_exists(group)
-        return {
-            topic: {partition.name: offset for partition, offset in offsets.items()}
-            for topic, offsets in self._offsets.export_group(group).items()
-        }
+        exported: dict[str, dict[str, int]] = {}
+        for where, offset in self._offsets.export_group(group).items():
+            exported.setdefault(where.topic, {})[where.znode_name] = offset
+        return exported
 
     def import_offsets(self, group: str, offsets: Mapping[str, Mapping[str, int]]) -> int:
         """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUse while it has members."""
         self._check_unused(group)
         try:
             parsed = {
-                topic: {Partition.from_name(name): int(offset) for name, offset in of_topic.items()}
+                TopicPartition.from_znode_name(topic, name): int(offset)
                 for topic, of_topic in offsets.items()
+                for name, offset in of_topic.items()
             }
         except (AttributeError, TypeError, ValueError, MalformedNode) as error:
             raise KafkaError(f"not a group's offsets, topic to partition to offset: {error}") from error
         self._offsets.import_group(group, parsed)
-        return sum(map(len, parsed.values()))
+        return len(parsed)
 
     def delete(self, group: str) -> None:
         """Remove a group with its offsets. Raises GroupInUse while it has members."""
@@ -165,32 +163,31 @@ class Groups:
                 logger.warning("member %s: %s", member, error)
         return topics
 
-    def _live_partitions(self, topic: str) -> list[Partition]:
-        counts = self._brokers.partitions_of(topic)
-        return [Partition(broker_id, number) for broker_id, count in counts.items() for number in range(count)]
+    def _live_partitions(self, topic: str) -> list[TopicPartition]:
+        return TopicPartition.all_of(topic, self._brokers.partitions_of(topic))
 
-    def _ends(self, topic: str, partitions: set[Partition], brokers: Mapping[int, Broker]) -> dict[Partition, int]:
-        ends: dict[Partition, int] = {}
-        for broker_id in sorted({partition.broker_id for partition in partitions} & brokers.keys()):
+    def _ends(self, partitions: set[TopicPartition], brokers: Mapping[int, Broker]) -> dict[TopicPartition, int]:
+        ends: dict[TopicPartition, int] = {}
+        for broker_id in sorted({where.broker_id for where in partitions} & brokers.keys()):
+            its = sorted(where for where in partitions if where.broker_id == broker_id)
             try:
                 with asking(brokers[broker_id]) as consumer:
-                    for partition in partitions:
-                        if partition.broker_id == broker_id:
-                            ends[partition] = ends_of(consumer, topic, partition.partition)[1]
+                    for where in its:
+                        ends[where] = ends_of(consumer, where.topic, where.partition)[1]
             except KafkaError as error:
-                logger.warning("broker %d does not tell the ends of %s: %s", broker_id, topic, error)
+                logger.warning("broker %d does not tell the ends of %s: %s", broker_id, its[0].topic, error)
         return ends
 
-    def _resolve(self, topic: str, partition: Partition, to: int | str, brokers: Mapping[int, Broker]) -> int:
+    def _resolve(self, where: TopicPartition, to: int | str, brokers: Mapping[int, Broker]) -> int:
         if isinstance(to, int):
             return to
         times = {"earliest": EARLIEST, "latest": LATEST}
         if to not in times and not (to.startswith("@") and to[1:].isdigit()):
             raise KafkaError(f"{to!r} is not earliest, latest, @ and a time in ms since the epoch, or an offset")
         time_ms = times[to] if to in times else int(to[1:])
-        if partition.broker_id not in brokers:
-            raise KafkaError(f"broker {partition.broker_id} of {topic}/{partition} is not registered")
-        with asking(brokers[partition.broker_id]) as consumer:
-            found = consumer.get_offsets_before(topic, partition.partition, time_ms, 1)
+        if where.broker_id not in brokers:
+            raise KafkaError(f"broker {where.broker_id} of {where} is not registered")
+        with asking(brokers[where.broker_id]) as consumer:
+            found = consumer.get_offsets_before(where.topic, where.partition, time_ms, 1)
             # A time before everything there is means the beginning.
-            return found[0] if found else ends_of(consumer, topic, partition.partition)[0]
+            return found[0] if found else ends_of(consumer, where.topic, where.partition)[0]

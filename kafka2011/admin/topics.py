@@ -52,7 +52,7 @@ def create_topic(client: ZkClient, topic: str, broker_ids: Collection[int] | Non
 
 def asking(broker: Broker) -> SimpleConsumer:
     """Return a consumer for questions to a broker, which may be away: it does not wait long."""
-    return SimpleConsumer(broker.host, broker.port, {"socket.timeout.ms": ASK_TIMEOUT_MS}, broker.id)
+    return SimpleConsumer.of(broker, {"socket.timeout.ms": ASK_TIMEOUT_MS})
 
 
 def ends_of(consumer: SimpleConsumer, topic: str, partition: int) -> tuple[int, int]:

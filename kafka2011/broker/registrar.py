@@ -11,7 +11,7 @@ from kazoo.handlers.gevent import SequentialGeventHandler
 
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
-from zk.client import connect
+from zk.connecting import connect
 from zk.errors import ZkError, ZkUnavailable
 from zk.sessions import SessionEvents
 

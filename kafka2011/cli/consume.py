@@ -15,7 +15,7 @@ from kafka2011.cli.options import zookeeper_option
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
-from zk.client import connect
+from zk.connecting import connect
 from zk.consumers import ConsumerRegistry
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka2011.cli.options import Address, broker_option
+from kafka2011.cli.options import broker_option
 from kafka2011.cli.output import json_option, show_json_list
 from kafka2011.cli.partitions import check_partition
 from kafka2011.config import SimpleConsumerConfig
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka2011.message import Message
+    from zk.cluster import Broker
 
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 _IDLE_INTERVAL_S = 0.2
@@ -52,7 +53,7 @@ def _read_offset(_context: click.Context, _parameter: click.Parameter, text: str
 @json_option
 def command(
     topic: str,
-    broker: Address,
+    broker: Broker,
     partition: int,
     offset: int | str,
     max_messages: int | None,
@@ -68,7 +69,7 @@ def command(
     if follow and as_json:
         raise click.UsageError("--follow has no end, so it cannot print one JSON document")
     config = SimpleConsumerConfig.from_sources(environ=os.environ)
-    with SimpleConsumer(broker.host, broker.port, config) as consumer:
+    with SimpleConsumer.of(broker, config) as consumer:
         if isinstance(offset, str):
             check_partition(consumer, topic, partition)
             offset = consumer.get_offsets_before(topic, partition, _WORDS[offset], 1)[0]

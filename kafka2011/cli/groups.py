@@ -11,7 +11,7 @@ from kafka2011.cli.options import parse_time_ms, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
-from zk.client import connect
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from kafka2011.admin.groups import GroupPartition
@@ -50,7 +50,7 @@ def command(
 
 
 def _row(group: str, found: GroupPartition) -> tuple[object, ...]:
-    return (group, f"{found.topic}/{found.partition}", found.owner, found.committed, found.end, found.lag_bytes)
+    return (group, str(found.where), found.owner, found.committed, found.end, found.lag_bytes)
 
 
 def _verify(groups: Groups, names: list[str]) -> None:
@@ -91,5 +91,5 @@ def reset(group: str, topic: str, target: int | str, zk_connect: str, as_json: b
     """
     with connect(zk_connect) as client:
         moved = Groups(client).reset(group, topic, target)
-    rows = [(topic, partition.name, offset) for partition, offset in moved.items()]
+    rows = [(topic, where.znode_name, offset) for where, offset in moved.items()]
     show_table(("topic", "partition", "offset"), rows, as_json=as_json)

@@ -9,14 +9,15 @@ from typing import TextIO
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.cli.options import Address, broker_option, parse_time_ms, zookeeper_option
+from kafka2011.cli.options import broker_option, parse_time_ms, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.partitions import check_partition
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from kafka2011.protocol import EARLIEST, LATEST
-from zk.client import connect
+from zk.cluster import Broker  # noqa: TC001
+from zk.connecting import connect
 
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
@@ -75,14 +76,14 @@ def command() -> None:
     "--max-count", type=click.IntRange(1), default=1, show_default=True, help="How many offsets, newest first."
 )
 @json_option
-def show(topic: str, broker: Address, partitions: tuple[int, ...], time_ms: int, max_count: int, as_json: bool) -> None:
+def show(topic: str, broker: Broker, partitions: tuple[int, ...], time_ms: int, max_count: int, as_json: bool) -> None:
     """Show where a partition ends, begins, or stood at some time.
 
     Between its end and its beginning a broker knows the offsets at which segments start, and when these were last
     written to: nothing finer.
     """
     config = SimpleConsumerConfig.from_sources(environ=os.environ)
-    with SimpleConsumer(broker.host, broker.port, config) as consumer:
+    with SimpleConsumer.of(broker, config) as consumer:
         rows: list[tuple[str, int, int]] = []
         for partition in partitions:
             check_partition(consumer, topic, partition)

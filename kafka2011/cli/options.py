@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import NamedTuple
 
 import click
 
 from kafka2011.config.kinds import ZK_CONNECT
+from zk.cluster import UNKNOWN_ID, Broker
 
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+):(?P<port>[0-9]{1,5})")
 
 
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_address(text: str) -> Address:
-    """Read host:port; an IPv6 address stands in brackets. Raises BadParameter."""
+def parse_broker(text: str) -> Broker:
+    """Read host:port as a broker of unknown id; an IPv6 address stands in brackets. Raises BadParameter."""
     match = _HOST_PORT.fullmatch(text)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise click.BadParameter(f"{text!r} is not host:port")
-    return Address(match["host"].strip("[]"), int(match["port"]))
+    return Broker(UNKNOWN_ID, match["host"].strip("[]"), int(match["port"]))
 
 
 def parse_time_ms(text: str) -> int:
@@ -36,9 +26,9 @@ def parse_time_ms(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def read_address(_context: click.Context, _parameter: click.Parameter, text: str) -> Address:
+def read_broker(_context: click.Context, _parameter: click.Parameter, text: str) -> Broker:
     """Read the value of an option that is host:port."""
-    return parse_address(text)
+    return parse_broker(text)
 
 
 def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
@@ -56,7 +46,7 @@ def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: 
 
 broker_option = click.option(
     "--broker",
-    callback=read_address,
+    callback=read_broker,
     metavar="HOST:PORT",
     default="127.0.0.1:6667",
     show_default=True,

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.cli.options import Address, parse_address, read_zk_connect
+from kafka2011.cli.options import parse_broker, read_zk_connect
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
-from zk.client import connect
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from zk.cluster import Broker
 
 
-def _read_addresses(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[Address]:
-    return [parse_address(text) for text in texts]
+def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[Broker]:
+    return [parse_broker(text) for text in texts]
 
 
 @click.command("ping")
-@click.argument("addresses", nargs=-1, callback=_read_addresses, metavar="[HOST:PORT]...")
+@click.argument("brokers", nargs=-1, callback=_read_brokers, metavar="[HOST:PORT]...")
 @click.option(
     "--zookeeper",
     "zk_connect",
@@ -32,7 +36,7 @@ def _read_addresses(_context: click.Context, _parameter: click.Parameter, texts:
     "--timeout-ms", type=click.IntRange(1), default=5000, show_default=True, help="How long a broker may take."
 )
 @json_option
-def command(addresses: list[Address], zk_connect: str | None, timeout_ms: int, as_json: bool) -> None:
+def command(brokers: list[Broker], zk_connect: str | None, timeout_ms: int, as_json: bool) -> None:
     """Ask brokers whether they serve requests.
 
     Sends an empty multifetch, which any broker of 0.7 answers. Without an address it asks the one on this machine, at
@@ -41,20 +45,20 @@ def command(addresses: list[Address], zk_connect: str | None, timeout_ms: int, a
     """
     if zk_connect is not None:
         with connect(zk_connect) as client:
-            addresses += [Address(broker.host, broker.port) for broker in BrokerRegistry(client).brokers().values()]
-        if not addresses:
+            brokers += BrokerRegistry(client).brokers().values()
+        if not brokers:
             raise KafkaError(f"no broker is registered at {zk_connect}")
-    if not addresses:
-        addresses = [parse_address(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}")]
-    answers = [(str(address), *_ping(address, timeout_ms)) for address in addresses]
+    if not brokers:
+        brokers = [parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}")]
+    answers = [(broker.address, *_ping(broker, timeout_ms)) for broker in brokers]
     show_table(("broker", "ms", "error"), answers, as_json=as_json)
     silent = [address for address, _, error in answers if error is not None]
     if silent:
         raise KafkaError(f"no answer from {', '.join(silent)}")
 
 
-def _ping(address: Address, timeout_ms: int) -> tuple[float | None, str | None]:
-    with SimpleConsumer(address.host, address.port, {"socket.timeout.ms": timeout_ms}) as consumer:
+def _ping(broker: Broker, timeout_ms: int) -> tuple[float | None, str | None]:
+    with SimpleConsumer.of(broker, {"socket.timeout.ms": timeout_ms}) as consumer:
         start = time.monotonic()
         try:
             consumer.multifetch([])

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from kafka2011.cli.lines import by_partition, key_of, line_sets
-from kafka2011.cli.options import Address, broker_option, read_zk_connect
+from kafka2011.cli.options import broker_option, read_zk_connect
 from kafka2011.cli.partitions import check_partition, count_partitions
 from kafka2011.cli.progress import byte_progress
 from kafka2011.compression import Codec
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka2011.producer.parcel import FailedSend
+    from zk.cluster import Broker
 
 _QUEUE_TIME_MS = 20  # lines that are typed shall not wait for others
 _CODECS = {codec.name.lower(): codec for codec in Codec}
@@ -74,7 +75,7 @@ def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: st
 def command(
     context: click.Context,
     topic: str,
-    broker: Address,
+    broker: Broker,
     zk_connect: str | None,
     file: BinaryIO,
     partition: int,
@@ -130,7 +131,7 @@ def _to_cluster(
 
 
 def _to_broker(
-    broker: Address,
+    broker: Broker,
     topic: str,
     file: BinaryIO,
     partition: int,
@@ -145,7 +146,8 @@ def _to_broker(
             producer.multi_send((topic, number, MessageSet(chosen, codec)) for number, chosen in sets.items())
     if producer.broken_connections:
         raise BrokerConnectionError(
-            f"broker {broker} closed the connection {producer.broken_connections} times: lines before that may be lost"
+            f"broker {broker.address} closed the connection {producer.broken_connections} times:"
+            " lines before that may be lost"
         )
 
 
@@ -154,9 +156,9 @@ def _lines(file: BinaryIO, topic: str, max_line_bytes: int) -> Iterator[list[byt
         yield from line_sets(file, max_line_bytes, advance)
 
 
-def _ask_partitions(broker: Address, topic: str, partition: int, pattern: re.Pattern[bytes] | None) -> int:
+def _ask_partitions(broker: Broker, topic: str, partition: int, pattern: re.Pattern[bytes] | None) -> int:
     """Count the partitions that keys choose from; check one that is named, since the broker would refuse in silence."""
-    with SimpleConsumer(broker.host, broker.port) as consumer:
+    with SimpleConsumer.of(broker) as consumer:
         if pattern is not None:
             return count_partitions(consumer, topic)
         if partition != ANY_PARTITION:

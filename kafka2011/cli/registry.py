@@ -8,7 +8,7 @@ import click
 
 from kafka2011.cli.options import zookeeper_option
 from kafka2011.cli.output import console, json_option, printable, show_json
-from zk.client import connect
+from zk.connecting import connect
 from zk.tree import walk
 
 if TYPE_CHECKING:

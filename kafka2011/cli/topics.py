@@ -13,8 +13,8 @@ from kafka2011.cli.output import json_option, show_table
 from kafka2011.errors import KafkaError
 from kafka2011.topic import validate_topic
 from zk.brokers import BrokerRegistry
-from zk.client import connect
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
                 raise KafkaError(f"topic {topic} is not registered at {zk_connect}")
         found = {topic: registry.partitions_of(topic) for topic in topics or known}
     rows = [
-        (topic, Partition(broker_id, number).name, None if broker is None else f"{broker.host}:{broker.port}", *ends)
+        (topic, TopicPartition(topic, broker_id, number).znode_name, None if broker is None else broker.address, *ends)
         for topic, counts in found.items()
         for broker_id, count in counts.items()
         for broker in (brokers.get(broker_id),)
@@ -109,5 +109,5 @@ def create(topic: str, zk_connect: str, ids: list[int] | None, as_json: bool) ->
     validate_topic(topic)  # before anything is asked
     with connect(zk_connect) as client:
         created = create_topic(client, topic, ids)
-    rows = [(topic, broker.id, f"{broker.host}:{broker.port}", partitions) for broker, partitions in created]
+    rows = [(topic, broker.id, broker.address, partitions) for broker, partitions in created]
     show_table(("topic", "broker", "address", "partitions"), rows, as_json=as_json)

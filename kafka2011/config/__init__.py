@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.config.consumer import ConsumerConfig, SimpleConsumerConfig
-from kafka2011.config.kinds import BrokerAddress
 from kafka2011.config.producer import ProducerConfig, SyncProducerConfig
 from kafka2011.config.settings import Setting, Settings
 
 __all__ = [
-    "BrokerAddress",
     "BrokerConfig",
     "ConsumerConfig",
     "ProducerConfig",

@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka2011.errors import KafkaError
 from kafka2011.topic import validate_topic
+from zk.cluster import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -230,14 +231,6 @@ class Topics:
         return ",".join(value)
 
 
-class BrokerAddress(NamedTuple):
-    """One entry of broker.list."""
-
-    id: int
-    host: str
-    port: int
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerList:
     """Brokers as `id:host:port,id:host:port`."""
@@ -245,7 +238,7 @@ class BrokerList:
     _number: Integer = field(default=Integer(0, MAX_INT32), init=False)
     _port: Integer = field(default=Integer(1, 65535), init=False)
 
-    def read(self, value: object) -> tuple[BrokerAddress, ...]:
+    def read(self, value: object) -> tuple[Broker, ...]:
         """Return the addresses. Raises ValueError."""
         if isinstance(value, str):
             value = [part.split(":") for part in _parts(value)]
@@ -257,12 +250,14 @@ class BrokerList:
             raise ValueError(f"a broker id is given twice: {', '.join(map(str, ids))}")
         return brokers
 
-    def _broker(self, entry: object) -> BrokerAddress:
+    def _broker(self, entry: object) -> Broker:
+        if isinstance(entry, Broker):
+            entry = (entry.id, entry.host, entry.port)
         if not isinstance(entry, (list, tuple)) or len(entry) != 3 or not str(entry[1]).strip():
             raise ValueError(f"{entry!r} is not id:host:port")
-        return BrokerAddress(self._number.read(entry[0]), str(entry[1]).strip(), self._port.read(entry[2]))
+        return Broker(self._number.read(entry[0]), str(entry[1]).strip(), self._port.read(entry[2]))
 
-    def write(self, value: tuple[BrokerAddress, ...]) -> str:
+    def write(self, value: tuple[Broker, ...]) -> str:
         """Return `id:host:port,id:host:port`."""
         return ",".join(f"{broker.id}:{broker.host}:{broker.port}" for broker in value)
 

@@ -11,7 +11,6 @@ from kafka2011.config.kinds import (
     IMPLEMENTATION,
     ZK_CONNECT,
     Boolean,
-    BrokerAddress,
     BrokerList,
     Choice,
     Integer,
@@ -20,6 +19,7 @@ from kafka2011.config.kinds import (
 )
 from kafka2011.config.settings import Settings, same_as, setting
 from kafka2011.errors import ConfigError
+from zk.cluster import Broker  # noqa: TC001  # a field's type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class ProducerConfig(SyncProducerConfig):
     zk_connect: str = setting(
         "", ZK_CONNECT, "ZooKeeper's servers, where brokers are found and followed. Either this or `broker.list`."
     )
-    broker_list: tuple[BrokerAddress, ...] = setting(
+    broker_list: tuple[Broker, ...] = setting(
         (), BrokerList(), "Fixed brokers, `id:host:port,...`. Excludes `zk.connect` and `partitioner.class`."
     )
     zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper ends the session.")

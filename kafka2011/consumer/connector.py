@@ -18,15 +18,15 @@ from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.group import ZkGroup
 from kafka2011.consumer.offsets import OffsetCommitter
-from kafka2011.consumer.owned_partition import TopicPartition
 from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.protocol import EARLIEST
-from zk.client import connect
 from zk.clock import SYSTEM_CLOCK
+from zk.cluster import TopicPartition
+from zk.connecting import connect
 from zk.errors import NodeHeld, ZkError
 from zk.sessions import SessionEvents
 
@@ -114,12 +114,12 @@ class ConsumerConnector:
         given = [(self._owned(*where), offset) for where, offset in offsets.items()]
         for owned, offset in given:
             if not 0 <= offset < 2**63:
-                raise KafkaError(f"{offset} is not an offset of {owned.where.full_name}")
+                raise KafkaError(f"{offset} is not an offset of {owned.where}")
         for owned, offset in given:
             self._make_explicit(owned.where.topic)
             owned.explicit_offset = offset
         self._committer.commit([owned for owned, _ in given])
-        refused = [owned.where.full_name for owned, offset in given if owned.committed_offset != offset]
+        refused = [str(owned.where) for owned, offset in given if owned.committed_offset != offset]
         if refused:
             raise KafkaError(f"not committed, since {self.consumer_id} owns them no longer: {', '.join(refused)}")
 
@@ -141,16 +141,16 @@ class ConsumerConnector:
         if (offset is None) == (time_ms is None):
             raise ConfigError("rewind takes either offset or time_ms")
         if offset is not None and not 0 <= offset < 2**63:
-            raise KafkaError(f"{offset} is not an offset of {topic}/{broker_id}-{partition}")
+            raise KafkaError(f"{offset} is not an offset of {TopicPartition(topic, broker_id, partition)}")
         owned = self._owned(topic, broker_id, partition)
         if offset is None:
             assert time_ms is not None
-            with SimpleConsumer(*owned.address, self.config, broker_id) as consumer:
+            with SimpleConsumer.of(owned.broker, self.config) as consumer:
                 found = consumer.get_offsets_before(topic, partition, time_ms, 1)
                 # Before everything there is: the beginning.
                 offset = found[0] if found else consumer.get_offsets_before(topic, partition, EARLIEST, 1)[0]
         if not owned.stream.start_at(owned, offset):
-            raise KafkaError(f"{self.consumer_id} is giving up partition {owned.where.full_name}")
+            raise KafkaError(f"{self.consumer_id} is giving up partition {owned.where}")
         self._fetchers.wake()
         return offset
 
@@ -213,11 +213,9 @@ class ConsumerConnector:
 
     # What it can tell --------------------------------------------------------------------------------------------
 
-    def owned_partitions(self) -> list[tuple[str, int, int]]:
-        """Return what this member owns now, as (topic, broker id, partition)."""
-        rebalancer = self._rebalancer
-        owned = list(rebalancer.owned) if rebalancer else []
-        return sorted((where.topic, where.broker_id, where.partition) for where in owned)
+    def owned_partitions(self) -> list[TopicPartition]:
+        """Return what this member owns now: tuples of topic, broker id and partition, sorted."""
+        return sorted(self._rebalancer.owned) if self._rebalancer else []
 
     def counts(self) -> dict[str, int]:
         """Return what was counted since the start: rebalances, commits, conflicts, resets, redeliveries."""
@@ -363,14 +361,14 @@ class ConsumerConnector:
 
     def _start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
         if self._committer.write_start(owned, offset):
-            logger.info("%s starts %s at offset %d", self.consumer_id, owned.where.full_name, offset)
+            logger.info("%s starts %s at offset %d", self.consumer_id, owned.where, offset)
             owned.stream.start_at(owned, offset, epoch)
 
     def _owned(self, topic: str, broker_id: int, partition: int) -> OwnedPartition:
         where = TopicPartition(topic, broker_id, partition)
         owned = self._rebalancer.owned.get(where) if self._rebalancer is not None else None
         if owned is None:
-            raise KafkaError(f"{self.consumer_id} does not own partition {where.full_name}")
+            raise KafkaError(f"{self.consumer_id} does not own partition {where}")
         return owned
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka2011.config import ConsumerConfig
-    from kafka2011.consumer.owned_partition import OwnedPartition, TopicPartition
-    from zk.cluster import Broker
+    from kafka2011.consumer.owned_partition import OwnedPartition
+    from zk.cluster import Broker, TopicPartition
 
     StartFound = Callable[[OwnedPartition, int, int], None]
     Connect = Callable[[Broker, ConsumerConfig], SimpleConsumer]
@@ -32,11 +32,6 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 """What one request asks for at most, unless a single fetch.size is larger."""
 MAX_PARTS = 1000
 _STOP_TIMEOUT_S = 5.0
-
-
-def connect(broker: Broker, config: ConsumerConfig) -> SimpleConsumer:
-    """Return what fetches from a broker."""
-    return SimpleConsumer(broker.host, broker.port, config, broker.id)
 
 
 class FetchCounts:
@@ -64,7 +59,7 @@ class FetcherManager:
     that was asked; it writes the start and lets the partition's stream begin there.
     """
 
-    def __init__(self, config: ConsumerConfig, start_found: StartFound, connect: Connect = connect) -> None:
+    def __init__(self, config: ConsumerConfig, start_found: StartFound, connect: Connect = SimpleConsumer.of) -> None:
         self._config = config
         self._start_found = start_found
         self._connect = connect

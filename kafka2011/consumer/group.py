@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from zk import paths
 from zk.brokers import BrokerRegistry
-from zk.cluster import Partition
 from zk.consumers import ConsumerRegistry
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
@@ -20,9 +19,8 @@ from zk.sessions import SessionLease
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.consumer.owned_partition import TopicPartition
     from zk.client import ZkClient
-    from zk.cluster import Broker
+    from zk.cluster import Broker, TopicPartition
     from zk.offsets import CommittedOffset
 
     Wake = Callable[[], None]
@@ -165,11 +163,11 @@ class ZkGroupSession:
 
     def claim(self, where: TopicPartition, stream_id: str) -> None:
         """Become the owner of a partition. Raises NodeHeld."""
-        self._owners.claim(self._group, where.topic, _partition(where), stream_id)
+        self._owners.claim(self._group, where, stream_id)
 
     def release(self, where: TopicPartition) -> None:
         """Be the owner no longer."""
-        self._owners.release(self._group, where.topic, _partition(where))
+        self._owners.release(self._group, where)
 
     def is_mine(self, where: TopicPartition, wake: Wake | None = None) -> bool:
         """Say whether the owner's node is this session's; `wake` is called when it no longer is."""
@@ -182,18 +180,18 @@ class ZkGroupSession:
 
     def read_offset(self, where: TopicPartition) -> CommittedOffset | None:
         """Read the group's offset and its version. Raises MalformedNode."""
-        return self._offsets.read(self._group, where.topic, _partition(where))
+        return self._offsets.read(self._group, where)
 
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         """Write the offset whatever is there, and return its version."""
-        return self._offsets.write(self._group, where.topic, _partition(where), offset)
+        return self._offsets.write(self._group, where, offset)
 
     def commit_offset(self, where: TopicPartition, offset: int, version: int) -> int:
         """Write the offset if it is still at this version, and return the new one. Raises VersionConflict."""
-        return self._offsets.commit(self._group, where.topic, _partition(where), offset, version)
+        return self._offsets.commit(self._group, where, offset, version)
 
     def _owner_path(self, where: TopicPartition) -> str:
-        return paths.owner(self._group, where.topic, _partition(where))
+        return paths.owner(self._group, where)
 
 
 class _Watch:
@@ -212,7 +210,3 @@ class _Watch:
 
     def __hash__(self) -> int:
         return hash(self._wake)
-
-
-def _partition(where: TopicPartition) -> Partition:
-    return Partition(where.broker_id, where.partition)

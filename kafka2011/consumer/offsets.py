@@ -142,7 +142,7 @@ class OffsetCommitter:
         logger.warning(
             "dropped the commit of offset %d for %s: it belongs to another now (%d dropped so far)",
             offset,
-            owned.where.full_name,
+            owned.where,
             self.counts["dropped_commits"],
         )
 
@@ -160,7 +160,7 @@ class OffsetCommitter:
             if found is not None and owned.committed_offset is not None and found.offset not in known:
                 self.counts["moved_offsets"] += 1
                 logger.warning(
-                    "another had moved the offset of %s to %d: writing %d", owned.where.full_name, found.offset, offset
+                    "another had moved the offset of %s to %d: writing %d", owned.where, found.offset, offset
                 )
             owned.version, owned.committed_offset = (found.version, found.offset) if found else (None, None)
             owned.unanswered_offset = offset
@@ -191,4 +191,4 @@ def _written(owned: OwnedPartition, offset: int, version: int) -> None:
 
 
 def _contended(owned: OwnedPartition) -> ContendedOffsetError:
-    return ContendedOffsetError(f"the offset of {owned.where.full_name} is written by others all the time")
+    return ContendedOffsetError(f"the offset of {owned.where} is written by others all the time")

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafka2011.consumer.group import GroupSession
     from kafka2011.consumer.stream import MessageStream
-
-
-class TopicPartition(NamedTuple):
-    """A partition of the whole cluster: of a topic, on a broker. Sorted and written as 0.7 does."""
-
-    topic: str
-    broker_id: int
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.broker_id}-{self.partition}"
-
-    @property
-    def full_name(self) -> str:
-        """The partition's name in logs and errors, with its topic."""
-        return f"{self.topic}/{self.broker_id}-{self.partition}"
+    from zk.cluster import Broker, TopicPartition
 
 
 class State(enum.Enum):
@@ -46,7 +31,7 @@ class OwnedPartition:
     where: TopicPartition
     stream: MessageStream
     session: GroupSession
-    address: tuple[str, int]  # of its broker
+    broker: Broker  # where it is fetched
     # Guarded by the stream's lock.
     fetch_offset: int | None = None  # None until the start is known
     consumed_offset: int | None = None

@@ -12,10 +12,11 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.consumer.offsets import Left
-from kafka2011.consumer.owned_partition import OwnedPartition, TopicPartition
+from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.errors import KafkaError
+from zk.cluster import TopicPartition
 from zk.errors import NodeHeld, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Rebalancer:
             return False
         self.counts["rebalances"] += 1
         self._wake()  # look once more: that sets watches on the new owner nodes, which others could delete
-        logger.info("%s owns %s", self._consumer_id, ", ".join(sorted(w.full_name for w in self.owned)) or "nothing")
+        logger.info("%s owns %s", self._consumer_id, ", ".join(map(str, sorted(self.owned))) or "nothing")
         return True
 
     def leave(self, *, commit: bool) -> None:
@@ -160,7 +161,7 @@ class Rebalancer:
             missing = [broker_id for broker_id in counts if broker_id not in brokers]
             if missing:
                 raise TryAgainError(f"brokers {missing} have topic {topic} but are not registered themselves")
-            every = [TopicPartition(topic, broker, n) for broker, count in counts.items() for n in range(count)]
+            every = TopicPartition.all_of(topic, counts)
             streams = [s for member, count in members.items() for s in stream_ids(member, count.streams_of(topic))]
             shares = assign(every, streams)
             for stream in self._streams_of(topic):
@@ -205,7 +206,7 @@ class Rebalancer:
         streams = {s.stream_id: s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
         for where, stream_id in wanted.items():
             broker = brokers[where.broker_id]
-            owned = OwnedPartition(where, streams[stream_id], session, (broker.host, broker.port))
+            owned = OwnedPartition(where, streams[stream_id], session, broker)
             owned.is_explicit = where.topic in self.explicit_topics
             offset = self._committer.take(owned, self._left.get(where))
             self._left.pop(where, None)
@@ -219,8 +220,8 @@ class Rebalancer:
         """Fetch from where a broker is now: it may have come back elsewhere."""
         for owned in self.owned.values():
             broker = brokers[owned.where.broker_id]
-            if owned.address != (broker.host, broker.port):
-                owned.address = (broker.host, broker.port)
+            if owned.broker.address != broker.address:
+                owned.broker = broker
                 self._fetchers.remove([owned])
                 self._fetchers.add(owned, broker)
 

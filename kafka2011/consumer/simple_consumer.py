@@ -19,6 +19,7 @@ from kafka2011.protocol import (
     decode_response,
     encode_request,
 )
+from zk.cluster import UNKNOWN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from kafka2011.errors import BrokerError
     from kafka2011.protocol import Request
+    from zk.cluster import Broker
 
 _ERROR_BYTES = 2  # what a response's size counts before the body
 
@@ -87,6 +89,11 @@ class SimpleConsumer:
             socket_timeout_ms=self._config.socket_timeout_ms,
             buffer_bytes=self._config.socket_buffersize,
         )
+
+    @classmethod
+    def of(cls, broker: Broker, config: SimpleConsumerConfig | Mapping[str, object] | None = None) -> Self:
+        """Return the consumer of a broker as the registry, or whoever named it, describes it."""
+        return cls(broker.host, broker.port, config, None if broker.id == UNKNOWN_ID else broker.id)
 
     def fetch(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchedSet:
         """Fetch up to `max_bytes` (default: fetch.size) from an offset; the result yields messages.

@@ -353,7 +353,7 @@ class MessageStream:
             logger.warning(
                 "%s: the application has not come back from %s at offset %s: it will be delivered again",
                 self.stream_id,
-                busy.where.full_name,
+                busy.where,
                 busy.consumed_offset,
             )
         for owned in partitions:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafka2011.demo.records import Place, Receipt
+    from zk.cluster import TopicPartition
 
 FLOW_AFTER_S = 10.0
 """How long after a takeover messages must still flow."""
@@ -54,14 +55,14 @@ class Account:
 def account_of_logs(sent: int, logged: Iterable[Logged]) -> Account:
     """Account for what was read back from every partition, each in the order of its offsets."""
     seen: set[int] = set()
-    last: dict[tuple[int, int], int] = {}
+    last: dict[TopicPartition, int] = {}
     repeats = out_of_order = 0
     for place, number in logged:
         if number in seen:
             repeats += 1
             continue
         seen.add(number)
-        partition = (place.broker_id, place.partition)
+        partition = place.partition
         out_of_order += number < last.get(partition, 0)
         last[partition] = number
     missing = tuple(number for number in range(1, sent + 1) if number not in seen)
@@ -73,7 +74,7 @@ def account_of_group(group: str, sent: int, receipts: Sequence[Receipt], killed:
     was_killed = set(killed)
     numbers: set[int] = set()
     latest: dict[Place, Receipt] = {}
-    last: dict[tuple[int, int], tuple[int, int, int]] = {}  # offset, index in set, line number
+    last: dict[TopicPartition, tuple[int, int, int]] = {}  # offset, index in set, line number
     repeats: Counter[str] = Counter()
     out_of_order = 0
     for receipt in sorted(receipts, key=lambda r: r.received_ms):
@@ -87,7 +88,7 @@ def account_of_group(group: str, sent: int, receipts: Sequence[Receipt], killed:
             repeats[SENT_AGAIN] += 1
             continue
         numbers.add(receipt.number)
-        partition = (place.broker_id, place.partition)
+        partition = place.partition
         offset, index, number = last.get(partition, (-1, 0, 0))
         out_of_order += (place.offset, place.index_in_set) < (offset, index) or receipt.number < number
         last[partition] = (place.offset, place.index_in_set, receipt.number)
@@ -129,9 +130,9 @@ def takeover_of(fault: Fault, group: str, receipts: Iterable[Receipt]) -> Takeov
     ordered = sorted(receipts, key=lambda r: r.received_ms)
     before = [r for r in ordered if r.received_ms < fault.at_ms]
     after = [r for r in ordered if r.received_ms >= fault.at_ms]
-    first: dict[tuple[int, int], int] = {}
+    first: dict[TopicPartition, int] = {}
     if fault.broker_id is not None:
-        concerned = {_partition(r) for r in before if r.place.broker_id == fault.broker_id}
+        concerned = {_partition(r) for r in before if r.place.partition.broker_id == fault.broker_id}
         newer = [r for r in after if r.sent_ms >= fault.at_ms]  # not what was fetched before the kill
     elif fault.what.startswith("kill"):
         reader = {_partition(r): r.member for r in before}
@@ -168,5 +169,5 @@ def latency_percentiles_ms(receipts: Iterable[Receipt]) -> dict[str, int]:
     }
 
 
-def _partition(receipt: Receipt) -> tuple[int, int]:
-    return receipt.place.broker_id, receipt.place.partition
+def _partition(receipt: Receipt) -> TopicPartition:
+    return receipt.place.partition

@@ -21,8 +21,8 @@ from kafka2011.demo.activity import activity_lines
 from kafka2011.demo.records import key_of
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
-from zk.client import connect
 from zk.clock import SYSTEM_CLOCK
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

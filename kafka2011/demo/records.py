@@ -6,6 +6,8 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from zk.cluster import TopicPartition
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -36,10 +38,17 @@ def key_of(line: bytes) -> str:
 class Place(NamedTuple):
     """Where a delivered message came from; names the message."""
 
-    broker_id: int
-    partition: int
+    partition: TopicPartition
     offset: int
     index_in_set: int
+
+    @classmethod
+    def of(cls, message: Message) -> Place:
+        """Return a message's place."""
+        assert message.broker_id is not None
+        return cls(
+            TopicPartition(message.topic, message.broker_id, message.partition), message.offset, message.index_in_set
+        )
 
 
 class Receipt(NamedTuple):
@@ -54,13 +63,13 @@ class Receipt(NamedTuple):
     @classmethod
     def of(cls, message: Message, member: str) -> Receipt:
         """Make the receipt of a message that was just handed out."""
-        assert message.broker_id is not None
-        place = Place(message.broker_id, message.partition, message.offset, message.index_in_set)
-        return cls(int(time.time() * 1000), place, *number_and_time(message.payload), member)
+        return cls(int(time.time() * 1000), Place.of(message), *number_and_time(message.payload), member)
 
     def to_line(self) -> bytes:
         """Return the receipt as a line of a file."""
-        return b"%d %d %d %d %d %d %d\n" % (self.received_ms, *self.place, self.number, self.sent_ms)
+        partition, offset, index = self.place
+        numbers = (partition.broker_id, partition.partition, offset, index, self.number, self.sent_ms)
+        return b"%d %s %d %d %d %d %d %d\n" % (self.received_ms, partition.topic.encode(), *numbers)
 
 
 def read_receipts(path: Path) -> Iterator[Receipt]:
@@ -69,5 +78,7 @@ def read_receipts(path: Path) -> Iterator[Receipt]:
         return
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
-            received_ms, broker_id, partition, offset, index, number, sent_ms = map(int, line.split())
-            yield Receipt(received_ms, Place(broker_id, partition, offset, index), number, sent_ms, path.stem)
+            received_ms, topic, *rest = line.split()
+            broker_id, partition, offset, index, number, sent_ms = map(int, rest)
+            place = Place(TopicPartition(topic.decode(), broker_id, partition), offset, index)
+            yield Receipt(int(received_ms), place, number, sent_ms, path.stem)

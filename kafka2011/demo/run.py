@@ -24,7 +24,7 @@ from kafka2011.demo.records import Place, number_and_time
 from kafka2011.demo.replay import PacedReplay
 from kafka2011.demo.throughput import Throughput, measure_throughput
 from kafka2011.local import LocalCluster
-from zk.client import connect
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -135,8 +135,7 @@ def read_back(cluster: LocalCluster, topic: str) -> Iterator[Logged]:
                     if not fetched.data:
                         break
                     for message in fetched:
-                        place = Place(broker.broker_id, partition, message.offset, message.index_in_set)
-                        yield Logged(place, number_and_time(message.payload)[0])
+                        yield Logged(Place.of(message), number_and_time(message.payload)[0])
                     offset = fetched.next_offset
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.config import ProducerConfig
 from kafka2011.message import MessageSet, scan
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.producer.broker_queue import BrokerQueue, Urgency
 from kafka2011.producer.confirmed_sender import ConfirmedSender
 from kafka2011.producer.counts import Counts
@@ -22,6 +21,7 @@ from kafka2011.producer.setup import open_router, own_encoder
 from kafka2011.producer.turns import Turns
 from kafka2011.producer.unconfirmed_sender import UnconfirmedSender
 from kafka2011.protocol import ANY_PARTITION
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TURN_BATCHES = 200
 """So many batches without a key go to one partition before the next one's turn, when sends are confirmed."""
 
-_NOWHERE = BrokerPartition(-1, ANY_PARTITION)  # until a partition is chosen
+_NOWHERE = TopicPartition("", -1, ANY_PARTITION)  # until a partition is chosen
 
 
 class AsyncProducer:

@@ -6,33 +6,34 @@ part of what producers of all languages agree on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.protocol import ANY_PARTITION
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafka2011.config import BrokerAddress
+    from zk.cluster import Broker
 
-
-class BrokerPartition(NamedTuple):
-    """One partition of some topic; ANY_PARTITION leaves the choice to the broker. Sorts as numbers."""
-
-    broker_id: int
-    partition: int
+MAX_REMEMBERED = 1000
+"""So many topics' answers are kept."""
 
 
 class BrokerPartitionInfo(Protocol):
-    """Knows brokers and partitions. Thread-safe; a context manager is not needed, `close` may be called twice."""
+    """Knows brokers and partitions; a partition ANY_PARTITION leaves the choice to the broker.
 
-    def partitions(self, topic: str) -> tuple[BrokerPartition, ...]:
+    Thread-safe; a context manager is not needed, `close` may be called twice.
+    """
+
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the partitions that keys are divided over, sorted; empty when no broker is known."""
 
-    def choices(self, topic: str) -> tuple[BrokerPartition, ...]:
+    def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return what a message without a key may go to, any of them as well as the others."""
 
-    def address(self, broker_id: int) -> BrokerAddress | None:
+    def broker(self, broker_id: int) -> Broker | None:
         """Return where a broker listens, or None when it is not alive."""
 
     def refresh(self) -> None:
@@ -40,6 +41,11 @@ class BrokerPartitionInfo(Protocol):
 
     def close(self) -> None:
         """Follow changes no more."""
+
+
+def on_every_broker(broker_ids: Iterable[int], topic: str, partition: int) -> tuple[TopicPartition, ...]:
+    """Return the partition of that number at each broker, sorted."""
+    return tuple(TopicPartition(topic, broker_id, partition) for broker_id in sorted(broker_ids))
 
 
 class ListedBrokers:
@@ -50,23 +56,21 @@ class ListedBrokers:
     ignores the key).
     """
 
-    def __init__(self, brokers: Iterable[BrokerAddress]) -> None:
-        self._addresses = {broker.id: broker for broker in brokers}
-        ids = sorted(self._addresses)
-        self._partitions = tuple(BrokerPartition(broker_id, 0) for broker_id in ids)
-        self._choices = tuple(BrokerPartition(broker_id, ANY_PARTITION) for broker_id in ids)
+    def __init__(self, brokers: Iterable[Broker]) -> None:
+        self._brokers = {broker.id: broker for broker in brokers}
+        self._everywhere = lru_cache(MAX_REMEMBERED)(partial(on_every_broker, self._brokers))
 
-    def partitions(self, topic: str) -> tuple[BrokerPartition, ...]:  # noqa: ARG002 (the same for all)
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return partition 0 of every broker."""
-        return self._partitions
+        return self._everywhere(topic, 0)
 
-    def choices(self, topic: str) -> tuple[BrokerPartition, ...]:  # noqa: ARG002 (the same for all)
+    def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return every broker, with the partition left to it."""
-        return self._choices
+        return self._everywhere(topic, ANY_PARTITION)
 
-    def address(self, broker_id: int) -> BrokerAddress | None:
+    def broker(self, broker_id: int) -> Broker | None:
         """Return a broker's entry."""
-        return self._addresses.get(broker_id)
+        return self._brokers.get(broker_id)
 
     def refresh(self) -> None:
         """Do nothing: the list does not change."""

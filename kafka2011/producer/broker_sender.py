@@ -107,14 +107,14 @@ class BrokerSender(ABC):
 
     def _connected(self, answer_timeout_ms: int | None = None) -> ProducerConnection:
         """Return a connection to where the broker is now. Raises BrokerConnectionError."""
-        address = self._router.info.address(self.broker_id)
-        if address is None:
+        broker = self._router.info.broker(self.broker_id)
+        if broker is None:
             raise BrokerConnectionError(f"broker {self.broker_id} is not registered")
         connection = self._connection
-        if connection is None or connection.address != address:
+        if connection is None or connection.broker != broker:
             if connection is not None:
                 connection.close()
-            connection = self._connection = ProducerConnection(address, self._config, answer_timeout_ms)
+            connection = self._connection = ProducerConnection(broker, self._config, answer_timeout_ms)
         return connection
 
     def _drop_connection(self) -> None:

@@ -79,7 +79,11 @@ class Finisher:
             if ticket.error is not None:
                 ticket.set_exception(ticket.error)
             else:
-                ticket.set_result(Receipt(ticket.topic, *where, ticket.messages, self._confirmed, ticket.resends))
+                ticket.set_result(
+                    Receipt(
+                        ticket.topic, where.broker_id, where.partition, ticket.messages, self._confirmed, ticket.resends
+                    )
+                )
         if self._on_unkeyed_done is not None and parcels[0].ticket.key is None:
             self._on_unkeyed_done(parcels)
 

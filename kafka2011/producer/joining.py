@@ -8,9 +8,9 @@ from kafka2011.producer.parcel import PartitionSet
 from kafka2011.producer.set_encoder import MAX_SET_BYTES
 
 if TYPE_CHECKING:
-    from kafka2011.producer.broker_partition_info import BrokerPartition
     from kafka2011.producer.parcel import Parcel
     from kafka2011.producer.set_encoder import SetEncoder
+    from zk.cluster import TopicPartition
 
 
 class JoinedParcels:
@@ -18,7 +18,7 @@ class JoinedParcels:
 
     __slots__ = ("keyed", "parcels", "partition", "payloads", "size_bytes", "topic")
 
-    def __init__(self, topic: str, partition: BrokerPartition, keyed: bool) -> None:
+    def __init__(self, topic: str, partition: TopicPartition, keyed: bool) -> None:
         self.topic = topic
         self.partition = partition
         self.keyed = keyed
@@ -40,7 +40,7 @@ def join_parcels(parcels: list[Parcel]) -> list[JoinedParcels]:
     since only the latter may move; so do those that would make a set grow beyond MAX_SET_BYTES.
     """
     all_joined: list[JoinedParcels] = []
-    growing: dict[tuple[str, BrokerPartition], JoinedParcels] = {}
+    growing: dict[tuple[str, TopicPartition], JoinedParcels] = {}
     for parcel in parcels:
         topic = parcel.ticket.topic
         keyed = parcel.ticket.key is not None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kafka2011.message import MessageSet
-    from kafka2011.producer.broker_partition_info import BrokerPartition
     from kafka2011.producer.queue_bound import QueueBound
     from kafka2011.producer.turns import Turn
+    from zk.cluster import TopicPartition
 
 
 class Receipt(NamedTuple):
@@ -68,7 +68,7 @@ class Parcel:
     def __init__(
         self,
         ticket: Ticket,
-        partition: BrokerPartition,
+        partition: TopicPartition,
         payloads: list[bytes],
         ready_set: MessageSet | None,
         messages: int,
@@ -91,7 +91,7 @@ class PartitionSet:
     """
 
     topic: str
-    partition: BrokerPartition
+    partition: TopicPartition
     keyed: bool
     data: bytes
     parcels: list[Parcel]

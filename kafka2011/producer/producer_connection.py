@@ -12,7 +12,8 @@ from kafka2011.errors import ProtocolError
 from kafka2011.producer.requests import BARRIER, BARRIER_ANSWER
 
 if TYPE_CHECKING:
-    from kafka2011.config import BrokerAddress, ProducerConfig
+    from kafka2011.config import ProducerConfig
+    from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -23,16 +24,16 @@ class ProducerConnection(BrokerConnection):
     `answer_timeout_ms` bounds each wait for the broker, beside socket.timeout.ms.
     """
 
-    def __init__(self, address: BrokerAddress, config: ProducerConfig, answer_timeout_ms: int | None = None) -> None:
+    def __init__(self, broker: Broker, config: ProducerConfig, answer_timeout_ms: int | None = None) -> None:
         timeout_ms = config.socket_timeout_ms
         super().__init__(
-            address.host,
-            address.port,
+            broker.host,
+            broker.port,
             connect_timeout_ms=min(config.connect_timeout_ms, answer_timeout_ms or config.connect_timeout_ms),
             socket_timeout_ms=min(timeout_ms, answer_timeout_ms or timeout_ms),
             buffer_bytes=config.buffer_size,
         )
-        self.address = address
+        self.broker = broker
         self._reconnect_interval = config.reconnect_interval
         self._reconnect_time_interval_ms = config.reconnect_time_interval_ms
         self._sends = 0
@@ -56,7 +57,7 @@ class ProducerConnection(BrokerConnection):
             logger.warning(
                 "broker %d at %s:%d closed the connection: it refused a set or went away, and sets sent before may be"
                 " lost",
-                *self.address,
+                *(self.broker.id, self.broker.host, self.broker.port),
             )
             self.close()
         elif self.reconnect_is_due:

@@ -11,8 +11,9 @@ from kafka2011.topic import validate_topic
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from kafka2011.producer.broker_partition_info import BrokerPartition, BrokerPartitionInfo
+    from kafka2011.producer.broker_partition_info import BrokerPartitionInfo
     from kafka2011.producer.partitioner import Partitioner
+    from zk.cluster import TopicPartition
 
 MAX_KNOWN_TOPICS = 100_000
 
@@ -44,7 +45,7 @@ class Router:
             if len(self._valid_topics) < MAX_KNOWN_TOPICS:
                 self._valid_topics.add(topic)
 
-    def choose(self, topic: str, key: object, avoid: Collection[int] = ()) -> BrokerPartition:
+    def choose(self, topic: str, key: object, avoid: Collection[int] = ()) -> TopicPartition:
         """Return the partition for a key; for None any, at a broker that is not down or in `avoid`, if there is one.
 
         Brokers and partitions are read again up to zk.read.num.retries times while what is known does not do. Raises
@@ -54,7 +55,7 @@ class Router:
             if attempt:
                 self.info.refresh()
             chosen = self._choose_any(topic, avoid) if key is None else self._choose_by_key(topic, key)
-            if chosen is not None and self.info.address(chosen.broker_id) is not None:
+            if chosen is not None and self.info.broker(chosen.broker_id) is not None:
                 return chosen
         raise NoBrokersError(
             f"no live broker is known for topic {topic}"
@@ -63,8 +64,8 @@ class Router:
         )
 
     def choose_elsewhere(
-        self, topic: str, broker_id: int, taken: Collection[BrokerPartition] = ()
-    ) -> BrokerPartition | None:
+        self, topic: str, broker_id: int, taken: Collection[TopicPartition] = ()
+    ) -> TopicPartition | None:
         """Return a partition at another broker that can be reached, but none of those `taken`; None without one."""
         unwanted = self.down | {broker_id}
         return self._any(
@@ -73,28 +74,28 @@ class Router:
                 for choice in self.info.choices(topic)
                 if choice.broker_id not in unwanted
                 and choice not in taken
-                and self.info.address(choice.broker_id) is not None
+                and self.info.broker(choice.broker_id) is not None
             ]
         )
 
-    def _any(self, choices: Sequence[BrokerPartition]) -> BrokerPartition | None:
+    def _any(self, choices: Sequence[TopicPartition]) -> TopicPartition | None:
         return choices[int(self._random() * len(choices))] if choices else None
 
-    def _choose_any(self, topic: str, avoid: Collection[int]) -> BrokerPartition | None:
+    def _choose_any(self, topic: str, avoid: Collection[int]) -> TopicPartition | None:
         choices = self.info.choices(topic)
         if self.down or avoid:
             choices = self._reachable(choices, avoid)
         return self._any(choices)
 
-    def _reachable(self, choices: tuple[BrokerPartition, ...], avoid: Collection[int]) -> tuple[BrokerPartition, ...]:
-        alive = tuple(choice for choice in choices if self.info.address(choice.broker_id) is not None)
+    def _reachable(self, choices: tuple[TopicPartition, ...], avoid: Collection[int]) -> tuple[TopicPartition, ...]:
+        alive = tuple(choice for choice in choices if self.info.broker(choice.broker_id) is not None)
         for unwanted in ({*self.down, *avoid}, avoid):
             wanted = tuple(choice for choice in alive if choice.broker_id not in unwanted)
             if wanted:
                 return wanted
         return alive or choices
 
-    def _choose_by_key(self, topic: str, key: object) -> BrokerPartition | None:
+    def _choose_by_key(self, topic: str, key: object) -> TopicPartition | None:
         partitions = self.info.partitions(topic)
         if not partitions:
             return None

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka2011.config import ProducerConfig
-    from kafka2011.producer.broker_partition_info import BrokerPartition
     from kafka2011.producer.counts import Counts
     from kafka2011.producer.router import Router
+    from zk.cluster import TopicPartition
 
 _BACKOFF_S = 0.1
 _AVOID_S = 1.0
@@ -66,7 +66,7 @@ class SynchronousSender:
         for connection in connections:
             connection.drain_and_close()
 
-    def _choose(self, topic: str, key: object) -> BrokerPartition:
+    def _choose(self, topic: str, key: object) -> TopicPartition:
         avoid: list[int] = []
         if self._avoid_until_s:
             now_s = time.monotonic()
@@ -87,16 +87,16 @@ class SynchronousSender:
         sending.partition = chosen
 
     def _connection(self, broker_id: int) -> ProducerConnection:
-        address = self._router.info.address(broker_id)
-        if address is None:
+        broker = self._router.info.broker(broker_id)
+        if broker is None:
             raise BrokerConnectionError(f"broker {broker_id} is not registered")
         connection = self._connections.get(broker_id)
-        if connection is None or connection.address != address:
+        if connection is None or connection.broker != broker:
             with self._lock:
                 connection = self._connections.get(broker_id)
-                if connection is None or connection.address != address:
+                if connection is None or connection.broker != broker:
                     limit_ms = answer_timeout_ms(self._config) if self._config.confirm else None
-                    connection = self._connections[broker_id] = ProducerConnection(address, self._config, limit_ms)
+                    connection = self._connections[broker_id] = ProducerConnection(broker, self._config, limit_ms)
         return connection
 
     def _send_unconfirmed(self, sending: PartitionSet) -> None:

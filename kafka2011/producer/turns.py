@@ -20,10 +20,10 @@ from kafka2011.producer.errors import NoBrokersError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.producer.broker_partition_info import BrokerPartition
     from kafka2011.producer.broker_queue import BrokerQueue
     from kafka2011.producer.parcel import Parcel, PartitionSet
     from kafka2011.producer.router import Router
+    from zk.cluster import TopicPartition
 
     TakeSets = Callable[[Callable[[PartitionSet], bool]], list[PartitionSet]]
 
@@ -39,13 +39,13 @@ class Turn:
 
     __slots__ = ("messages", "open_parcels", "partition", "touched")
 
-    def __init__(self, partition: BrokerPartition) -> None:
+    def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.touched = {partition}
         self.messages = 0
         self.open_parcels = 0
 
-    def go_on_at(self, partition: BrokerPartition) -> None:
+    def go_on_at(self, partition: TopicPartition) -> None:
         """Have the turn at another partition from now on."""
         self.partition = partition
         self.touched.add(partition)
@@ -125,7 +125,7 @@ class Turns:
         `take_sets` gives the sets that are wanted, of those older than all in the broker's queue.
         """
         with self._lock:
-            moving: dict[int, BrokerPartition] = {}
+            moving: dict[int, TopicPartition] = {}
             for topic, line in self._lines.items():
                 for turn in line.turns:
                     if turn.open_parcels and turn.partition.broker_id == broker_id:

@@ -6,17 +6,15 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Self
 
-from kafka2011.config import BrokerAddress
-from kafka2011.producer.broker_partition_info import BrokerPartition
+from kafka2011.producer.broker_partition_info import on_every_broker
 from kafka2011.producer.errors import NoBrokersError
 from zk.brokers import BrokerRegistry
-from zk.client import connect
+from zk.cluster import Broker, TopicPartition
+from zk.connecting import connect
 from zk.errors import ZkError
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kafka2011.config import ProducerConfig
     from zk.client import ZkClient
 
@@ -37,9 +35,9 @@ class ZkBrokerPartitionInfo:
         self._registry = BrokerRegistry(client)
         self._events = SessionEvents(client)
         self._session_id = self._events.session_id
-        self._addresses: dict[int, BrokerAddress] = {}
-        self._registered: dict[str, tuple[BrokerPartition, ...]] = {}  # by topic, those asked for so far
-        self._partitions: dict[str, tuple[BrokerPartition, ...]] = {}  # the same, with unknown topics' assumed ones
+        self._brokers: dict[int, Broker] = {}
+        self._registered: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, those asked for so far
+        self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # the same, with unknown topics' assumed ones
         self._reading = threading.Lock()  # a read that began earlier must not overwrite a later one
         self._changed = threading.Event()
         self._watches: dict[str, _TopicWatch] = {}
@@ -64,7 +62,7 @@ class ZkBrokerPartitionInfo:
         except ZkError as error:
             raise NoBrokersError(f"brokers cannot be found: {error}") from error
 
-    def partitions(self, topic: str) -> tuple[BrokerPartition, ...]:
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the topic's partitions as they are registered. Raises NoBrokersError if they cannot be read."""
         found = self._partitions.get(topic)
         if found is None:
@@ -76,9 +74,9 @@ class ZkBrokerPartitionInfo:
 
     choices = partitions
 
-    def address(self, broker_id: int) -> BrokerAddress | None:
+    def broker(self, broker_id: int) -> Broker | None:
         """Return where a live broker listens."""
-        return self._addresses.get(broker_id)
+        return self._brokers.get(broker_id)
 
     def refresh(self) -> None:
         """Read everything again; when ZooKeeper is away, leave it as it is, and say so in the log."""
@@ -141,23 +139,22 @@ class ZkBrokerPartitionInfo:
             except ZkError:
                 self._stale_brokers = True
                 raise
-            addresses = {broker.id: BrokerAddress(broker.id, broker.host, broker.port) for broker in found.values()}
-            if addresses != self._addresses:
-                logger.info("live brokers: %s", ", ".join(map(str, addresses)) or "none")
-            self._addresses = addresses
+            if found != self._brokers:
+                logger.info("live brokers: %s", ", ".join(map(str, found)) or "none")
+            self._brokers = found
             for topic, registered in self._registered.items():
-                self._partitions[topic] = registered or self._assumed()
+                self._partitions[topic] = registered or self._assumed(topic)
 
-    def _read_topic(self, topic: str) -> tuple[BrokerPartition, ...]:
+    def _read_topic(self, topic: str) -> tuple[TopicPartition, ...]:
         with self._reading:
             counts = self._registry.partitions_of(topic, self._watches.setdefault(topic, _TopicWatch(self, topic)))
-            registered = tuple(_partitions_of(counts.items()))
+            registered = tuple(TopicPartition.all_of(topic, counts))
             self._registered[topic] = registered
-            self._partitions[topic] = found = registered or self._assumed()
+            self._partitions[topic] = found = registered or self._assumed(topic)
             return found
 
-    def _assumed(self) -> tuple[BrokerPartition, ...]:
-        return tuple(BrokerPartition(broker_id, 0) for broker_id in sorted(self._addresses))
+    def _assumed(self, topic: str) -> tuple[TopicPartition, ...]:
+        return on_every_broker(self._brokers, topic, 0)
 
     def _on_brokers(self, _event: object) -> None:
         self._stale_brokers = True
@@ -180,7 +177,3 @@ class _TopicWatch:
 
     def __call__(self, _event: object) -> None:
         self._info.topic_changed(self._topic)
-
-
-def _partitions_of(counts: Iterable[tuple[int, int]]) -> list[BrokerPartition]:
-    return [BrokerPartition(broker_id, partition) for broker_id, count in sorted(counts) for partition in range(count)]

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka2011.spark.offset_lookup import OffsetLookup
-    from kafka2011.spark.offset_range import TopicPartition
     from kafka2011.spark.resolve import DataLoss
+    from zk.cluster import TopicPartition
 
 
 def admit(

@@ -8,7 +8,7 @@ from kafka2011.protocol import LATEST
 
 if TYPE_CHECKING:
     from kafka2011.consumer.simple_consumer import SimpleConsumer
-    from kafka2011.spark.offset_range import TopicPartition
+    from zk.cluster import TopicPartition
 
 MAX_SEGMENTS = 1_000_000
 

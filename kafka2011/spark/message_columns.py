@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka2011.message import Message
-    from kafka2011.spark.offset_range import TopicPartition
+    from zk.cluster import TopicPartition
 
 MAX_BATCH_ROWS = 10_000
 MAX_BATCH_BYTES = 2 * 1024 * 1024

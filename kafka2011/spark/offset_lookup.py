@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from kafka2011.spark.offset_range import TopicPartition
     from kafka2011.spark.options import ReadOptions
-    from kafka2011.spark.partition_lookup import Address
+    from zk.cluster import Broker, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +41,14 @@ class OffsetLookup:
         self,
         options: ReadOptions,
         partitions: PartitionLookup | None = None,
-        connect: Callable[[int, Address], SimpleConsumer] | None = None,
+        connect: Callable[[Broker], SimpleConsumer] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
         self._partitions = open_lookup(options) if partitions is None else partitions
         self._connect = self._new_consumer if connect is None else connect
         self._sleep = sleep
-        self._consumers: dict[int, tuple[Address, SimpleConsumer]] = {}
+        self._consumers: dict[int, tuple[Broker, SimpleConsumer]] = {}
         self._cluster: Cluster | None = None
 
     def cluster(self) -> Cluster:
@@ -62,9 +61,9 @@ class OffsetLookup:
         names = list(topics)
         return self._persist(lambda: self._partitions.committed(self._options.groupid, names), ZkUnavailable)
 
-    def address(self, partition: TopicPartition) -> Address:
+    def broker(self, partition: TopicPartition) -> Broker:
         """Return where a partition's broker listens; waits for one that is away."""
-        return self._persist(lambda: self._live_address(partition), BrokerConnectionError)
+        return self._persist(lambda: self._live_broker(partition), BrokerConnectionError)
 
     def bounds(self, partition: TopicPartition) -> LogBounds:
         """Return where segments start and the log ends; waits for a broker that is away."""
@@ -147,24 +146,23 @@ class OffsetLookup:
                 self.cluster()  # it may come back elsewhere
         raise AssertionError("the last attempt returns or raises")
 
-    def _live_address(self, partition: TopicPartition) -> Address:
+    def _live_broker(self, partition: TopicPartition) -> Broker:
         brokers = (self._cluster or self.cluster()).brokers
-        address = brokers.get(partition.broker_id)
-        if address is None:
+        broker = brokers.get(partition.broker_id)
+        if broker is None:
             raise BrokerConnectionError(f"broker {partition.broker_id}, which has {partition}, is not alive")
-        return address
+        return broker
 
     def _consumer(self, partition: TopicPartition) -> SimpleConsumer:
-        address = self._live_address(partition)
+        broker = self._live_broker(partition)
         known = self._consumers.get(partition.broker_id)
         if known is not None:
-            if known[0] == address:
+            if known[0] == broker:
                 return known[1]
             known[1].close()
-        consumer = self._connect(partition.broker_id, address)
-        self._consumers[partition.broker_id] = (address, consumer)
+        consumer = self._connect(broker)
+        self._consumers[partition.broker_id] = (broker, consumer)
         return consumer
 
-    def _new_consumer(self, broker_id: int, address: Address) -> SimpleConsumer:
-        settings = {"socket.timeout.ms": self._options.socket_timeout_ms}
-        return SimpleConsumer(address.host, address.port, settings, broker_id)
+    def _new_consumer(self, broker: Broker) -> SimpleConsumer:
+        return SimpleConsumer.of(broker, {"socket.timeout.ms": self._options.socket_timeout_ms})

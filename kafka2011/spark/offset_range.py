@@ -9,29 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from zk.cluster import TopicPartition
+
 SNAP_FRACTION = 4
 """A cut moves to a segment start that is nearer than this part of a task, since that one costs no scan."""
-
-
-class TopicPartition(NamedTuple):
-    """One partition of a topic on one broker. Sorts by topic, then as numbers."""
-
-    topic: str
-    broker_id: int
-    partition: int
-
-    @property
-    def name(self) -> str:
-        """The partition's name in offsets and znodes, `{broker id}-{partition}`."""
-        return f"{self.broker_id}-{self.partition}"
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -9,10 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.topic import InvalidTopicError, validate_topic
-from zk.cluster import Partition
-from zk.errors import InvalidName, MalformedNode
+from zk.cluster import TopicPartition
+from zk.errors import MalformedNode
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 Nested: TypeAlias = dict[str, dict[str, int]]
@@ -24,7 +23,7 @@ def nest(offsets: Mapping[TopicPartition, int]) -> Nested:
     """Return offsets as JSON has them, sorted."""
     nested: Nested = {}
     for partition, offset in sorted(offsets.items()):
-        nested.setdefault(partition.topic, {})[partition.name] = offset
+        nested.setdefault(partition.topic, {})[partition.znode_name] = offset
     return nested
 
 
@@ -63,7 +62,6 @@ def from_json(text: str, least: int = 0) -> Offsets:
 
 def _partition(topic: str, name: str) -> TopicPartition:
     try:
-        partition = Partition.from_name(name)
-    except (MalformedNode, InvalidName) as error:
+        return TopicPartition.from_znode_name(topic, name)
+    except MalformedNode as error:
         raise ValueError(f"topic {topic!r}: {name!r} is not {{broker id}}-{{partition}}") from error
-    return TopicPartition(topic, partition.broker_id, partition.partition)

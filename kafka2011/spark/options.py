@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from kafka2011.config import BrokerAddress, ProducerConfig
+from kafka2011.config import ProducerConfig
 from kafka2011.config.kinds import GROUP_NAME, MAX_INT64, ZK_CONNECT, Boolean, BrokerList, Choice, Integer, Text, Topics
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import ConfigError
 from kafka2011.protocol import EARLIEST, LATEST
-from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.spark.offsets_json import from_json, to_json
 from kafka2011.topic import InvalidTopicError, validate_topic
+from zk.cluster import (
+    Broker,  # a field's type
+    TopicPartition,
+)
 
 NO_TIMESTAMP = -1
 
@@ -74,7 +77,7 @@ class ReadOptions(_Options):
     COMPONENT: ClassVar[str] = "kafka2011 source"
 
     zk_connect: str = setting("", ZK_CONNECT, "ZooKeeper's servers. Either this or `broker.list`.")
-    broker_list: tuple[BrokerAddress, ...] = setting(
+    broker_list: tuple[Broker, ...] = setting(
         (), BrokerList(), "Fixed brokers, `id:host:port,...`, asked for their partitions one by one."
     )
     subscribe: tuple[str, ...] = setting((), Topics(), "Topics to read, `topic,...`. Either this or subscribePattern.")
@@ -224,7 +227,7 @@ class WriteOptions(ProducerConfig, _Options):
             except InvalidTopicError as error:
                 raise ConfigError(f"topic: {error}") from error
 
-    def producer_config(self, brokers: tuple[BrokerAddress, ...]) -> ProducerConfig:
+    def producer_config(self, brokers: tuple[Broker, ...]) -> ProducerConfig:
         """Return what a producer on an executor needs, with fixed brokers in place of ZooKeeper."""
         own = {item.name for item in ProducerConfig.settings()}
         values = {name: getattr(self, name) for name in own} | {"zk_connect": "", "broker_list": brokers}

@@ -7,35 +7,27 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from kafka2011.config.kinds import MAX_INT32
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, KafkaError, WrongPartitionError
-from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.topic import InvalidTopicError, validate_topic
 from zk.brokers import BrokerRegistry
-from zk.client import connect
+from zk.cluster import TopicPartition
+from zk.connecting import connect
 from zk.offsets import OffsetRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from kafka2011.config import BrokerAddress
     from kafka2011.spark.options import ReadOptions
     from zk.client import ZkClient
-    from zk.cluster import Partition
+    from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
 
 _PROBE_PARTITIONS = 64
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +37,7 @@ class Cluster:
     A broker that is away is missing here with all its partitions.
     """
 
-    brokers: Mapping[int, Address]
+    brokers: Mapping[int, Broker]
     partitions: tuple[TopicPartition, ...]
     topics: frozenset[str]
 
@@ -79,14 +71,14 @@ class RegistryLookup:
     def cluster(self, wants: Callable[[str], bool]) -> Cluster:
         """Read the broker registry. Raises ZkUnavailable."""
         topics = self._brokers.topics()
-        brokers = {broker.id: Address(broker.host, broker.port) for broker in self._brokers.brokers().values()}
+        brokers = self._brokers.brokers()
         found = [partition for topic in topics if wants(topic) for partition in self._partitions(topic, brokers)]
         return Cluster(brokers, tuple(sorted(found)), frozenset(topics))
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Read the offset registry. Raises ZkUnavailable."""
         return {
-            _named(topic, partition): committed.offset
+            partition: committed.offset
             for topic in topics
             for partition, committed in self._offsets.offsets(group, topic).items()
         }
@@ -95,15 +87,14 @@ class RegistryLookup:
         """End the session."""
         self._client.shutdown()
 
-    def _partitions(self, topic: str, brokers: Mapping[int, Address]) -> Iterator[TopicPartition]:
+    def _partitions(self, topic: str, brokers: Mapping[int, Broker]) -> Iterator[TopicPartition]:
         try:
             validate_topic(topic)
         except InvalidTopicError as error:  # a 0.7 broker's, which allows more
             logger.warning("left out: %s", error)
             return
-        for broker_id, count in self._brokers.partitions_of(topic).items():
-            if broker_id in brokers:
-                yield from (TopicPartition(topic, broker_id, number) for number in range(count))
+        every = TopicPartition.all_of(topic, self._brokers.partitions_of(topic))
+        yield from (partition for partition in every if partition.broker_id in brokers)
 
 
 class ListedLookup:
@@ -113,25 +104,25 @@ class ListedLookup:
     has nothing of yet; so the partitions are counted.
     """
 
-    def __init__(self, brokers: Iterable[BrokerAddress], topics: Iterable[str], socket_timeout_ms: int) -> None:
-        self._brokers = {broker.id: Address(broker.host, broker.port) for broker in brokers}
+    def __init__(self, brokers: Iterable[Broker], topics: Iterable[str], socket_timeout_ms: int) -> None:
+        self._brokers = {broker.id: broker for broker in brokers}
         self._topics = tuple(topics)
         self._timeout = {"socket.timeout.ms": socket_timeout_ms}
 
     def cluster(self, wants: Callable[[str], bool]) -> Cluster:
         """Ask every broker; those that cannot be reached are left out, with a warning."""
         found: list[TopicPartition] = []
-        alive: dict[int, Address] = {}
-        for broker_id, address in self._brokers.items():
+        alive: dict[int, Broker] = {}
+        for broker_id, broker in self._brokers.items():
             try:
-                with SimpleConsumer(address.host, address.port, self._timeout, broker_id) as consumer:
+                with SimpleConsumer.of(broker, self._timeout) as consumer:
                     for topic in filter(wants, self._topics):
                         count = _count_partitions(consumer, topic)
                         found += (TopicPartition(topic, broker_id, number) for number in range(count))
             except BrokerConnectionError as error:
                 logger.warning("broker %d is left out: %s", broker_id, error)
             else:
-                alive[broker_id] = address
+                alive[broker_id] = broker
         return Cluster(alive, tuple(sorted(found)), frozenset(self._topics))
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:  # noqa: ARG002 (of the protocol)
@@ -156,7 +147,3 @@ def _count_partitions(consumer: SimpleConsumer, topic: str) -> int:
             if isinstance(fetched.error, WrongPartitionError):
                 return first + number
     return MAX_INT32
-
-
-def _named(topic: str, partition: Partition) -> TopicPartition:
-    return TopicPartition(topic, partition.broker_id, partition.partition)

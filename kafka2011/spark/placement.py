@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.config import BrokerAddress
-from kafka2011.producer.broker_partition_info import BrokerPartition, ListedBrokers
+from kafka2011.producer.broker_partition_info import ListedBrokers, on_every_broker
 from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
 from kafka2011.producer.router import Router
 from kafka2011.producer.setup import own_partitioner
 from kafka2011.protocol import ANY_PARTITION
+from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,8 +27,8 @@ class Placement:
     that is known.
     """
 
-    brokers: tuple[BrokerAddress, ...]
-    partitions_by_topic: Mapping[str, tuple[BrokerPartition, ...]] | None
+    brokers: tuple[Broker, ...]
+    partitions_by_topic: Mapping[str, tuple[TopicPartition, ...]] | None
 
     def info(self) -> BrokerPartitionInfo:
         """Return it as a producer wants it."""
@@ -41,26 +41,22 @@ class PlannedPartitions:
     """Partitions that do not change while a task runs: a broker that is away is waited for where it was."""
 
     def __init__(
-        self, brokers: tuple[BrokerAddress, ...], partitions_by_topic: Mapping[str, tuple[BrokerPartition, ...]]
+        self, brokers: tuple[Broker, ...], partitions_by_topic: Mapping[str, tuple[TopicPartition, ...]]
     ) -> None:
-        self._addresses = {broker.id: broker for broker in brokers}
+        self._brokers = {broker.id: broker for broker in brokers}
         self._partitions = partitions_by_topic
-        ids = sorted(self._addresses)
-        self._first = tuple(BrokerPartition(broker_id, 0) for broker_id in ids)
-        self._any = tuple(BrokerPartition(broker_id, ANY_PARTITION) for broker_id in ids)
 
-    def partitions(self, topic: str) -> tuple[BrokerPartition, ...]:
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions, sorted."""
-        return self._partitions.get(topic, self._first)
+        return self._partitions.get(topic) or on_every_broker(self._brokers, topic, 0)
 
-    def choices(self, topic: str) -> tuple[BrokerPartition, ...]:
+    def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the same; of a topic that nobody had, whichever partition a broker picks."""
-        known = self._partitions.get(topic)
-        return self._any if known is None else known
+        return self._partitions.get(topic) or on_every_broker(self._brokers, topic, ANY_PARTITION)
 
-    def address(self, broker_id: int) -> BrokerAddress | None:
+    def broker(self, broker_id: int) -> Broker | None:
         """Return where a broker listens."""
-        return self._addresses.get(broker_id)
+        return self._brokers.get(broker_id)
 
     def refresh(self) -> None:
         """Do nothing: nobody here could tell more."""
@@ -72,18 +68,18 @@ class PlannedPartitions:
 class PlacingRouter(Router):
     """A router for which a key may also be the partition itself, chosen before."""
 
-    def choose(self, topic: str, key: object, avoid: Collection[int] = ()) -> BrokerPartition:
+    def choose(self, topic: str, key: object, avoid: Collection[int] = ()) -> TopicPartition:
         """Return the partition that is the key, or the one that the key belongs to."""
-        if not isinstance(key, BrokerPartition):
+        if not isinstance(key, TopicPartition):
             return super().choose(topic, key, avoid)
-        if self.info.address(key.broker_id) is None:
+        if self.info.broker(key.broker_id) is None:
             raise NoBrokersError(f"broker {key.broker_id} of topic {topic} is not alive")
         return key
 
-    def check_place(self, topic: str, place: BrokerPartition) -> None:
+    def check_place(self, topic: str, place: TopicPartition) -> None:
         """Raise InvalidPartitionError unless the topic has the partition."""
         if place not in self.info.partitions(topic):
-            raise InvalidPartitionError(f"topic {topic} has no partition {place.broker_id}-{place.partition}")
+            raise InvalidPartitionError(f"topic {topic} has no partition {place.znode_name}")
 
 
 def open_router(placement: Placement, options: WriteOptions) -> PlacingRouter:
@@ -94,7 +90,7 @@ def open_router(placement: Placement, options: WriteOptions) -> PlacingRouter:
 def plan_placement(options: WriteOptions) -> Placement:
     """Read brokers and partitions, on the driver. Raises NoBrokersError, and ZkError without ZooKeeper."""
     from zk.brokers import BrokerRegistry  # noqa: PLC0415 (not on executors)
-    from zk.client import connect  # noqa: PLC0415
+    from zk.connecting import connect  # noqa: PLC0415
 
     if options.broker_list:
         return Placement(options.broker_list, None)
@@ -106,13 +102,7 @@ def plan_placement(options: WriteOptions) -> Placement:
         topics = [options.topic] if options.topic else registry.topics()
         counts = {topic: registry.partitions_of(topic) for topic in topics}
     partitions = {
-        topic: tuple(
-            BrokerPartition(broker_id, number)
-            for broker_id, count in sorted(of_topic.items())
-            if broker_id in live
-            for number in range(count)
-        )
+        topic: tuple(where for where in TopicPartition.all_of(topic, of_topic) if where.broker_id in live)
         for topic, of_topic in counts.items()
     }
-    brokers = tuple(BrokerAddress(broker.id, broker.host, broker.port) for broker in live.values())
-    return Placement(brokers, {topic: found for topic, found in partitions.items() if found})
+    return Placement(tuple(live.values()), {topic: found for topic, found in partitions.items() if found})

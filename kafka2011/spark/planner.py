@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafka2011.spark.offset_lookup import OffsetLookup
-    from kafka2011.spark.partition_lookup import Address
+    from zk.cluster import Broker
 
 
 class RangePartition(InputPartition):
     """One task's work. Pickled to an executor."""
 
-    def __init__(self, offset_range: OffsetRange, address: Address) -> None:
+    def __init__(self, offset_range: OffsetRange, broker: Broker) -> None:
         super().__init__(None)
         self.offset_range = offset_range
-        self.address = address
+        self.broker = broker
 
 
 def plan(lookup: OffsetLookup, ranges: Sequence[OffsetRange], min_partitions: int) -> list[RangePartition]:
@@ -32,7 +32,7 @@ def plan(lookup: OffsetLookup, ranges: Sequence[OffsetRange], min_partitions: in
     full = [each for each in ranges if each.size_bytes]
     tasks = share_tasks([each.size_bytes for each in full], min_partitions)
     return [
-        RangePartition(part, lookup.address(each.topic_partition))
+        RangePartition(part, lookup.broker(each.topic_partition))
         for each, count in zip(full, tasks, strict=True)
         for part in (_cut(lookup, each, count) if count > 1 else [each])
     ]

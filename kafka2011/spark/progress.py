@@ -10,7 +10,7 @@ from kafka2011.spark.offsets_json import flatten
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafka2011.spark.offset_range import TopicPartition
+    from zk.cluster import TopicPartition
 
 
 def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int]:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from kafka2011.message import Wrapper
     from kafka2011.spark.offset_range import OffsetRange
     from kafka2011.spark.options import ReadOptions
-    from kafka2011.spark.partition_lookup import Address
     from zk.clock import Clock
+    from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class RangeReader:
     def __init__(
         self,
         offset_range: OffsetRange,
-        address: Address,
+        broker: Broker,
         settings: ReadSettings,
         consumer: SimpleConsumer | None = None,
         clock: Clock = SYSTEM_CLOCK,
@@ -85,7 +85,7 @@ class RangeReader:
         self._sleep = sleep
         if consumer is None:
             sockets = {"socket.timeout.ms": settings.socket_timeout_ms, "socket.buffersize": settings.fetch_bytes}
-            consumer = SimpleConsumer(address.host, address.port, sockets, self._partition.broker_id)
+            consumer = SimpleConsumer.of(broker, sockets)
         self._consumer = consumer
         self._offset = offset_range.start
         self._columns = MessageColumns(self._partition)

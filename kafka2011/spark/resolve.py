@@ -20,9 +20,9 @@ from kafka2011.spark.options import BatchOptions
 
 if TYPE_CHECKING:
     from kafka2011.spark.log_bounds import LogBounds
-    from kafka2011.spark.offset_range import TopicPartition
     from kafka2011.spark.options import OffsetSpec, ReadOptions
     from kafka2011.spark.partition_lookup import Cluster
+    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ def _awaited(options: BatchOptions, lookup: OffsetLookup, cluster: Cluster, loss
         wanted |= lookup.committed(topics).keys()
     for partition in sorted(wanted - found):
         try:
-            lookup.address(partition)
+            lookup.broker(partition)
         except BrokerAwayError as error:
             loss.report(f"{partition} is not there: {error}")
     found = set(lookup.cluster().partitions)

@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.producer.async_producer import AsyncProducer
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.spark.placement import open_router
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
@@ -58,18 +57,18 @@ class RowSender:
         if place is None:
             self._queue(topic, payloads, None)
             return
-        by_place: dict[BrokerPartition | None, list[bytes]] = {}
+        by_place: dict[TopicPartition | None, list[bytes]] = {}
         for payload, where in zip(payloads, place, strict=True):
             by_place.setdefault(where, []).append(payload)
         for where, some in by_place.items():
             self._queue(topic, some, where)
 
-    def _queue(self, topic: str, payloads: list[bytes], where: BrokerPartition | None) -> None:
+    def _queue(self, topic: str, payloads: list[bytes], where: TopicPartition | None) -> None:
         for first in range(0, len(payloads), self._send_rows):
             self._check()
             self._producer.send(topic, payloads[first : first + self._send_rows], where)
 
-    def _placer(self, topic: str, batch: pa.RecordBatch) -> Iterator[BrokerPartition | None] | None:
+    def _placer(self, topic: str, batch: pa.RecordBatch) -> Iterator[TopicPartition | None] | None:
         """Return where each row goes, None for anywhere; or None when all may go anywhere."""
         columns = self._columns
         if columns.key is not None:
@@ -85,12 +84,11 @@ class RowSender:
         pairs: Iterable[object] = (None if None in pair else pair for pair in zip(broker_ids, names, strict=True))
         return map(place, pairs)
 
-    def _place(self, topic: str, name: str) -> BrokerPartition:
+    def _place(self, topic: str, name: str) -> TopicPartition:
         try:
-            partition = Partition.from_name(name)
+            where = TopicPartition.from_znode_name(topic, name)
         except ZkError:
             raise ConfigError(f"column partition: {name!r} is not {{broker id}}-{{partition}}") from None
-        where = BrokerPartition(partition.broker_id, partition.partition)
         self._router.check_place(topic, where)
         return where
 
@@ -117,12 +115,12 @@ class RowSender:
 
 
 def _remembered(
-    choose: Callable[..., BrokerPartition],
-) -> Callable[[object], BrokerPartition | None]:
+    choose: Callable[..., TopicPartition],
+) -> Callable[[object], TopicPartition | None]:
     """Choose once for each distinct key; a null goes anywhere."""
-    known: dict[object, BrokerPartition | None] = {None: None}
+    known: dict[object, TopicPartition | None] = {None: None}
 
-    def where(key: object) -> BrokerPartition | None:
+    def where(key: object) -> TopicPartition | None:
         if key not in known:
             known[key] = choose(key)
         return known[key]

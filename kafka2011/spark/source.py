@@ -95,7 +95,7 @@ def read_partition(partition: InputPartition, settings: ReadSettings) -> Iterato
     from kafka2011.spark.range_reader import RangeReader  # noqa: PLC0415
 
     if isinstance(partition, RangePartition):
-        yield from RangeReader(partition.offset_range, partition.address, settings).batches()
+        yield from RangeReader(partition.offset_range, partition.broker, settings).batches()
 
 
 def _check_schema(schema: StructType) -> None:

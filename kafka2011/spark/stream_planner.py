@@ -28,11 +28,11 @@ from zk.errors import GroupInUse, ZkError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafka2011.spark.offset_range import TopicPartition
     from kafka2011.spark.offsets_json import Nested, Offsets
     from kafka2011.spark.options import StreamOptions
     from kafka2011.spark.planner import RangePartition
     from zk.clock import Clock
+    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 

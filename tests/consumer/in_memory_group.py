@@ -14,14 +14,14 @@ import greenlet
 
 from kafka2011.compression import Codec
 from kafka2011.consumer.offsets import OffsetCommitter
-from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicPartition
+from kafka2011.consumer.owned_partition import OwnedPartition, State
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.message import Message, MessageSet, decode
 from tests.support.clocks import ManualClock
-from zk.cluster import Broker
+from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost, NodeHeld, NotConnected, SessionExpired, VersionConflict, ZkError
 from zk.offsets import CommittedOffset
 
@@ -61,7 +61,7 @@ class World(ManualClock):
 
     def __init__(self, topics: dict[str, dict[int, int]], *, compressed: bool = False) -> None:
         self.topics = topics
-        self.brokers = {i: Broker(i, f"h-{i}", "h", 9000 + i) for i in sorted({b for t in topics.values() for b in t})}
+        self.brokers = {i: Broker(i, "h", 9000 + i, f"h-{i}") for i in sorted({b for t in topics.values() for b in t})}
         self.compressed = compressed
         self.ids: dict[str, tuple[str, int]] = {}
         self.owners: dict[TopicPartition, tuple[str, int]] = {}
@@ -115,7 +115,7 @@ class World(ManualClock):
         of_topic = self.topics.setdefault(topic, {})
         if count:
             of_topic[broker_id] = count
-            self.brokers.setdefault(broker_id, Broker(broker_id, f"h-{broker_id}", "h", 9000 + broker_id))
+            self.brokers.setdefault(broker_id, Broker(broker_id, "h", 9000 + broker_id, f"h-{broker_id}"))
         else:
             of_topic.pop(broker_id, None)
         self.changed(("partitions", topic))
@@ -125,7 +125,7 @@ class World(ManualClock):
     def claim_owner(self, where: TopicPartition, stream_id: str, session_id: int) -> None:
         held = self.owners.get(where)
         if held is not None and held[1] != session_id:
-            raise NodeHeld(f"/owners/{where.full_name}", held[0].encode(), held[1])
+            raise NodeHeld(f"/owners/{where}", held[0].encode(), held[1])
         self.owners[where] = (stream_id, session_id)
 
     def delete_owner(self, where: TopicPartition) -> None:
@@ -139,11 +139,11 @@ class World(ManualClock):
         owner = self.owners.get(where)
         if fenced:
             is_shut_out = owner is not None and owner[1] != session_id and self.fenced_by.get(where) == owner[1]
-            assert not is_shut_out, f"session {session_id} committed {where.full_name}, which is {owner}'s"
+            assert not is_shut_out, f"session {session_id} committed {where}, which is {owner}'s"
             if owner is not None and owner[1] == session_id:
                 self.fenced_by[where] = session_id
         skipped = [key for key in self.keys_before(where, offset) if key not in self.consumed]
-        assert not skipped, f"the offset {offset} of {where.full_name} skips {skipped}"
+        assert not skipped, f"the offset {offset} of {where} skips {skipped}"
         self.offsets[where] = CommittedOffset(offset, version)
         self.writes.append(Write(where, offset, session_id, version))
         return version
@@ -308,7 +308,7 @@ class MemorySession:
         def act() -> int:
             found = self._world.offsets.get(where)
             if found is None or found.version != version:
-                raise VersionConflict(where.full_name, version)
+                raise VersionConflict(str(where), version)
             return self._world.write(where, offset, self.session_id)
 
         return self._answer("commit_offset", act)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.consumer.owned_partition import TopicPartition
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from tests.support.znodes_of_07 import TWO_MEMBERS
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from random import Random
@@ -25,7 +25,7 @@ def on_broker_0(count: int) -> list[TopicPartition]:
 
 
 def names(shares: dict[str, list[TopicPartition]]) -> dict[str, list[str]]:
-    return {stream: [str(where) for where in share] for stream, share in shares.items()}
+    return {stream: [where.znode_name for where in share] for stream, share in shares.items()}
 
 
 def test_partitions_are_sorted_as_strings() -> None:
@@ -70,7 +70,7 @@ def test_every_member_computes_the_same_fair_contiguous_shares(
     assert set(shares) == streams
     if streams:
         joined = [where for stream in sorted(shares) for where in shares[stream]]
-        assert joined == sorted(partitions, key=str)
+        assert joined == sorted(partitions, key=lambda where: where.znode_name)
         sizes = [len(shares[stream]) for stream in sorted(shares)]
         assert max(sizes) - min(sizes) <= 1
         assert sizes == sorted(sizes, reverse=True)
@@ -85,7 +85,7 @@ def test_two_members_of_07_shared_the_partitions_just_so() -> None:
     for topic, partitions in {"cap": 1, "multi": 3}.items():
         every = [s for member, count in members.items() for s in stream_ids(member, count.streams_of(topic))]
         for stream, share in assign([TopicPartition(topic, 0, number) for number in range(partitions)], every).items():
-            computed |= {f"{owners}{topic}/{where}": stream for where in share}
+            computed |= {f"{owners}{topic}/{where.znode_name}": stream for where in share}
     assert computed == {path: text for path, text in data.items() if path.startswith(owners) and text}
     assert len(computed) == 4
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.fetcher import FetcherManager
-from kafka2011.consumer.owned_partition import OwnedPartition, TopicPartition
+from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.errors import (
@@ -25,7 +25,7 @@ from kafka2011.errors import (
 from kafka2011.message import MessageSet
 from kafka2011.protocol import EARLIEST, FetchRequest
 from zk.clock import SYSTEM_CLOCK
-from zk.cluster import Broker
+from zk.cluster import Broker, TopicPartition
 from zk.errors import NotConnected
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ class ScriptedBroker:
 
     def own(self, number: int = 0, start: int | None = 0, port: int = 1) -> OwnedPartition:
         session = cast("GroupSession", OnlyLease())
-        owned = OwnedPartition(TopicPartition("t", 0, number), self.stream, session, ("h", port))
+        owned = OwnedPartition(TopicPartition("t", 0, number), self.stream, session, Broker(0, "h", port))
         if start is not None:
             self.stream.start_at(owned, start)
-        self.fetchers.add(owned, Broker(0, "h-1", "h", port))
+        self.fetchers.add(owned, Broker(0, "h", port))
         return owned
 
     def read(self, count: int) -> list[bytes]:

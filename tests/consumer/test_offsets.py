@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.consumer.offsets import ContendedOffsetError, Left, OffsetCommitter
-from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicPartition
+from kafka2011.consumer.owned_partition import OwnedPartition, State
 from kafka2011.consumer.stream import MessageStream
 from tests.support.clocks import ManualClock
+from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkUnavailable
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Owner:
         assert session is not None
         stream = MessageStream("a-0", max_chunks=1, timeout_ms=0, shallow=False, clock=ManualClock())
         session.claim(where, stream.stream_id)
-        return OwnedPartition(where, stream, session, ("h", 1))
+        return OwnedPartition(where, stream, session, Broker(0, "h", 1))
 
     def take(self, where: TopicPartition = T0, left: Left | None = None) -> OwnedPartition:
         """Claim a partition and begin with it, at 0 if the group has no offset."""

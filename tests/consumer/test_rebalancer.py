@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka2011.consumer.owned_partition import TopicPartition
 from kafka2011.consumer.topic_count import TopicCount
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from tests.consumer.in_memory_group import LOST, REFUSED, Member, OldMember, World, drain, settle
@@ -189,7 +189,7 @@ def test_a_broker_that_comes_back_elsewhere_is_followed() -> None:
     world.changed(("partitions", "t"))
     settle([a])
     assert a.rebalancer.owned[T0] is before
-    assert before.address == ("h", 9999)
+    assert before.broker.address == "h:9999"
     assert a.fetchers.partitions[before].port == 9999
 
 

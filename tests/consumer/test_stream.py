@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafka2011.compression import Codec
-from kafka2011.consumer.owned_partition import OwnedPartition, State, TopicPartition
+from kafka2011.consumer.owned_partition import OwnedPartition, State
 from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, RESTART_PAUSE_S, MessageStream
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
 from kafka2011.message import MessageSet, encode
 from tests.support.clocks import ManualClock
+from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +63,7 @@ class Rig(ManualClock):
 
     def own(self, number: int = 0, start: int = 0) -> OwnedPartition:
         where = TopicPartition("t", 0, number)
-        owned = OwnedPartition(where, self.stream, cast("GroupSession", self.session), ("h", 1))
+        owned = OwnedPartition(where, self.stream, cast("GroupSession", self.session), Broker(0, "h", 1))
         self.stream.start_at(owned, start)
         return owned
 

@@ -14,19 +14,27 @@ from kafka2011.demo.account import (
     takeover_of,
 )
 from kafka2011.demo.records import Place, Receipt
+from zk.cluster import TopicPartition
 
 
 def receipt(
     at_s: float, number: int, *, partition: int = 0, offset: int, member: str = "m1", broker: int = 0
 ) -> Receipt:
     received_ms = int(at_s * 1000)
-    return Receipt(received_ms, Place(broker, partition, offset, 0), number, received_ms - 5, member)
+    return Receipt(
+        received_ms, Place(TopicPartition("t", broker, partition), offset, 0), number, received_ms - 5, member
+    )
 
 
 def test_logs_that_hold_every_line_once_are_good() -> None:
     """Lines spread over partitions in order: nothing to complain of."""
     account = account_of_logs(
-        3, [Logged(Place(0, 0, 0, 0), 1), Logged(Place(0, 0, 9, 0), 3), Logged(Place(1, 0, 0, 0), 2)]
+        3,
+        [
+            Logged(Place(TopicPartition("t", 0, 0), 0, 0), 1),
+            Logged(Place(TopicPartition("t", 0, 0), 9, 0), 3),
+            Logged(Place(TopicPartition("t", 1, 0), 0, 0), 2),
+        ],
     )
     assert (account.received, account.missing, account.repeated, account.out_of_order) == (3, (), 0, 0)
     assert account.is_good(exactly_once=True)
@@ -34,14 +42,18 @@ def test_logs_that_hold_every_line_once_are_good() -> None:
 
 def test_a_missing_line_is_named() -> None:
     """A line in no log is missing, and the account is not good."""
-    account = account_of_logs(3, [Logged(Place(0, 0, 0, 0), 1), Logged(Place(0, 0, 9, 0), 3)])
+    account = account_of_logs(
+        3, [Logged(Place(TopicPartition("t", 0, 0), 0, 0), 1), Logged(Place(TopicPartition("t", 0, 0), 9, 0), 3)]
+    )
     assert account.missing == (2,)
     assert not account.is_good(exactly_once=False)
 
 
 def test_a_line_sent_twice_is_repeated_but_not_out_of_order() -> None:
     """A resend lies behind later lines; only first copies count for the order."""
-    account = account_of_logs(2, [Logged(Place(0, 0, n, 0), line) for n, line in enumerate((1, 2, 1))])
+    account = account_of_logs(
+        2, [Logged(Place(TopicPartition("t", 0, 0), n, 0), line) for n, line in enumerate((1, 2, 1))]
+    )
     assert dict(account.repeats) == {SENT_AGAIN: 1}
     assert account.out_of_order == 0
     assert account.is_good(exactly_once=False)
@@ -51,7 +63,12 @@ def test_a_line_sent_twice_is_repeated_but_not_out_of_order() -> None:
 def test_lines_that_lie_in_the_wrong_order_are_counted() -> None:
     """Order is judged in each partition by itself."""
     account = account_of_logs(
-        3, [Logged(Place(0, 0, 0, 0), 2), Logged(Place(0, 0, 1, 0), 1), Logged(Place(0, 1, 0, 0), 3)]
+        3,
+        [
+            Logged(Place(TopicPartition("t", 0, 0), 0, 0), 2),
+            Logged(Place(TopicPartition("t", 0, 0), 1, 0), 1),
+            Logged(Place(TopicPartition("t", 0, 1), 0, 0), 3),
+        ],
     )
     assert account.out_of_order == 1
     assert not account.is_good(exactly_once=False)
@@ -97,7 +114,7 @@ def test_a_takeover_ends_when_the_last_partition_of_the_dead_member_is_read_agai
 def test_a_broker_is_back_when_messages_sent_after_the_kill_are_read_from_it() -> None:
     """What was fetched before the kill does not count."""
     fault = Fault("kill -9", 10_000, broker_id=1)
-    old = Receipt(10_100, Place(1, 0, 10, 0), 2, 9_900, "m1")
+    old = Receipt(10_100, Place(TopicPartition("t", 1, 0), 10, 0), 2, 9_900, "m1")
     receipts = [
         receipt(9, 1, offset=0, broker=1),
         old,
@@ -120,7 +137,7 @@ def test_a_member_has_joined_when_it_delivers() -> None:
 
 def test_latency_is_that_of_first_deliveries() -> None:
     """A repeat does not make a line late."""
-    fast = Receipt(1_010, Place(0, 0, 0, 0), 1, 1_000, "m1")
-    again = Receipt(9_000, Place(0, 0, 0, 0), 1, 1_000, "m2")
+    fast = Receipt(1_010, Place(TopicPartition("t", 0, 0), 0, 0), 1, 1_000, "m1")
+    again = Receipt(9_000, Place(TopicPartition("t", 0, 0), 0, 0), 1, 1_000, "m2")
     assert latency_percentiles_ms([fast, again])["max_ms"] == 10
     assert latency_percentiles_ms([]) == {}

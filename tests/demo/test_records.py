@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafka2011.demo.activity import activity_lines
 from kafka2011.demo.records import Place, Receipt, key_of, number_and_time, numbered, read_receipts
 from kafka2011.message import Message
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ def test_receipts_survive_a_torn_last_line(tmp_path: Path) -> None:
     path = tmp_path / "reports-1.receipts"
     path.write_bytes(made.to_line() + made.to_line()[:-3])
     assert list(read_receipts(path)) == [made]
-    assert made.place == Place(1, 2, 30, 0)
+    assert made.place == Place(TopicPartition("t", 1, 2), 30, 0)
     assert list(read_receipts(tmp_path / "none.receipts")) == []
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.config import BrokerAddress
 from kafka2011.message import MessageSet
-from kafka2011.producer.broker_partition_info import BrokerPartition, ListedBrokers
+from kafka2011.producer.broker_partition_info import ListedBrokers
 from kafka2011.protocol import (
     FrameReader,
     MultiFetchRequest,
@@ -22,6 +21,7 @@ from kafka2011.protocol import (
     decode_request,
     encode_response_header,
 )
+from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,8 +55,8 @@ class FakeBroker:
         self.start()
 
     @property
-    def address(self) -> BrokerAddress:
-        return BrokerAddress(self.broker_id, "127.0.0.1", self.port)
+    def entry(self) -> Broker:
+        return Broker(self.broker_id, "127.0.0.1", self.port)
 
     @property
     def payloads(self) -> list[bytes]:
@@ -144,11 +144,13 @@ class FakeInfo(ListedBrokers):
     """Brokers that have the same partitions of every topic."""
 
     def __init__(self, brokers: list[FakeBroker], partitions: int = 1) -> None:
-        super().__init__([broker.address for broker in brokers])
-        self._partitions = tuple(
-            BrokerPartition(broker.broker_id, partition) for broker in brokers for partition in range(partitions)
-        )
-        self._choices = self._partitions
+        super().__init__([broker.entry for broker in brokers])
+        self._counts = dict.fromkeys((broker.broker_id for broker in brokers), partitions)
+
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition.all_of(topic, self._counts))
+
+    choices = partitions
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def new_producer(info_of: Callable[..., Any]) -> Iterator[Callable[..., AsyncPro
     def make(brokers: list[Any], partitions: int = 1, on_failure: Any = None, **settings: object) -> AsyncProducer:
         config = ProducerConfig.from_properties(
             {
-                "broker.list": ",".join(":".join(map(str, broker.address)) for broker in brokers),
+                "broker.list": ",".join(f"{broker.broker_id}:127.0.0.1:{broker.port}" for broker in brokers),
                 "producer.type": "async",
                 "queue.time": 5,
                 "socket.timeout.ms": 10_000,

@@ -6,18 +6,18 @@ import threading
 
 import pytest
 
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.producer.broker_queue import BrokerQueue, Urgency
 from kafka2011.producer.errors import ProducerClosedError, QueueFullError
 from kafka2011.producer.parcel import Parcel, PartitionSet, Ticket
 from kafka2011.producer.queue_bound import QueueBound
+from zk.cluster import TopicPartition
 
 HOUR_MS = 3_600_000
 WAIT_S = 20.0
 
 
 def parcel(messages: int = 1, key: str | None = "k", topic: str = "t") -> Parcel:
-    return Parcel(Ticket(topic, key, messages, 1), BrokerPartition(0, 0), [b"x"] * messages, None, messages)
+    return Parcel(Ticket(topic, key, messages, 1), TopicPartition("t", 0, 0), [b"x"] * messages, None, messages)
 
 
 def a_queue(batch: int = 3, linger_ms: int = HOUR_MS, urgency: Urgency | None = None) -> BrokerQueue:
@@ -73,7 +73,7 @@ def test_moved_sets_come_first_and_at_once() -> None:
     """They are older than everything else."""
     queue = a_queue()
     queue.put([parcel()])
-    moved = PartitionSet("t", BrokerPartition(0, 0), False, b"", [])
+    moved = PartitionSet("t", TopicPartition("t", 0, 0), False, b"", [])
     queue.put_moved([moved])
     batch = queue.take(None)
     assert (batch.moved, len(batch.parcels)) == ([moved], 1)

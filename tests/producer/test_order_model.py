@@ -7,8 +7,7 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka2011.config import BrokerAddress
-from kafka2011.producer.broker_partition_info import BrokerPartition, ListedBrokers
+from kafka2011.producer.broker_partition_info import ListedBrokers
 from kafka2011.producer.broker_queue import BrokerQueue, Urgency
 from kafka2011.producer.joining import join_parcels
 from kafka2011.producer.parcel import Parcel, PartitionSet, Ticket
@@ -16,6 +15,7 @@ from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
 from kafka2011.producer.turns import Turns
 from kafka2011.producer.window import Window
+from zk.cluster import Broker, TopicPartition
 
 BROKERS = 3
 PARTITIONS = 2
@@ -25,9 +25,12 @@ TURN_MESSAGES = 6
 
 class Info(ListedBrokers):
     def __init__(self) -> None:
-        super().__init__(BrokerAddress(broker_id, "host", 1) for broker_id in range(BROKERS))
-        self._partitions = tuple(BrokerPartition(b, p) for b in range(BROKERS) for p in range(PARTITIONS))
-        self._choices = self._partitions
+        super().__init__(Broker(broker_id, "host", 1) for broker_id in range(BROKERS))
+
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition.all_of(topic, dict.fromkeys(range(BROKERS), PARTITIONS)))
+
+    choices = partitions
 
 
 class World:
@@ -40,14 +43,14 @@ class World:
         self.turns = Turns(self.router, self.queues.__getitem__, TURN_MESSAGES)
         self.windows = {broker_id: Window(4, 10_000) for broker_id in range(BROKERS)}
         self.sockets: dict[int, list[PartitionSet]] = defaultdict(list)
-        self.logs: dict[tuple[str, BrokerPartition], list[int]] = defaultdict(list)
+        self.logs: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
         self.ended: set[int] = set()
         self.lost_brokers: set[int] = set()
         self.sent = 0
 
     def send(self, topic: str, key: bytes | None) -> None:
         ticket = Ticket(topic, key, 1, 1)
-        parcel = Parcel(ticket, BrokerPartition(-1, -1), [b"%d" % self.sent], None, 1)
+        parcel = Parcel(ticket, TopicPartition("t", -1, -1), [b"%d" % self.sent], None, 1)
         self.sent += 1
         if key is None:
             self.turns.send(topic, [parcel])

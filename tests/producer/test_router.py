@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.config import BrokerAddress
-from kafka2011.producer.broker_partition_info import BrokerPartition, ListedBrokers
+from kafka2011.producer.broker_partition_info import ListedBrokers
 from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
 from kafka2011.protocol import ANY_PARTITION
+from zk.cluster import Broker, TopicPartition
 
 
 class StaleInfo(ListedBrokers):
     """Knows brokers 0 and 1, each with 2 partitions; broker 1's address only after some refreshes."""
 
     def __init__(self, refreshes: int) -> None:
-        super().__init__([BrokerAddress(0, "host", 1), BrokerAddress(1, "host", 2)])
-        self._partitions = tuple(BrokerPartition(broker, number) for broker in (0, 1) for number in (0, 1))
-        self._choices = self._partitions
+        super().__init__([Broker(0, "host", 1), Broker(1, "host", 2)])
         self._missing = refreshes
 
-    def address(self, broker_id: int) -> BrokerAddress | None:
-        return None if broker_id == 1 and self._missing else super().address(broker_id)
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition.all_of(topic, {0: 2, 1: 2}))
+
+    choices = partitions
+
+    def broker(self, broker_id: int) -> Broker | None:
+        return None if broker_id == 1 and self._missing else super().broker(broker_id)
 
     def refresh(self) -> None:
         self._missing -= 1
@@ -40,7 +43,7 @@ class Constant:
 
 def test_what_is_known_is_read_again_before_a_send_fails() -> None:
     """As often as zk.read.num.retries, when the key's broker is not alive."""
-    assert Router(StaleInfo(2), Constant(3), 2).choose("t", "key") == BrokerPartition(1, 1)
+    assert Router(StaleInfo(2), Constant(3), 2).choose("t", "key") == TopicPartition("t", 1, 1)
     with pytest.raises(NoBrokersError, match="broker 1, which has partition 1 of topic t, is not alive"):
         Router(StaleInfo(3), Constant(3), 2).choose("t", "key")
 
@@ -67,8 +70,8 @@ def test_without_a_key_any_partition_of_a_reachable_broker_is_chosen() -> None:
 
 def test_broker_list_leaves_partitions_to_the_broker() -> None:
     """Brokers are sorted as numbers; a key has partition 0 of one of them."""
-    info = ListedBrokers([BrokerAddress(10, "ten", 1), BrokerAddress(9, "nine", 1)])
-    assert info.partitions("t") == (BrokerPartition(9, 0), BrokerPartition(10, 0))
-    assert info.choices("t") == (BrokerPartition(9, ANY_PARTITION), BrokerPartition(10, ANY_PARTITION))
-    assert info.address(10) == BrokerAddress(10, "ten", 1)
-    assert info.address(8) is None
+    info = ListedBrokers([Broker(10, "ten", 1), Broker(9, "nine", 1)])
+    assert info.partitions("t") == (TopicPartition("t", 9, 0), TopicPartition("t", 10, 0))
+    assert info.choices("t") == (TopicPartition("t", 9, ANY_PARTITION), TopicPartition("t", 10, ANY_PARTITION))
+    assert info.broker(10) == Broker(10, "ten", 1)
+    assert info.broker(8) is None

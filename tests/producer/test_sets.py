@@ -11,13 +11,13 @@ from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import ConfigError
 from kafka2011.message import MessageSet, scan
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.producer.encoder import payloads_of
 from kafka2011.producer.implementation import load_implementation
 from kafka2011.producer.joining import join_parcels
 from kafka2011.producer.parcel import Parcel, PartitionSet, Ticket
 from kafka2011.producer.requests import BARRIER, divided
 from kafka2011.producer.set_encoder import MAX_SET_BYTES, SetEncoder
+from zk.cluster import TopicPartition
 
 
 def encoder(**settings: object) -> SetEncoder:
@@ -126,7 +126,7 @@ def test_large_sends_are_cut() -> None:
 
 def parcel(payload: bytes, partition: int = 0, key: str | None = "k", ready: MessageSet | None = None) -> Parcel:
     payloads = [] if ready is not None else [payload]
-    return Parcel(Ticket("t", key, 1, 1), BrokerPartition(0, partition), payloads, ready, 1)
+    return Parcel(Ticket("t", key, 1, 1), TopicPartition("t", 0, partition), payloads, ready, 1)
 
 
 def test_parcels_of_a_partition_become_one_set() -> None:
@@ -156,7 +156,7 @@ def test_parcels_of_a_partition_become_one_set() -> None:
 def test_requests_are_bounded() -> None:
     """A set that is larger than that goes alone."""
     sizes = [3_000_000, 1_000_000, 1_000_000, 5_000_000, 0, 0]
-    sets = [PartitionSet("t", BrokerPartition(0, 0), True, b"x" * size, []) for size in sizes]
+    sets = [PartitionSet("t", TopicPartition("t", 0, 0), True, b"x" * size, []) for size in sizes]
     assert [[len(each.data) for each in request] for request in divided(sets)] == [
         [3_000_000, 1_000_000],
         [1_000_000],

@@ -13,7 +13,7 @@ from kafka2011.producer.producer import Producer
 
 
 def settings_for(*brokers: Any, **settings: object) -> dict[str, object]:
-    listed = ",".join(":".join(map(str, broker.address)) for broker in brokers)
+    listed = ",".join(f"{broker.broker_id}:127.0.0.1:{broker.port}" for broker in brokers)
     return {"broker.list": listed, **{key.replace("_", "."): value for key, value in settings.items()}}
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.config import BrokerAddress
-from kafka2011.producer.broker_partition_info import BrokerPartition, ListedBrokers
+from kafka2011.producer.broker_partition_info import ListedBrokers
 from kafka2011.producer.broker_queue import BrokerQueue, Urgency
 from kafka2011.producer.parcel import Parcel, Ticket
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
 from kafka2011.producer.turns import Turns
+from zk.cluster import Broker, TopicPartition
 
 TURN_MESSAGES = 3
 
@@ -20,7 +20,7 @@ class World:
 
     def __init__(self, brokers: int) -> None:
         self.router = Router(
-            ListedBrokers([BrokerAddress(broker_id, "host", 1) for broker_id in range(brokers)]),
+            ListedBrokers([Broker(broker_id, "host", 1) for broker_id in range(brokers)]),
             DefaultPartitioner(),
             0,
         )
@@ -31,7 +31,7 @@ class World:
     def send(self, count: int = 1) -> None:
         for _ in range(count):
             payload = b"%d" % self._sent
-            self.turns.send("t", [Parcel(Ticket("t", None, 1, 1), BrokerPartition(-1, -1), [payload], None, 1)])
+            self.turns.send("t", [Parcel(Ticket("t", None, 1, 1), TopicPartition("t", -1, -1), [payload], None, 1)])
             self._sent += 1
 
     def take(self) -> list[Parcel]:

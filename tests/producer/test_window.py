@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.producer.confirmed_sender import MAX_REFUSALS
 from kafka2011.producer.parcel import PartitionSet
 from kafka2011.producer.window import Window
+from zk.cluster import TopicPartition
 
 MAX_SETS = 5
 MAX_BYTES = 40
 
 
 def a_set(number: int, size: int = 1) -> PartitionSet:
-    return PartitionSet("t", BrokerPartition(0, 0), True, b"%d" % number + b"x" * size, [])
+    return PartitionSet("t", TopicPartition("t", 0, 0), True, b"%d" % number + b"x" * size, [])
 
 
 class Connection:

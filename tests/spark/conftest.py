@@ -11,8 +11,8 @@ from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.protocol import EARLIEST, LATEST, FetchRequest
 from kafka2011.spark.offset_lookup import OffsetLookup
-from kafka2011.spark.offset_range import TopicPartition
-from kafka2011.spark.partition_lookup import Address, Cluster
+from kafka2011.spark.partition_lookup import Cluster
+from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -119,7 +119,7 @@ class ClusterInMemory:
         alive = {each.broker_id for each in self.logs} - self.away
         found = sorted(each for each in self.logs if each.broker_id in alive and wants(each.topic))
         topics = frozenset(each.topic for each in self.logs)
-        return Cluster({each: Address("127.0.0.1", 9000 + each) for each in alive}, tuple(found), topics)
+        return Cluster({each: Broker(each, "127.0.0.1", 9000 + each) for each in alive}, tuple(found), topics)
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
         wanted = set(topics)
@@ -133,8 +133,8 @@ class ClusterInMemory:
         self.on_sleep()
 
     def lookup(self, options: ReadOptions) -> OffsetLookup:
-        def connect(broker_id: int, address: Address) -> SimpleConsumer:
-            return cast("SimpleConsumer", BrokerInMemory(self.logs, broker_id))
+        def connect(broker: Broker) -> SimpleConsumer:
+            return cast("SimpleConsumer", BrokerInMemory(self.logs, broker.id))
 
         return OffsetLookup(options, self, connect, self._sleep)
 

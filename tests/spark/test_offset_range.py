@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.spark.offset_range import OffsetRange, TopicPartition, cuts, next_boundary, share_bytes, share_tasks
+from kafka2011.spark.offset_range import OffsetRange, cuts, next_boundary, share_bytes, share_tasks
+from zk.cluster import TopicPartition
 
 PARTITION = TopicPartition("views", 3, 1)
 

@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.spark.offsets_json import MAX_OFFSET, flatten, from_json, nest, to_json
 from kafka2011.spark.progress import lag_bytes
+from zk.cluster import TopicPartition
 
 ids = st.integers(0, 2**31 - 1)
 partitions = st.builds(TopicPartition, st.from_regex(r"[a-z][a-z._-]{0,20}", fullmatch=True), ids, ids)

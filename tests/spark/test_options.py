@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafka2011.compression import Codec
-from kafka2011.config import BrokerAddress
 from kafka2011.errors import ConfigError
 from kafka2011.protocol import EARLIEST, LATEST
-from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
+from zk.cluster import Broker, TopicPartition
 
 LEAST = {"zk.connect": "localhost:2181", "subscribe": "views"}
 
@@ -91,10 +90,10 @@ def test_the_sink_takes_a_producers_options() -> None:
     options = WriteOptions.from_options(
         {"zk.connect": "localhost:2181", "topic": "views", "compression.codec": "gzip", "checkpointlocation": "/tmp/x"}
     )
-    config = options.producer_config((BrokerAddress(0, "localhost", 9092),))
+    config = options.producer_config((Broker(0, "localhost", 9092),))
     assert config.confirm
     assert config.compression_codec is Codec.GZIP
-    assert config.broker_list == (BrokerAddress(0, "localhost", 9092),)
+    assert config.broker_list == (Broker(0, "localhost", 9092),)
     assert not config.zk_connect
 
 

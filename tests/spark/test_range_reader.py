@@ -15,11 +15,11 @@ from kafka2011.message import MessageSet, decode, encode
 from kafka2011.message_header import LENGTH_BYTES
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.spark.message_columns import MessageColumns
-from kafka2011.spark.offset_range import OffsetRange, TopicPartition
-from kafka2011.spark.partition_lookup import Address
+from kafka2011.spark.offset_range import OffsetRange
 from kafka2011.spark.range_reader import RangeReader, ReadSettings
 from kafka2011.spark.schema import arrow_schema
 from tests.support.clocks import ManualClock
+from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
     from tests.spark.conftest import LogInMemory
@@ -47,7 +47,7 @@ def reader(log: LogInMemory, how: ReadSettings, start: int | None = None, end: i
     clock = ManualClock()
     return RangeReader(
         OffsetRange(PARTITION, log.first_offset if start is None else start, log.end if end is None else end),
-        Address("127.0.0.1", 1),
+        Broker(0, "127.0.0.1", 1),
         how,
         log.consumer,
         clock,

@@ -9,10 +9,11 @@ import pytest
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offset_range import OffsetRange, TopicPartition
+from kafka2011.spark.offset_range import OffsetRange
 from kafka2011.spark.options import BatchOptions
 from kafka2011.spark.planner import plan
 from kafka2011.spark.resolve import ResolvedOffsets, resolve_batch
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from tests.spark.conftest import ClusterInMemory, LogInMemory
@@ -158,4 +159,4 @@ def test_tasks_begin_where_messages_do(cluster: ClusterInMemory) -> None:
     assert all(part.start % 100 == 0 for part in parts)
     assert {6000, 7000} <= {part.start for part in parts}
     assert sum(part.size_bytes for part in parts) == 4000
-    assert plan(lookup, ranges, 3)[0].address == ("127.0.0.1", 9000)
+    assert plan(lookup, ranges, 3)[0].broker.address == "127.0.0.1:9000"

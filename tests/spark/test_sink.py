@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from kafka2011.config import BrokerAddress
 from kafka2011.errors import ConfigError
-from kafka2011.producer.broker_partition_info import BrokerPartition
 from kafka2011.producer.errors import InvalidPartitionError
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.spark.options import WriteOptions
 from kafka2011.spark.placement import Placement, open_router
 from kafka2011.spark.schema import SCHEMA
 from kafka2011.spark.sink import Columns
+from zk.cluster import Broker, TopicPartition
 
-BROKERS = (BrokerAddress(0, "localhost", 1), BrokerAddress(1, "localhost", 2))
-VIEWS = tuple(BrokerPartition(broker_id, number) for broker_id in (0, 1) for number in range(3))
+BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
+VIEWS = tuple(TopicPartition("views", broker_id, number) for broker_id in (0, 1) for number in range(3))
 
 
 def options(**more: str) -> WriteOptions:
@@ -67,15 +66,18 @@ def test_keys_go_where_a_producer_sends_them() -> None:
 def test_a_partition_can_be_chosen() -> None:
     """One that is not there is an error."""
     router = open_router(Placement(BROKERS, {"views": VIEWS}), options())
-    place = BrokerPartition(1, 2)
+    place = TopicPartition("views", 1, 2)
     router.check_place("views", place)
     assert router.choose("views", place) == place
     with pytest.raises(InvalidPartitionError, match="views has no partition 1-3"):
-        router.check_place("views", BrokerPartition(1, 3))
+        router.check_place("views", TopicPartition("views", 1, 3))
 
 
 def test_a_topic_that_nobody_has_goes_to_every_broker() -> None:
     """Which picks a partition for what has no key."""
     router = open_router(Placement(BROKERS, {}), options())
-    assert {router.choose("new", None) for _ in range(100)} == {BrokerPartition(0, -1), BrokerPartition(1, -1)}
-    assert router.choose("new", "key") in {BrokerPartition(0, 0), BrokerPartition(1, 0)}
+    assert {router.choose("new", None) for _ in range(100)} == {
+        TopicPartition("new", 0, -1),
+        TopicPartition("new", 1, -1),
+    }
+    assert router.choose("new", "key") in {TopicPartition("new", 0, 0), TopicPartition("new", 1, 0)}

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offset_range import TopicPartition
 from kafka2011.spark.offsets_json import flatten
 from kafka2011.spark.options import StreamOptions
 from kafka2011.spark.stream_planner import StreamPlanner
 from tests.support.clocks import ManualClock
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from tests.spark.conftest import ClusterInMemory, LogInMemory

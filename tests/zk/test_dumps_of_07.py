@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.znodes_of_07 import DUMPS
 from zk import paths
-from zk.cluster import MAX_INT32, Broker, Partition, decimal_from
+from zk.cluster import MAX_INT32, Broker, TopicPartition, decimal_from
 from zk.nodes import Node
 from zk.tree import line
 
@@ -25,7 +25,7 @@ def rewritten(node: Node) -> Read:  # noqa: PLR0911 - one for each kind of znode
     """Read a znode with our code, and write it again."""
     match node.path.strip("/").split("/"):
         case ["brokers", "ids", broker_id]:
-            broker = Broker.from_node(int(broker_id), node.data)
+            broker = Broker.from_node(node.path, int(broker_id), node.data)
             return Read(paths.broker(broker.id), broker.text.encode())
         case ["brokers", "topics", topic, broker_id]:
             count = decimal_from(node.path, node.data, MAX_INT32, "a count")
@@ -35,10 +35,10 @@ def rewritten(node: Node) -> Read:  # noqa: PLR0911 - one for each kind of znode
         case ["consumers", group, "ids", consumer]:
             return Read(paths.consumer(group, consumer), node.data)
         case ["consumers", group, "owners", topic, name]:
-            return Read(paths.owner(group, topic, Partition.from_name(name)), node.data)
+            return Read(paths.owner(group, TopicPartition.from_znode_name(topic, name)), node.data)
         case ["consumers", group, "offsets", topic, name]:
             offset = decimal_from(node.path, node.data, 2**63 - 1, "an offset")
-            return Read(paths.offset(group, topic, Partition.from_name(name)), b"%d" % offset)
+            return Read(paths.offset(group, TopicPartition.from_znode_name(topic, name)), b"%d" % offset)
         case ["consumers", group, "owners" | "offsets" as kind, topic]:
             return Read({"owners": paths.owners, "offsets": paths.offsets}[kind](group, topic), None)
         case _:

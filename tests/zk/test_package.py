@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EVERY_MODULE = (
-    "zk.brokers, zk.child, zk.client, zk.cluster, zk.consumers, zk.ephemeral, zk.errors, zk.local, zk.nodes,"
-    " zk.offsets, zk.owners, zk.paths, zk.ports, zk.sessions, zk.testing, zk.tree"
+    "zk.brokers, zk.child, zk.client, zk.clock, zk.cluster, zk.connecting, zk.consumers, zk.ephemeral, zk.errors,"
+    " zk.local, zk.nodes, zk.offsets, zk.owners, zk.paths, zk.ports, zk.sessions, zk.testing, zk.tree"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zk import paths
-from zk.cluster import Partition
+from zk.cluster import TopicPartition
 from zk.errors import InvalidName, ZkError
 
 
@@ -16,8 +16,8 @@ def test_paths_are_those_of_kafka_07() -> None:
     assert paths.topic_broker("views", 3) == "/brokers/topics/views/3"
     assert paths.consumer_ids("g") == "/consumers/g/ids"
     assert paths.consumer("g", "g_host-1-0a1b2c3d") == "/consumers/g/ids/g_host-1-0a1b2c3d"
-    assert paths.owner("g", "views", Partition(3, 10)) == "/consumers/g/owners/views/3-10"
-    assert paths.offset("g", "views", Partition(3, 10)) == "/consumers/g/offsets/views/3-10"
+    assert paths.owner("g", TopicPartition("views", 3, 10)) == "/consumers/g/owners/views/3-10"
+    assert paths.offset("g", TopicPartition("views", 3, 10)) == "/consumers/g/offsets/views/3-10"
 
 
 @pytest.mark.parametrize(
