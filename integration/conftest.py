@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pytest
 from zk.local import LocalZooKeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _chroots = count()
 
@@ -34,16 +33,3 @@ def own_zookeeper() -> Iterator[LocalZooKeeper]:
     """Start a ZooKeeper server for one test, which may stop, kill and pause it."""
     with LocalZooKeeper() as server:
         yield server
-
-
-@pytest.fixture
-def eventually() -> Callable[..., None]:
-    """Poll a condition until it holds; fail when it does not within the deadline."""
-
-    def poll(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, "the condition did not come true"
-            time.sleep(0.02)
-
-    return poll

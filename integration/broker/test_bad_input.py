@@ -26,6 +26,7 @@ from kafka2011.protocol import (
     ProduceRequest,
     encode_request,
 )
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from kafka2011.message import Message
 
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
-    Eventually = Callable[..., None]
     Counts = Callable[[LocalBroker], dict[str, int]]
     ReadAll = Callable[..., list[Message]]
 
@@ -86,7 +86,7 @@ class SmallRequests:
 
 
 @pytest.fixture
-def bystander(open_connection: OpenConnection, eventually: Eventually) -> Iterator[Callable[[LocalBroker], None]]:
+def bystander(open_connection: OpenConnection) -> Iterator[Callable[[LocalBroker], None]]:
     """Check that a client which was there before is still served, and never has its connection closed."""
     clients: list[SmallRequests] = []
     with ThreadPoolExecutor() as executor:
@@ -164,9 +164,7 @@ def test_each_refusal(
     assert not any(path.name == "x" for path in limited.log_dir.parent.parent.iterdir())
 
 
-def test_parts_before_a_bad_one_stay(
-    limited: LocalBroker, open_connection: OpenConnection, read_all: ReadAll, eventually: Eventually
-) -> None:
+def test_parts_before_a_bad_one_stay(limited: LocalBroker, open_connection: OpenConnection, read_all: ReadAll) -> None:
     """Of a multiproduce with a bad part, the earlier parts are kept and the later ones are not handled."""
     parts = (
         ProduceRequest("first", 0, ONE),
@@ -182,7 +180,7 @@ def test_parts_before_a_bad_one_stay(
 
 
 def test_too_large_message(
-    limited: LocalBroker, open_connection: OpenConnection, counts_of: Counts, read_all: ReadAll, eventually: Eventually
+    limited: LocalBroker, open_connection: OpenConnection, counts_of: Counts, read_all: ReadAll
 ) -> None:
     """A set with a payload over max.message.size is dropped, logged and counted; the connection goes on.
 
@@ -299,7 +297,6 @@ def test_large_requests_that_never_end(
     bystander: Callable[[LocalBroker], None],
     peak_bytes_of: Callable[[LocalBroker], int],
     counts_of: Counts,
-    eventually: Eventually,
 ) -> None:
     """Half-sent frames beyond queued.max.bytes together: some are closed, small requests never wait for them."""
     bystander(limited)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.message import MessageSet
 from kafka2011.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, encode_request
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     NewBroker = Callable[..., LocalBroker]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
-    Eventually = Callable[..., None]
     Counts = Callable[[LocalBroker], dict[str, int]]
 
 BARRIER = encode_request(MultiFetchRequest(()))
@@ -37,9 +37,7 @@ def is_served(connection: BrokerConnection) -> bool:
     return True
 
 
-def test_too_many_connections(
-    new_broker: NewBroker, open_connection: OpenConnection, counts_of: Counts, eventually: Eventually
-) -> None:
+def test_too_many_connections(new_broker: NewBroker, open_connection: OpenConnection, counts_of: Counts) -> None:
     """Half of the files are for connections: those beyond are closed, logged and counted, until others have gone."""
     broker = new_broker(program="few_files.py")
     broker.start()
@@ -73,7 +71,7 @@ def test_too_many_logs(new_broker: NewBroker, open_connection: OpenConnection) -
 
 
 def test_readers_that_take_their_time(
-    new_broker: NewBroker, open_connection: OpenConnection, counts_of: Counts, eventually: Eventually
+    new_broker: NewBroker, open_connection: OpenConnection, counts_of: Counts
 ) -> None:
     """Readers of many old segments that read nothing leave enough files for rolling, and get all of it in the end.
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
-from importlib import import_module
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.consumer.reading import MemberProcess
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.local import LocalCluster
 from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-    from integration.consumer.reading import MemberProcess
     from zk.client import ZkClient
     from zk.local import LocalZooKeeper
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `reading`
 
 BROKER_SETTINGS = {
     "num.partitions": 4,
@@ -83,7 +79,6 @@ def open_member() -> Iterator[Callable[..., ConsumerConnector]]:
 @pytest.fixture
 def open_member_process(tmp_path: Path) -> Iterator[Callable[..., MemberProcess]]:
     """Open a member in a process of its own, which writes a receipt for every message as it is handed out."""
-    reading = import_module("reading")
     with ExitStack() as stack:
 
         def make(
@@ -91,8 +86,7 @@ def open_member_process(tmp_path: Path) -> Iterator[Callable[..., MemberProcess]
         ) -> MemberProcess:
             config = {"zk.connect": cluster.zk_connect, "groupid": f"g-{topic}", **MEMBER_SETTINGS, **(settings or {})}
             path = tmp_path / f"member-{next(_numbers)}"
-            process: MemberProcess = stack.enter_context(reading.MemberProcess(path, topic, config, pause_ms))
-            return process
+            return stack.enter_context(MemberProcess(path, topic, config, pause_ms))
 
         yield make
 

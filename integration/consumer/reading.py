@@ -18,7 +18,7 @@ from kafka2011.producer.sync_producer import SyncProducer
 from zk.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.local import LocalBroker
@@ -40,14 +40,6 @@ class Receipt:
 
 def now_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def eventually(condition: Callable[[], object], timeout_s: float = DEADLINE_S) -> None:
-    """Poll a condition until it holds."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "the condition did not come true"
-        time.sleep(0.02)
 
 
 def produce(

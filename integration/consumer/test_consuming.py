@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.consumer.reading import PROGRAMS, Reader, everything, produce, repeats
 from kafka2011 import ConsumerConnector
 from kafka2011.compression import Codec
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from kafka2011.errors import ConfigError, KafkaError
+from tests.support.waiting import eventually
 from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.offsets import OffsetRegistry
@@ -23,15 +25,12 @@ from zk.owners import OwnerRegistry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from integration.consumer.reading import PROGRAMS, Reader, eventually, everything, produce, repeats
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.local import LocalCluster
     from zk.client import ZkClient
 
     OpenMember = Callable[..., ConsumerConnector]
     ZkOf = Callable[[LocalCluster], ZkClient]
-else:
-    from reading import PROGRAMS, Reader, eventually, everything, produce, repeats
 
 ONCE = {"autocommit.enable": False}
 BRIEF = {"consumer.timeout.ms": 300}

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.consumer.reading import Reader, check_order, everything, now_s, produce, repeats
 from kafka2011.message import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from integration.consumer.reading import Reader, check_order, eventually, everything, now_s, produce, repeats
     from kafka2011.consumer.connector import ConsumerConnector
     from kafka2011.local import LocalBroker, LocalCluster
     from zk.local import LocalZooKeeper
 
     OpenMember = Callable[..., ConsumerConnector]
     NewCluster = Callable[..., LocalCluster]
-else:
-    from reading import Reader, check_order, eventually, everything, now_s, produce, repeats
 
 TOPIC = "views"
 

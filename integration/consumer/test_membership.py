@@ -6,32 +6,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.consumer.reading import (
+    MemberProcess,
+    Reader,
+    check_order,
+    check_turns,
+    everything,
+    of_partition,
+    produce,
+    repeats,
+)
 from kafka2011.compression import Codec
 from kafka2011.errors import KafkaError
+from tests.support.waiting import eventually
 from zk.errors import NodeHeld
 from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from integration.consumer.reading import (
-        MemberProcess,
-        Reader,
-        check_order,
-        check_turns,
-        eventually,
-        everything,
-        of_partition,
-        produce,
-        repeats,
-    )
     from kafka2011.consumer.connector import ConsumerConnector
     from kafka2011.local import LocalCluster
 
     OpenMember = Callable[..., ConsumerConnector]
     OpenMemberProcess = Callable[..., MemberProcess]
-else:
-    from reading import Reader, check_order, check_turns, eventually, everything, of_partition, produce, repeats
 
 
 def read(member: ConsumerConnector, topic: str, pause_s: float = 0.0) -> Reader:

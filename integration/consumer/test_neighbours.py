@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.consumer.reading import Reader, everything, produce, repeats
+from tests.support.waiting import eventually
 from zk import paths
 from zk.cluster import TopicPartition
 from zk.nodes import Nodes
@@ -16,15 +18,12 @@ from zk.owners import OwnerRegistry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from integration.consumer.reading import Reader, eventually, everything, produce, repeats
     from kafka2011.consumer.connector import ConsumerConnector
     from kafka2011.local import LocalCluster
     from zk.client import ZkClient
 
     OpenMember = Callable[..., ConsumerConnector]
     ZkOf = Callable[[LocalCluster], ZkClient]
-else:
-    from reading import Reader, eventually, everything, produce, repeats
 
 
 def read(member: ConsumerConnector, topic: str) -> Reader:

@@ -16,6 +16,7 @@ from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo
+from tests.support.waiting import eventually
 from zk.cluster import TopicPartition
 from zk.testing import expire_session
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     NewCluster = Callable[..., LocalCluster]
     ReadTopic = Callable[..., dict[tuple[int, int], list[bytes]]]
-    Eventually = Callable[..., None]
 
 TOPIC = "views"
 PROGRAMS = Path(__file__).parent / "programs"
@@ -46,7 +46,7 @@ def everything(found: dict[tuple[int, int], list[bytes]]) -> list[bytes]:
     return sorted(payload for payloads in found.values() for payload in payloads)
 
 
-def test_readme_example(new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually) -> None:
+def test_readme_example(new_cluster: NewCluster, read_topic: ReadTopic) -> None:
     """The example sends three messages; those of one send lie together, in order."""
     cluster = new_cluster(1)
     with Producer({"zk.connect": cluster.zk_connect}) as producer:
@@ -60,7 +60,7 @@ def test_readme_example(new_cluster: NewCluster, read_topic: ReadTopic, eventual
 @pytest.mark.parametrize("confirm", [False, True], ids=["unconfirmed", "confirmed"])
 @pytest.mark.parametrize("producer_type", ["sync", "async"])
 def test_every_kind_of_producer(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually, producer_type: str, confirm: bool
+    new_cluster: NewCluster, read_topic: ReadTopic, producer_type: str, confirm: bool
 ) -> None:
     """Closing loses nothing that was sent, and every partition has a producer's messages in sending order.
 
@@ -95,7 +95,7 @@ def test_every_kind_of_producer(
 
 @pytest.mark.parametrize("codec", [1, 2], ids=["gzip", "snappy"])
 def test_compressed_sets_stay_below_the_brokers_limit(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually, codec: int
+    new_cluster: NewCluster, read_topic: ReadTopic, codec: int
 ) -> None:
     """What does not compress is split into wrappers that the broker takes, instead of being dropped there."""
     cluster = new_cluster(1, {"max.message.size": 5000})
@@ -108,9 +108,7 @@ def test_compressed_sets_stay_below_the_brokers_limit(
 
 
 @pytest.mark.parametrize("producer_type", ["sync", "async"])
-def test_broker_list_needs_no_zookeeper(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually, producer_type: str
-) -> None:
+def test_broker_list_needs_no_zookeeper(new_cluster: NewCluster, read_topic: ReadTopic, producer_type: str) -> None:
     """Without a key brokers pick partitions; with one it is partition 0 of the key's broker."""
     cluster = new_cluster(2)
     listed = ",".join(f"{broker.broker_id}:{broker.host}:{broker.port}" for broker in cluster.brokers.values())
@@ -129,7 +127,7 @@ def test_broker_list_needs_no_zookeeper(
 
 
 def test_a_new_broker_gets_new_topics_at_once_and_old_ones_once_registered(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
+    new_cluster: NewCluster, read_topic: ReadTopic
 ) -> None:
     """Brokers and topics are followed as they change."""
     cluster = new_cluster(1)
@@ -152,7 +150,7 @@ def test_a_new_broker_gets_new_topics_at_once_and_old_ones_once_registered(
     new.stop()
 
 
-def test_brokers_are_followed_beyond_the_end_of_the_session(new_cluster: NewCluster, eventually: Eventually) -> None:
+def test_brokers_are_followed_beyond_the_end_of_the_session(new_cluster: NewCluster) -> None:
     """With a new ZooKeeper session the producer goes on, and sees what changed meanwhile and later."""
     cluster = new_cluster(1)
     with Producer(through_zookeeper(cluster)) as producer:
@@ -173,9 +171,7 @@ def test_without_brokers_a_send_says_so(zk_connect: str) -> None:
         producer.send(TOPIC, b"lost")
 
 
-def test_the_application_may_be_monkey_patched_by_gevent(
-    new_cluster: NewCluster, read_topic: ReadTopic, eventually: Eventually
-) -> None:
+def test_the_application_may_be_monkey_patched_by_gevent(new_cluster: NewCluster, read_topic: ReadTopic) -> None:
     """All kinds of producers run as greenlets of such an application, and let its other greenlets run."""
     cluster = new_cluster(1)
     program = [sys.executable, "-W", "error", str(PROGRAMS / "under_gevent.py"), cluster.zk_connect]

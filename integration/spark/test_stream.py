@@ -10,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 from kafka2011.compression import Codec
 from kafka2011.spark import lag_bytes
+from tests.support.waiting import eventually
 from zk.cluster import TopicPartition
 from zk.connecting import connect
 from zk.offsets import OffsetRegistry
@@ -130,7 +131,6 @@ def test_partitions_that_appear_are_read_and_lag_is_reported(
     publish: Callable[..., int],
     start: Callable[..., StreamingQuery],
     batches: Batches,
-    eventually: Callable[..., None],
 ) -> None:
     """A topic born later that the pattern matches is read from its beginning; progress shows ends and lag."""
     create(f"{topic}.a", [cluster.brokers[0]])
@@ -175,7 +175,6 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(
     publish: Callable[..., int],
     start: Callable[..., StreamingQuery],
     batches: Batches,
-    eventually: Callable[..., None],
 ) -> None:
     """Ended with kill -9 under a running query: others are read on, and it too when it is back, all of it once."""
     lost, other = cluster.add_broker(), cluster.brokers[0]
@@ -201,7 +200,6 @@ def test_a_broker_that_stays_away_ends_the_query(
     publish: Callable[..., int],
     start: Callable[..., StreamingQuery],
     batches: Batches,
-    eventually: Callable[..., None],
 ) -> None:
     """With an error that says which, and how long it was waited for."""
     lost = cluster.add_broker()
@@ -221,7 +219,6 @@ def test_a_group_is_committed_behind_micro_batches(
     publish: Callable[..., int],
     start: Callable[..., StreamingQuery],
     batches: Batches,
-    eventually: Callable[..., None],
 ) -> None:
     """Each one's end with the next one; so members of the group, or another query, go on from there."""
     broker = cluster.brokers[1]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clocks import ManualClock
+from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 from zk.connecting import connect
@@ -22,13 +23,9 @@ from zk.sessions import SessionEvents, SessionLease
 from zk.testing import expire_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zk.client import ZkClient
     from zk.clock import Clock
     from zk.local import LocalZooKeeper
-
-    Eventually = Callable[..., None]
 
 
 def lease_of(client: ZkClient, clock: Clock = SYSTEM_CLOCK) -> SessionLease:
@@ -70,9 +67,7 @@ def test_a_lease_does_not_pass_to_the_next_session(client: ZkClient) -> None:
     assert second.held
 
 
-def test_a_lease_runs_out_while_zookeeper_does_not_answer(
-    own_zookeeper: LocalZooKeeper, eventually: Eventually
-) -> None:
+def test_a_lease_runs_out_while_zookeeper_does_not_answer(own_zookeeper: LocalZooKeeper) -> None:
     """And comes back in the same session if that lived."""
     with connect(own_zookeeper.connect_string, 2000) as client:
         lease = lease_of(client)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, cast
 
@@ -24,24 +23,18 @@ from kafka2011.errors import (
 )
 from kafka2011.message import MessageSet
 from kafka2011.protocol import EARLIEST, FetchRequest
+from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TopicPartition
 from zk.errors import NotConnected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from kafka2011.consumer.group import GroupSession
 
 WAIT_S = 20
 CONFIG = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1})
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.001)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,13 +10,9 @@ from kafka2011.consumer.offsets import ContendedOffsetError, Left, OffsetCommitt
 from kafka2011.consumer.owned_partition import OwnedPartition, State
 from kafka2011.consumer.stream import MessageStream
 from tests.support.clocks import ManualClock
+from tests.support.in_memory_group import LOST, REFUSED, MemoryRegistries, World
 from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkUnavailable
-
-if TYPE_CHECKING:
-    from tests.consumer.in_memory_group import LOST, REFUSED, MemoryRegistries, World
-else:
-    from in_memory_group import LOST, REFUSED, MemoryRegistries, World
 
 T0, T1 = TopicPartition("t", 0, 0), TopicPartition("t", 0, 1)
 

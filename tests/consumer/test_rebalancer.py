@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,12 +10,8 @@ from hypothesis import strategies as st
 
 from kafka2011.consumer.topic_count import TopicCount
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
+from tests.support.in_memory_group import LOST, REFUSED, Member, OldMember, World, drain, settle
 from zk.cluster import TopicPartition
-
-if TYPE_CHECKING:
-    from tests.consumer.in_memory_group import LOST, REFUSED, Member, OldMember, World, drain, settle
-else:
-    from in_memory_group import LOST, REFUSED, Member, OldMember, World, drain, settle
 
 T0, T1, T2, T3 = (TopicPartition("t", 0, number) for number in range(4))
 

@@ -16,6 +16,7 @@ from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, RESTART_P
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
 from kafka2011.message import MessageSet, encode
 from tests.support.clocks import ManualClock
+from tests.support.waiting import eventually
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
@@ -93,13 +94,6 @@ def in_thread(call: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     return thread
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.001)
 
 
 # Consumed ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,26 +15,38 @@ from kafka2011.errors import BrokerConnectionError, MessageSizeTooLargeError
 from kafka2011.message import MessageSet
 from kafka2011.producer import confirmed_sender
 from kafka2011.producer.async_producer import AsyncProducer
+from kafka2011.producer.confirmed_sender import ConfirmedSender
 from kafka2011.producer.errors import ConfirmTimeoutError, ProducerClosedError, QueueFullError, SetRefusedError
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
 from kafka2011.protocol import MultiFetchRequest, MultiProduceRequest, ProduceRequest
 from kafka2011.topic import InvalidTopicError
+from tests.support.produce_broker import KnownBrokers
 from tests.support.waiting import eventually, is_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from kafka2011.producer.parcel import FailedSend
+    from kafka2011.producer.window import Window
+    from tests.support.produce_broker import ProduceBroker
+
+    NewBroker = Callable[[], ProduceBroker]
+    NewProducer = Callable[..., AsyncProducer]
+    OnFailure = Callable[[FailedSend], object]
 
 HOUR_MS = 3_600_000
 WAIT_S = 20
 
 
 @pytest.fixture
-def new_producer(info_of: Callable[..., Any]) -> Iterator[Callable[..., AsyncProducer]]:
+def new_producer() -> Iterator[NewProducer]:
     """Make producers for some scripted brokers; settings by 0.7's names with underscores. All are closed at the end."""
     made: list[AsyncProducer] = []
 
-    def make(brokers: list[Any], partitions: int = 1, on_failure: Any = None, **settings: object) -> AsyncProducer:
+    def make(
+        brokers: list[ProduceBroker], partitions: int = 1, on_failure: OnFailure | None = None, **settings: object
+    ) -> AsyncProducer:
         config = ProducerConfig.from_properties(
             {
                 "broker.list": ",".join(f"{broker.broker_id}:127.0.0.1:{broker.port}" for broker in brokers),
@@ -44,7 +56,7 @@ def new_producer(info_of: Callable[..., Any]) -> Iterator[Callable[..., AsyncPro
                 **{key.replace("_", "."): value for key, value in settings.items()},
             }
         )
-        router = Router(info_of(brokers, partitions), DefaultPartitioner(), 0)
+        router = Router(KnownBrokers(brokers, partitions), DefaultPartitioner(), 0)
         producer = AsyncProducer(config, router=router, on_failure=on_failure)
         made.append(producer)
         return producer
@@ -54,11 +66,18 @@ def new_producer(info_of: Callable[..., Any]) -> Iterator[Callable[..., AsyncPro
         broker_producer.close()
 
 
+def window_of(producer: AsyncProducer) -> Window:
+    """Return what a producer that confirms has sent to broker 0 and does not know to be written."""
+    sender = producer._senders[0]
+    assert isinstance(sender, ConfirmedSender)
+    return sender._window
+
+
 def numbers(count: int, start: int = 0) -> list[bytes]:
     return [b"%d" % number for number in range(start, start + count)]
 
 
-def test_a_full_batch_goes_at_once_and_the_rest_by_flush(broker: Any, new_producer: Any, eventually: Any) -> None:
+def test_a_full_batch_goes_at_once_and_the_rest_by_flush(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """A batch does not wait when it is full; what is left waits for queue.time, for a flush, or for the end."""
     producer = new_producer([broker], batch_size=10, queue_time=HOUR_MS)
     for payload in numbers(25):
@@ -73,13 +92,13 @@ def test_a_full_batch_goes_at_once_and_the_rest_by_flush(broker: Any, new_produc
     assert broker.payloads == [*numbers(25), b"last"]
 
 
-def test_a_batch_goes_when_its_time_has_come(broker: Any, new_producer: Any) -> None:
+def test_a_batch_goes_when_its_time_has_come(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """After queue.time what there is goes, full or not."""
     producer = new_producer([broker], queue_time=20)
     assert producer.send("t", b"alone").result(WAIT_S) == ("t", 0, 0, 1, False, 0)
 
 
-def test_partitions_and_topics_of_a_broker_share_a_request(broker: Any, new_producer: Any, eventually: Any) -> None:
+def test_partitions_and_topics_of_a_broker_share_a_request(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """A batch becomes one multiproduce with one set for each topic and partition, all in sending order."""
     producer = new_producer([broker], partitions=2, batch_size=40, queue_time=HOUR_MS)
     for number in range(20):
@@ -93,7 +112,7 @@ def test_partitions_and_topics_of_a_broker_share_a_request(broker: Any, new_prod
         assert payloads == sorted(payloads, key=int)
 
 
-def test_a_long_list_is_one_future_and_several_batches(broker: Any, new_producer: Any) -> None:
+def test_a_long_list_is_one_future_and_several_batches(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """The future is done when all of it is; the order is kept."""
     producer = new_producer([broker], batch_size=10, queue_size=20)
     assert producer.send("t", numbers(95)).result(WAIT_S).messages == 95
@@ -102,19 +121,20 @@ def test_a_long_list_is_one_future_and_several_batches(broker: Any, new_producer
     assert len(broker.sets) == 10
 
 
-def test_only_some_topics_are_compressed(broker: Any, new_producer: Any) -> None:
+def test_only_some_topics_are_compressed(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """compressed.topics names them."""
     producer = new_producer([broker], compression_codec=1, compressed_topics="squeezed")
     producer.send("squeezed", [b"x" * 100] * 10).result(WAIT_S)
     producer.send("plain", [b"x" * 100] * 10).result(WAIT_S)
     producer.close()
-    sizes = {request.topic: len(request.messages) for request in broker.requests}
+    produces = [request for request in broker.requests if isinstance(request, ProduceRequest)]
+    sizes = {produce.topic: len(produce.messages) for produce in produces}
     assert sizes["squeezed"] < 200
     assert sizes["plain"] == 10 * 110
     assert broker.payloads == [b"x" * 100] * 20
 
 
-def test_what_cannot_be_sent_is_refused_before_it_is_queued(broker: Any, new_producer: Any) -> None:
+def test_what_cannot_be_sent_is_refused_before_it_is_queued(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """Bad topics, payloads and sizes are errors of send itself."""
     producer = new_producer([broker], max_message_size=10)
     with pytest.raises(InvalidTopicError):
@@ -134,7 +154,7 @@ def test_what_cannot_be_sent_is_refused_before_it_is_queued(broker: Any, new_pro
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_a_full_queue_refuses_or_waits(broker: Any, new_producer: Any, confirm: bool) -> None:
+def test_a_full_queue_refuses_or_waits(broker: ProduceBroker, new_producer: NewProducer, confirm: bool) -> None:
     """With a timeout a send fails and queues nothing; without one it goes on when there is room."""
     settings = {"queue_time": HOUR_MS, "queue_size": 5, "batch_size": 5, "confirm": confirm}
     refusing = new_producer([broker], **settings, **{"queue.enqueueTimeout.ms": 0})
@@ -162,7 +182,7 @@ def test_a_full_queue_refuses_or_waits(broker: Any, new_producer: Any, confirm: 
     assert sorted(broker.payloads) == sorted(numbers(4) + numbers(9))
 
 
-def test_a_send_cannot_be_cancelled(broker: Any, new_producer: Any) -> None:
+def test_a_send_cannot_be_cancelled(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """What is queued is sent."""
     producer = new_producer([broker], queue_time=HOUR_MS)
     future = producer.send("t", b"x")
@@ -172,7 +192,7 @@ def test_a_send_cannot_be_cancelled(broker: Any, new_producer: Any) -> None:
     assert broker.payloads == [b"x"]
 
 
-def test_retries_reach_a_broker_that_comes_back(broker: Any, new_producer: Any) -> None:
+def test_retries_reach_a_broker_that_comes_back(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """A batch that could not be handed over is sent again up to num.retries times."""
     producer = new_producer([broker], num_retries=50)
     broker.stop()
@@ -185,11 +205,13 @@ def test_retries_reach_a_broker_that_comes_back(broker: Any, new_producer: Any) 
     assert broker.payloads == [b"x"]
 
 
-def test_without_retries_a_send_fails_and_the_callback_gets_it(new_broker: Any, new_producer: Any) -> None:
+def test_without_retries_a_send_fails_and_the_callback_gets_it(
+    new_broker: NewBroker, new_producer: NewProducer
+) -> None:
     """The future has the error, the callback the messages, and other brokers' partitions go on."""
-    failed: list[Any] = []
+    failed: list[FailedSend] = []
 
-    def on_failure(failure: Any) -> None:
+    def on_failure(failure: FailedSend) -> None:
         failed.append(failure)
         raise RuntimeError("a callback's own error harms nobody")
 
@@ -212,7 +234,7 @@ def test_without_retries_a_send_fails_and_the_callback_gets_it(new_broker: Any, 
 
 
 def test_without_a_key_later_sends_avoid_a_broker_that_is_down(
-    new_broker: Any, new_producer: Any, eventually: Any
+    new_broker: NewBroker, new_producer: NewProducer
 ) -> None:
     """They go elsewhere until it can be reached again, which is found out without them."""
     brokers = [new_broker(), new_broker()]
@@ -224,7 +246,7 @@ def test_without_a_key_later_sends_avoid_a_broker_that_is_down(
     eventually(lambda: producer.send("t", b"x").result(WAIT_S).broker_id == 0)
 
 
-def test_reconnecting_for_load_balancers_loses_nothing(broker: Any, new_producer: Any) -> None:
+def test_reconnecting_for_load_balancers_loses_nothing(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """After reconnect.interval sends the old connection ends in order, with everything handled."""
     for confirm in (False, True):
         producer = new_producer([broker], reconnect_interval=3, batch_size=1, confirm=confirm)
@@ -237,19 +259,19 @@ def test_reconnecting_for_load_balancers_loses_nothing(broker: Any, new_producer
     assert broker.unasked_ends == 0
 
 
-def test_barriers_are_pipelined_behind_several_sets(broker: Any, new_producer: Any, eventually: Any) -> None:
+def test_barriers_are_pipelined_behind_several_sets(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """While one answer is awaited more sets go out, up to a bound; nothing is confirmed before it comes."""
     broker.answering.clear()
     window = confirmed_sender.WINDOW_SETS
     producer = new_producer([broker], confirm=True, batch_size=1, queue_size=1000)
     futures = [producer.send("t", payload, key="k") for payload in numbers(window + 100)]
-    sender = producer._senders[0]
-    eventually(lambda: sender._window.unconfirmed == window)
+    sent = window_of(producer)
+    eventually(lambda: sent.unconfirmed == window)
     eventually(lambda: broker.payloads == numbers(window))
     barriers = sum(isinstance(request, MultiFetchRequest) for request in broker.requests)
     assert barriers == 2  # one to prove the connection, and one behind the first set
     assert not any(future.done() for future in futures)
-    assert sender._window.waiting <= 1
+    assert sent.waiting <= 1
     broker.answering.set()
     producer.close()
     assert broker.payloads == numbers(window + 100)
@@ -257,13 +279,14 @@ def test_barriers_are_pipelined_behind_several_sets(broker: Any, new_producer: A
 
 
 def test_what_a_lost_connection_leaves_in_doubt_is_sent_again_in_order(
-    broker: Any, new_producer: Any, eventually: Any
+    broker: ProduceBroker, new_producer: NewProducer
 ) -> None:
     """Resends begin at the oldest unconfirmed set, before all that is newer, and are counted."""
     broker.answering.clear()
     producer = new_producer([broker], confirm=True, batch_size=1)
     futures = [producer.send("t", payload, key="k") for payload in numbers(30)]
-    eventually(lambda: producer._senders[0]._window.unconfirmed == 30)
+    sent = window_of(producer)
+    eventually(lambda: sent.unconfirmed == 30)
     broker.end_connections()
     broker.answering.set()
     futures += [producer.send("t", payload, key="k") for payload in numbers(30, 30)]
@@ -274,7 +297,9 @@ def test_what_a_lost_connection_leaves_in_doubt_is_sent_again_in_order(
     assert producer.counts.broken_connections == 1
 
 
-def test_only_the_refused_set_fails_after_a_bounded_number_of_tries(broker: Any, new_producer: Any) -> None:
+def test_only_the_refused_set_fails_after_a_bounded_number_of_tries(
+    broker: ProduceBroker, new_producer: NewProducer
+) -> None:
     """Sets before and behind it, of whatever key, are confirmed; the broker is asked a few times and no more."""
     broker.script = lambda request: b"poison" not in request.messages
     producer = new_producer([broker], confirm=True, batch_size=5)
@@ -292,16 +317,15 @@ def test_only_the_refused_set_fails_after_a_bounded_number_of_tries(broker: Any,
     assert broker.connections <= 1 + 3 * 4
 
 
-def test_unkeyed_sets_move_in_order_and_keyed_ones_wait(new_broker: Any, new_producer: Any, eventually: Any) -> None:
+def test_unkeyed_sets_move_in_order_and_keyed_ones_wait(new_broker: NewBroker, new_producer: NewProducer) -> None:
     """Sets of a lost broker go elsewhere ahead of later ones; those with a key come when their broker is back."""
     brokers = [new_broker(), new_broker()]
     producer = new_producer(brokers, confirm=True, batch_size=5)
     for each in brokers:
         each.answering.clear()
     futures = [producer.send("t", payload) for payload in numbers(50)]
-    lost = brokers[producer._turns._lines["t"].turns[0].partition.broker_id]
-    other = brokers[1 - lost.broker_id]
-    eventually(lambda: len(lost.payloads) == 50)
+    eventually(lambda: sorted(len(each.payloads) for each in brokers) == [0, 50])
+    other, lost = sorted(brokers, key=lambda each: len(each.payloads))
     key = next(key for key in numbers(20) if DefaultPartitioner().partition(key, 2) == lost.broker_id)
     lost.stop()
     for each in brokers:
@@ -318,7 +342,7 @@ def test_unkeyed_sets_move_in_order_and_keyed_ones_wait(new_broker: Any, new_pro
 
 
 @pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "is-gone"])
-def test_confirmation_has_its_time(broker: Any, new_producer: Any, hangs: bool) -> None:
+def test_confirmation_has_its_time(broker: ProduceBroker, new_producer: NewProducer, hangs: bool) -> None:
     """A broker that does not answer, or is not there, fails the send after confirm.timeout.ms."""
     producer = new_producer([broker], confirm=True, confirm_timeout_ms=300)
     if hangs:
@@ -343,7 +367,7 @@ class Failing:
         return gzip.compress(data)
 
 
-def test_a_failing_compressor_fails_only_its_set(broker: Any, new_producer: Any) -> None:
+def test_a_failing_compressor_fails_only_its_set(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """The future gets the application's own error; the next batch is sent."""
     producer = new_producer([broker], batch_size=1)
     producer._set_encoder._compressor = Failing()
@@ -358,7 +382,7 @@ def test_a_failing_compressor_fails_only_its_set(broker: Any, new_producer: Any)
     assert broker.payloads == [b"good", b"after"]
 
 
-def test_closing_twice_and_from_another_thread_is_harmless(broker: Any, new_producer: Any) -> None:
+def test_closing_twice_and_from_another_thread_is_harmless(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """Nothing is lost, and nobody waits for ever."""
     producer = new_producer([broker], queue_time=HOUR_MS)
     futures = [producer.send("t", payload) for payload in numbers(100)]
@@ -372,7 +396,7 @@ def test_closing_twice_and_from_another_thread_is_harmless(broker: Any, new_prod
     assert broker.payloads == numbers(100)
 
 
-def test_a_ready_set_is_sent_as_it_is(broker: Any, new_producer: Any) -> None:
+def test_a_ready_set_is_sent_as_it_is(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """Its bytes are not touched, and not joined with others."""
     ready = MessageSet([b"a", b"b"], Codec.SNAPPY)
     producer = new_producer([broker], queue_time=HOUR_MS, compression_codec=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,15 +10,23 @@ from kafka2011.errors import BrokerConnectionError
 from kafka2011.message import MessageSet
 from kafka2011.producer.errors import ConfirmTimeoutError, ProducerClosedError, SetRefusedError
 from kafka2011.producer.producer import Producer
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.produce_broker import ProduceBroker
+
+    NewBroker = Callable[[], ProduceBroker]
 
 
-def settings_for(*brokers: Any, **settings: object) -> dict[str, object]:
+def settings_for(*brokers: ProduceBroker, **settings: object) -> dict[str, object]:
     listed = ",".join(f"{broker.broker_id}:127.0.0.1:{broker.port}" for broker in brokers)
     return {"broker.list": listed, **{key.replace("_", "."): value for key, value in settings.items()}}
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_a_send_is_one_set_in_order(broker: Any, confirm: bool) -> None:
+def test_a_send_is_one_set_in_order(broker: ProduceBroker, confirm: bool) -> None:
     """Single payloads, lists and ready sets, one after the other; closing waits until all was handled."""
     with Producer(settings_for(broker, confirm=confirm)) as producer:
         assert producer.send("t", b"1") is None
@@ -31,7 +39,7 @@ def test_a_send_is_one_set_in_order(broker: Any, confirm: bool) -> None:
         producer.send("t", b"5")
 
 
-def test_without_a_key_a_send_finds_a_broker_that_is_there(new_broker: Any) -> None:
+def test_without_a_key_a_send_finds_a_broker_that_is_there(new_broker: NewBroker) -> None:
     """A broker that refuses connections is passed over, and nothing is sent twice."""
     brokers = [new_broker(), new_broker()]
     brokers[0].stop()
@@ -41,7 +49,7 @@ def test_without_a_key_a_send_finds_a_broker_that_is_there(new_broker: Any) -> N
     assert brokers[1].payloads == [b"%d" % number for number in range(20)]
 
 
-def test_with_a_key_a_send_to_a_broker_that_is_gone_fails(broker: Any) -> None:
+def test_with_a_key_a_send_to_a_broker_that_is_gone_fails(broker: ProduceBroker) -> None:
     """The error names the broker, and the failure is counted."""
     with Producer(settings_for(broker)) as producer:
         broker.stop()
@@ -50,7 +58,7 @@ def test_with_a_key_a_send_to_a_broker_that_is_gone_fails(broker: Any) -> None:
     assert producer.counts.messages_failed == 2
 
 
-def test_a_connection_that_the_broker_ended_is_noticed(broker: Any, eventually: Any) -> None:
+def test_a_connection_that_the_broker_ended_is_noticed(broker: ProduceBroker) -> None:
     """The next send goes out on a new one, and the end is counted, since sets may have been lost."""
     with Producer(settings_for(broker)) as producer:
         producer.send("t", b"1")
@@ -62,7 +70,7 @@ def test_a_connection_that_the_broker_ended_is_noticed(broker: Any, eventually: 
     assert producer.counts.broken_connections == 1
 
 
-def test_a_confirmed_send_in_doubt_is_sent_again(broker: Any) -> None:
+def test_a_confirmed_send_in_doubt_is_sent_again(broker: ProduceBroker) -> None:
     """The connection ends before the answer: the set comes a second time, and the send succeeds."""
     ends = iter([False])
     broker.script = lambda _request: next(ends, True)
@@ -72,7 +80,7 @@ def test_a_confirmed_send_in_doubt_is_sent_again(broker: Any) -> None:
     assert (producer.counts.sets_resent, producer.counts.broken_connections) == (1, 1)
 
 
-def test_a_confirmed_send_that_is_refused_fails(broker: Any) -> None:
+def test_a_confirmed_send_that_is_refused_fails(broker: ProduceBroker) -> None:
     """After a few tries, each on a connection that the broker has proven to serve."""
     broker.script = lambda request: b"poison" not in request.messages
     with Producer(settings_for(broker, confirm=True)) as producer:
@@ -85,7 +93,7 @@ def test_a_confirmed_send_that_is_refused_fails(broker: Any) -> None:
 
 
 @pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "is-gone"])
-def test_a_confirmed_send_has_its_time(broker: Any, hangs: bool) -> None:
+def test_a_confirmed_send_has_its_time(broker: ProduceBroker, hangs: bool) -> None:
     """It fails after confirm.timeout.ms, and says whether the set may have arrived."""
     with Producer(settings_for(broker, confirm=True, confirm_timeout_ms=300)) as producer:
         if hangs:

@@ -1,0 +1,1 @@
+"""Tests with real ZooKeeper, brokers and Spark, in processes of their own."""
