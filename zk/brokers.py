@@ -52,15 +52,6 @@ class BrokerRegistry:
         ephemeral.hold(self._nodes, path, b"%d" % partitions, wait_ms)
         logger.info("Registered %d partitions of topic %s on broker %d", partitions, topic, broker_id)
 
-    def deregister(self, broker_id: int) -> None:
-        """Remove what this session registered for a broker: its topics first, so that none names an unknown broker."""
-        topics = self.topics()
-        own = self._nodes.session_id
-        for path, node in self._nodes.get_many(paths.topic_broker(t, broker_id) for t in topics).items():
-            if node.owner == own:
-                ephemeral.release(self._nodes, path)
-        ephemeral.release(self._nodes, paths.broker(broker_id))
-
     def brokers(self, watch: Watch | None = None) -> dict[int, Broker]:
         """Return the live brokers by id."""
         found: dict[int, Broker] = {}

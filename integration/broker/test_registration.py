@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -111,6 +112,56 @@ def accepts(broker: LocalBroker) -> bool:
     except Exception:  # noqa: BLE001 - not yet
         return False
     return True
+
+
+def test_a_new_address_is_not_hidden_from_0_7_producers(
+    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient
+) -> None:
+    """A broker that died and comes back elsewhere stays away long enough for a client that looks a little late.
+
+    A producer of 0.7.2 is told that /brokers/ids changed, then reads it and compares ids. If it misses that the old
+    node was gone, it goes on sending to the old address.
+    """
+    broker = new_broker(zk_connect=zk_connect)
+    broker.start()
+    old_port = broker.port
+    changed = threading.Event()
+    nodes = Nodes(zk_client)
+    assert nodes.children("/brokers/ids", lambda _event: changed.set()) == ["0"]
+    broker.kill()
+    elsewhere = new_broker(zk_connect=zk_connect)  # its port is another free one
+    elsewhere.launch()
+    assert changed.wait(30)
+    time.sleep(0.4)  # the client that looks a little late
+    assert nodes.children("/brokers/ids") == []
+    elsewhere.wait_ready()
+    assert BrokerRegistry(zk_client).brokers()[0].port == elsewhere.port != old_port
+
+
+def test_a_stop_costs_zookeeper_one_step_however_many_topics_there_are(
+    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient
+) -> None:
+    """Node by node, thousands of topics would take longer than the session, and the restart would wait for its end."""
+    broker = new_broker(zk_connect=zk_connect)
+    broker.start()
+    nodes = Nodes(zk_client)
+    topics = [f"t{number}" for number in range(20)]
+    for topic in topics:
+        send(broker, topic, b"one")
+    eventually(lambda: all(nodes.exists(paths.topic_broker(topic, 0)) for topic in topics))
+
+    def step() -> int:
+        """Return the number of the change to ZooKeeper that this call makes."""
+        zk_client.create("/step", makepath=False)
+        number = int(zk_client.exists("/step").czxid)
+        zk_client.delete("/step")
+        return number
+
+    before = step()
+    broker.stop()
+    assert step() - before == 3  # its own deletion, the broker's end, the creation
+    assert nodes.children("/brokers/ids") == []
+    assert not any(nodes.exists(paths.topic_broker(topic, 0)) for topic in topics)
 
 
 def test_session_expiry(new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, read_all: ReadAll) -> None:

@@ -144,21 +144,6 @@ def test_a_persistent_node_in_the_way_is_named(client: ZkClient, registry: Broke
         registry.register(BROKER)
 
 
-def test_deregistering_leaves_what_others_registered(
-    new_client: Callable[[], ZkClient], registry: BrokerRegistry
-) -> None:
-    """Only nodes of this session go."""
-    other = BrokerRegistry(new_client())
-    registry.register(BROKER)
-    registry.register_topic(0, "views", 1)
-    other.register_topic(0, "clicks", 1)
-    other.register_topic(1, "views", 1)
-    registry.deregister(0)
-    registry.deregister(0)
-    assert registry.brokers() == {}
-    assert (registry.partitions_of("views"), registry.partitions_of("clicks")) == ({1: 1}, {0: 1})
-
-
 def test_after_expiry_the_broker_is_told_and_registers_again(client: ZkClient, registry: BrokerRegistry) -> None:
     """By comparing session ids, whatever states went unseen."""
     events = SessionEvents(client)

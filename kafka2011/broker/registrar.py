@@ -11,6 +11,7 @@ from kazoo.handlers.gevent import SequentialGeventHandler
 
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
+from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
 from zk.errors import ZkError, ZkUnavailable
 from zk.sessions import SessionEvents
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 OLD_NODE_GRACE_MS = 5000
 """On top of the session timeout, for ZooKeeper to notice that a broker of our id has gone."""
 RETRY_S = 1.0
+ADDRESS_GAP_S = 1.5
+"""How long a broker with a new address leaves its node away, for those who have to see that the old one went."""
 
 
 class BrokerRegistrar:
@@ -83,7 +86,7 @@ class BrokerRegistrar:
         self._wake.set()
 
     def stop(self) -> None:
-        """Remove the registration and end the session, within the session timeout; may be called twice."""
+        """End the session, and with it the registration, within the session timeout; may be called twice."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.kill()
@@ -91,19 +94,12 @@ class BrokerRegistrar:
         if client is None:
             return
         self._events.close()
-        # In a greenlet of its own, because ZooKeeper may be out of reach.
-        leaving = gevent.spawn(self._leave, client)
+        # One step for ZooKeeper, however many topics there are. In a greenlet, because it may be out of reach.
+        leaving = gevent.spawn(client.shutdown)
         leaving.join(self._session_timeout_ms / 1000)
         if not leaving.ready():
             logger.warning("ZooKeeper at %s did not answer: the registration ends with its session", self._zk_connect)
             leaving.kill(block=False)
-
-    def _leave(self, client: ZkClient) -> None:
-        try:
-            self._registry.deregister(self._broker.id)
-        except ZkError as error:
-            logger.warning("the registration of broker %d ends with its session: %s", self._broker.id, error)
-        client.shutdown()
 
     def _run(self) -> None:
         """Register what is missing whenever the session is another one or a topic was added."""
@@ -130,13 +126,39 @@ class BrokerRegistrar:
                 *(self._broker.id, self._zk_connect, self._wait_ms),
             )
             self._registered.clear()
-            self._registry.register(self._broker, self._wait_ms)
+            deadline_s = SYSTEM_CLOCK.monotonic_s() + self._wait_ms / 1000
+            self._let_old_address_vanish(deadline_s)
+            rest_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0)
+            self._registry.register(self._broker, int(rest_s * 1000))
             self._session_id = session_id
         self._join_topics()
         for topic, partitions in self._topics().items():
             if self._registered.get(topic) != partitions:
                 self._registry.register_topic(self._broker.id, topic, partitions, self._wait_ms)
                 self._registered[topic] = partitions
+
+    def _let_old_address_vanish(self, deadline_s: float) -> None:
+        """Wait until nobody can miss that a node of our id with another address went.
+
+        Producers of 0.7.2 compare the ids of before and after. If the new node is there before they have looked, they
+        keep the old address for good.
+        """
+        changed = Event()
+        old: Broker | None = None
+        while SYSTEM_CLOCK.monotonic_s() < deadline_s:
+            changed.clear()
+            try:
+                found = self._registry.brokers(lambda _event: changed.set()).get(self._broker.id)
+            except ZkUnavailable:
+                gevent.sleep(RETRY_S)
+                continue
+            if found is None or (found.host, found.port) == (self._broker.host, self._broker.port):
+                break
+            old = found
+            changed.wait(RETRY_S)  # a watch can be lost with its connection
+        if old is not None:
+            logger.info("broker %d was at %s:%d: leaving its node away for a while", old.id, old.host, old.port)
+            gevent.sleep(ADDRESS_GAP_S)
 
     def _join_topics(self) -> None:
         """Make the topics here that live on other brokers; the watch calls again when there are new ones."""
