@@ -26,8 +26,8 @@ down: ## stop that cluster, whatever was started of it; the data stays
 	@scripts/compose.sh $(foreach profile,$(PROFILES),--profile $(profile)) down
 
 .PHONY: images
-images: ## build the image of brokers and tools, and where no registry answers, what it is built from
-	@scripts/images.sh
+images: ## build the image of brokers and tools, and where no registry answers, what it is built from (EXTRA=spark: and Spark's)
+	@scripts/images.sh $(EXTRA)
 
 .PHONY: wheels
 wheels: setup-local ## fill build/wheels, to build the image without a network (EXTRA=spark: for the Spark image too)
@@ -62,6 +62,16 @@ integration: setup-test ## tests with real ZooKeeper and real processes
 	@echo "== integration tests"
 	@$(PYTHON) -m pytest integration --durations=10
 
+.PHONY: proof
+proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image (as root, with Docker)
+	@echo "== proof"
+	@$(PYTHON) -m pytest proof --durations=10 $(if $(ONLY),-k "$(ONLY)")
+
+.PHONY: dist
+dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere
+	@rm -rf dist
+	@$(PYTHON) -m build --no-isolation --outdir dist
+
 .PHONY: docs
 docs: setup-test ## write the tables of settings and commands into README.md again
 	@$(PYTHON) scripts/update_readme.py
@@ -73,4 +83,4 @@ setup-local setup-test: setup-%:
 .PHONY: clean
 clean: ## remove all that was made or installed here, .venv too
 	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find kafka2011 zk tests integration scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find kafka2011 pyspark_kafka2011 zk tests integration proof scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 # Makes .venv with this project and one of its extras in it, on a Debian machine that may have nothing yet:
 #   scripts/setup.sh local    what the demo needs
 #   scripts/setup.sh test     that, and everything the tests need
+#   scripts/setup.sh packages print which Debian packages it may install
 # What is there is used again; a second run takes a few milliseconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,41 +10,19 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly VENV=.venv
 readonly EXTRA=${1:?which extra: local or test}
 readonly LEAST_JAVA=17
+# Names that every Debian has: its Java is 17 in Debian 12 and 21 in Debian 13, its Python 3.11 and 3.13.
+readonly JAVA_PACKAGES=(default-jre-headless)
+readonly PYTHON_PACKAGES=(python3 python3-venv)
 
-say() { printf '%s\n' "$*" >&2; }
+say() { printf '%s\n' "setup: $*" >&2; }
 
 fail() {
-    say "setup: $*"
+    say "$@"
     exit 1
 }
 
-# Installs Debian packages where that is allowed; the last argument says what to do where it is not.
-apt_install() {
-    local instead=${*: -1}
-    local packages=("${@:1:$#-1}")
-    local as_root=()
-    command -v apt-get >/dev/null || fail "$instead"
-    if [ "$(id -u)" -ne 0 ]; then
-        sudo -n true 2>/dev/null || fail "$instead"
-        as_root=(sudo -n)
-    fi
-    say "setup: installing ${packages[*]} (apt-get)"
-    local install=(install --no-install-recommends "${packages[@]}")
-    # The lists may be missing, or older than the archive.
-    apt_get "${install[@]}" 2>/dev/null && return
-    apt_get update || say "setup: apt-get update failed"
-    apt_get "${install[@]}" || fail "$instead"
-}
-
-# Runs apt-get without questions; says what it said only when it fails.
-apt_get() {
-    local output
-    output=$("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -q -y -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null 2>&1) || {
-        say "$output"
-        return 1
-    }
-}
+# shellcheck source=apt.sh
+. scripts/apt.sh
 
 java_version() {
     local java=java
@@ -57,8 +36,8 @@ ensure_java() {
     local found
     found=$(java_version)
     [ "${found:-0}" -lt "$LEAST_JAVA" ] || return 0
-    local wanted="Java $LEAST_JAVA or later is needed: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
-    apt_install openjdk-17-jre-headless "$wanted"
+    local wanted="Java $LEAST_JAVA or later is needed: apt-get install ${JAVA_PACKAGES[*]}, or set JAVA_HOME"
+    apt_install "${JAVA_PACKAGES[@]}" "$wanted"
     found=$(java_version)
     [ "${found:-0}" -ge "$LEAST_JAVA" ] || fail "$wanted (the java that is found first has version ${found:-none})"
 }
@@ -78,7 +57,7 @@ find_python() {
 ensure_python() {
     python=$(find_python with-venv)
     [ -z "$python" ] || return 0
-    apt_install python3 python3-venv \
+    apt_install "${PYTHON_PACKAGES[@]}" \
         "Python 3.11 or later with its venv module is needed: apt-get install python3-venv, or set PYTHON"
     python=$(find_python with-venv)
     [ -n "$python" ] || fail "no Python 3.11 or later with a venv module was found: install one, or set PYTHON"
@@ -98,15 +77,19 @@ installed() {
     return 1
 }
 
+if [ "$EXTRA" = packages ]; then
+    printf '%s\n' "${JAVA_PACKAGES[@]}" "${PYTHON_PACKAGES[@]}"
+    exit
+fi
 ensure_java
 if ! venv_works; then
     ensure_python
-    say "setup: making $VENV with $("$python" -V)"
+    say "making $VENV with $("$python" -V)"
     "$python" -m venv --clear "$VENV" || fail "$python -m venv failed"
     printf '%s\n' "$PWD" >"$VENV/made-in"
 fi
 if ! installed; then
-    say "setup: installing kafka2011[$EXTRA] into $VENV"
+    say "installing kafka2011[$EXTRA] into $VENV"
     rm -f "$VENV"/installed-*
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 -e ".[$EXTRA]" >&2 ||
         fail "pip could not install kafka2011[$EXTRA]"

@@ -9,10 +9,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly DIRECTORY=build/wheels
 
+say() { printf '%s\n' "wheels: $*" >&2; }
+
 fail() {
-    printf '%s\n' "wheels: $*" >&2
+    say "$@"
     exit 1
 }
+
+# shellcheck source=apt.sh
+. scripts/apt.sh
 
 # crcmod is compiled here, for the Python of the image.
 find_python() {
@@ -41,7 +46,7 @@ fill() {
     local directory=$1 wanted=$2
     shift 2
     [ "$(cat "$directory/requirements.txt" 2>/dev/null)" != "$wanted" ] || return 0
-    printf '%s\n' "wheels: filling $directory" >&2
+    say "filling $directory"
     rm -rf "$directory" "$directory.part"
     mkdir -p "$directory.part"
     printf '%s\n' "$wanted" >"$directory.part/requirements.txt"
@@ -50,7 +55,16 @@ fill() {
     mv "$directory.part" "$directory"
 }
 
+can_compile() {
+    command -v gcc >/dev/null &&
+        "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
+
 python=$(find_python)
+if [ ! -d "$DIRECTORY" ] && ! can_compile; then
+    apt_install gcc libc6-dev python3-dev \
+        "a C compiler and Python's headers are needed to compile crcmod: apt-get install gcc python3-dev"
+fi
 fill "$DIRECTORY" "$(requirements build-system requires && requirements project dependencies)"
 if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/null; then
     rm -rf "$DIRECTORY"

@@ -56,6 +56,13 @@ def test_every_setting_is_named(script: ModuleType) -> None:
             assert f"| `{item.key}` |" in section
 
 
+def test_no_package_index_is_promised() -> None:
+    """No document and no error advises to install the project by its name, under which no index has it."""
+    modules = [path for package in ("kafka2011", "pyspark_kafka2011", "zk") for path in (ROOT / package).rglob("*.py")]
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("integration/**/*.md"), *modules):
+        assert not re.search(r"pip install \W*kafka2011(?!-\d)", path.read_text(encoding="utf-8")), path
+
+
 def test_links_lead_somewhere() -> None:
     """Links to files and headings of this repository are not broken."""
     headings = {

@@ -254,7 +254,7 @@ def find_java() -> str:
     found = shutil.which("java")
     if found is None:
         raise LocalZooKeeperError(
-            "a local ZooKeeper needs Java 17 or later: install it (Debian: apt-get install openjdk-17-jre-headless)"
+            "a local ZooKeeper needs Java 17 or later: install it (Debian: apt-get install default-jre-headless)"
             " or set JAVA_HOME"
         )
     return found
@@ -265,8 +265,8 @@ def find_jars() -> str:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise LocalZooKeeperError(
-            "a local ZooKeeper runs from PySpark's jars: pip install 'kafka2011[local]', or give zk.connect of a"
-            " ZooKeeper that runs elsewhere"
+            "a local ZooKeeper runs from PySpark's jars: pip install pyspark (or '.[local]' in a checkout of"
+            " kafka2011), or give zk.connect of a ZooKeeper that runs elsewhere"
         )
     directory = Path(next(iter(spec.submodule_search_locations)), "jars")
     jars: list[str] = []

@@ -1,0 +1,129 @@
+"""The two commands of README.md set themselves up on bare Debian systems: the oldest that is tried, and the newest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent
+MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
+SUITES = {"bookworm": ("Python 3.11", "17."), "trixie": ("Python 3.13", "21.")}
+BOOTSTRAP_TIMEOUT_S = 300
+COMMAND_TIMEOUT_S = 1200
+
+pytestmark = pytest.mark.timeout(BOOTSTRAP_TIMEOUT_S + 2 * COMMAND_TIMEOUT_S)
+
+
+class System:
+    """A Debian system in a directory, with the project in it. Shares this machine's network and settings of pip."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._environ = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
+        self._environ |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+
+    def make(self, suite: str) -> None:
+        """Fetch the smallest system of a suite, and put the project there as it is in the work tree."""
+        command = ["debootstrap", "--variant=minbase", "--include=make", suite, str(self._directory), MIRROR]
+        _checked(command, BOOTSTRAP_TIMEOUT_S)
+        for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"):
+            if Path(name).exists():
+                shutil.copy(name, self._directory / name[1:])
+        # Certificates of this machine's own authorities.
+        certificates = Path(os.environ.get("PIP_CERT", "/etc/ssl/certs/ca-certificates.crt"))
+        if certificates.exists():
+            shutil.copy(certificates, self._directory / "certificates.crt")
+            self._environ["PIP_CERT"] = "/certificates.crt"
+        (self._directory / "project").mkdir()
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
+        packed = subprocess.run(
+            ["tar", "--create", "--null", "--files-from=-"],
+            cwd=ROOT,
+            input=listed.stdout,
+            capture_output=True,
+            check=True,
+        )
+        subprocess.run(
+            ["tar", "--extract", "--directory", self._directory / "project"], input=packed.stdout, check=True
+        )
+
+    def run(self, command: str) -> str:
+        """Run a command in the project's directory, and return what it printed; no process of it stays."""
+        inside = f"mount -t proc proc '{self._directory}/proc' && exec chroot '{self._directory}' sh -c \"$1\""
+        arguments = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh"]
+        return _checked([*arguments, f"cd /project && {command}"], COMMAND_TIMEOUT_S, self._environ)
+
+
+def _checked(command: list[str], timeout_s: float, environ: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environ,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-5000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=sorted(SUITES))
+def suite(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def system(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """Make a bare system; skip where that is not allowed, or the archive is out of reach."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a Debian system in a directory")
+    if shutil.which("debootstrap") is None:
+        pytest.skip("making a Debian system needs debootstrap: apt-get install debootstrap")
+    archive = subprocess.run(
+        [ROOT / "integration" / "debian" / "archive.sh", suite, "simulate", "make"],
+        capture_output=True,
+        text=True,
+        timeout=BOOTSTRAP_TIMEOUT_S,
+        check=False,
+    )
+    if archive.returncode == 3:
+        pytest.skip(archive.stderr)
+    directory = tmp_path_factory.mktemp(suite) / "root"
+    made = System(directory)
+    try:
+        made.make(suite)
+        yield made
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_the_demo(system: System, suite: str) -> None:
+    """`make demo` installs what it needs on a system that has only make, and accounts for every line."""
+    said = system.run("make demo 2>&1")
+    assert "setup: installing default-jre-headless" in said
+    python, java = SUITES[suite]
+    assert system.run(".venv/bin/python -V").startswith(f"{python}.")
+    assert f'version "{java}' in system.run("java -version 2>&1")
+
+
+def test_the_unit_tests(system: System) -> None:
+    """`make unit` passes there, with the Python and the Java of that Debian."""
+    said = system.run("make unit 2>&1")
+    assert " passed" in said
+    assert " failed" not in said

@@ -1,0 +1,30 @@
+# To be sourced by a script that has `say` and `fail`: installs Debian packages where that is allowed.
+# shellcheck shell=bash
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# Installs packages; the last argument is what to fail with where that is not possible.
+apt_install() {
+    local instead=${*: -1} packages=("${@:1:$#-1}")
+    if ! command -v apt-get >/dev/null || ! as_root true 2>/dev/null; then
+        fail "$instead"
+    fi
+    say "installing ${packages[*]} (apt-get)"
+    local install=(install --no-install-recommends "${packages[@]}")
+    # The lists may be missing, or older than the archive.
+    _apt_get "${install[@]}" 2>/dev/null && return
+    _apt_get update || say "apt-get update failed"
+    _apt_get "${install[@]}" || fail "$instead"
+}
+
+# Runs apt-get without questions; says what it said only when it fails.
+_apt_get() {
+    local output
+    output=$(as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null 2>&1) || {
+        printf '%s\n' "$output" >&2
+        return 1
+    }
+}
