@@ -1,7 +1,7 @@
 # Two images: `runtime` for brokers and tools, and `spark`, which adds Java and PySpark to it.
 #
-#   docker build --target runtime -t kafka2011 .
-#   docker build --target spark -t kafka2011-spark .
+#   docker build --target runtime -t kafka2011:0.1.0 .            or: make images
+#   docker build --target spark -t kafka2011-spark:0.1.0 .        or: make images EXTRA=spark
 #
 # Packages come from build/wheels (and build/wheels-spark) where `make wheels` filled them, else from PyPI. A builder
 # without BuildKit goes through all stages before the one that is asked for, so Java stands behind `runtime`.
@@ -31,6 +31,7 @@ RUN set -eu; \
     /opt/kafka2011/bin/python -c 'import crcmod._crcfunext, cramjam'
 COPY LICENSE README.md pyproject.toml /source/
 COPY zk /source/zk
+COPY pyspark_kafka2011 /source/pyspark_kafka2011
 COPY kafka2011 /source/kafka2011
 RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
     install --quiet --no-deps /source
@@ -38,7 +39,8 @@ RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-ch
 # ---- brokers and tools
 
 FROM ${PYTHON_IMAGE} AS runtime
-LABEL org.opencontainers.image.title="kafka2011" \
+LABEL kafka2011.stage=runtime \
+      org.opencontainers.image.title="kafka2011" \
       org.opencontainers.image.description="The messaging system of the 2011 Kafka paper" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --system --gid 2011 kafka2011 && \
@@ -51,6 +53,7 @@ ENV PATH=/opt/kafka2011/bin:$PATH \
     KAFKA2011_BIND_ADDRESS=0.0.0.0 \
     KAFKA2011_LOG_DIR=/var/lib/kafka2011/logs
 USER kafka2011
+EXPOSE 6667
 HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["kafka2011", "ping"]
 ENTRYPOINT ["kafka2011"]
 CMD ["broker"]
@@ -62,11 +65,13 @@ COPY --from=build /opt/kafka2011 /opt/kafka2011
 FROM ${JAVA_IMAGE} AS java
 
 FROM build AS build-spark
+LABEL kafka2011.stage=build-spark
 COPY pyproject.toml build/wheels-spar[k] /wheels/
 RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
     install --quiet '/source[spark]'
 
 FROM runtime AS spark
+LABEL kafka2011.stage=spark
 COPY --from=java /opt/java/openjdk /opt/java/openjdk
 COPY --from=build-spark /opt/kafka2011 /opt/kafka2011
 ENV JAVA_HOME=/opt/java/openjdk \

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 # Sees to it that the images can be built and run here: pulls the base images, or where no registry answers makes
 # them (integration/images/README.md), and then collects wheels, since such a build reaches no package index either.
-# Then builds the image of brokers and tools under the name in KAFKA_IMAGE, or kafka2011.
+# Then builds:
+#   scripts/images.sh          the image of brokers and tools, under the name in KAFKA_IMAGE or docker-compose.yml
+#   scripts/images.sh spark    and the image with Spark and Java, under the same with -spark before the tag
+#   scripts/images.sh tidy     nothing; removes images that newer ones replaced and no container uses any more
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly WANTED=${1:-}
 
 say() { printf '%s\n' "images: $*" >&2; }
 
@@ -14,12 +19,41 @@ docker info >/dev/null 2>&1 || {
 
 base_images() {
     sed -n 's/^ARG PYTHON_IMAGE=//p' Dockerfile
+    [ "$WANTED" != spark ] || sed -n 's/^ARG JAVA_IMAGE=//p' Dockerfile
     sed -n 's/^ *image: \(zookeeper:.*\)$/\1/p' docker-compose.yml | sort -u
 }
 
 is_there() { docker image inspect "$1" >/dev/null 2>&1; }
 
-is_stand_in() { [ -n "$(docker image inspect --format '{{ index .Config.Labels "kafka2011.stand-in" }}' "$1")" ]; }
+is_stand_in() { [[ $(docker image inspect --format '{{ .Comment }}' "$1") = "kafka2011 stand-in "* ]]; }
+
+build() {
+    local target=$1 name=$2 output
+    if ! output=$(docker build --target "$target" --tag "$name" . 2>&1); then
+        say "cannot build $name:" "$(tail -n 15 <<<"$output")"
+        exit 1
+    fi
+}
+
+# Only what is older than the image in force: somebody else's build may be under way.
+tidy() {
+    local stage id
+    is_there "$name" || return 0
+    for stage in build build-spark runtime spark; do
+        for id in $(docker image ls --quiet --filter dangling=true --filter "label=kafka2011.stage=$stage" \
+            --filter "before=$name"); do
+            docker image rm "$id" >/dev/null 2>&1 || true # a container may still use it
+        done
+    done
+}
+
+name=${KAFKA_IMAGE:-$(sed -n 's/^ *image: ${KAFKA_IMAGE:-\(.*\)}$/\1/p' docker-compose.yml)}
+[[ ${name##*/} = *:* ]] || name=$name:latest
+repository=${name%:*}
+if [ "$WANTED" = tidy ]; then
+    tidy
+    exit
+fi
 
 stand_ins=no
 for image in $(base_images); do
@@ -32,20 +66,17 @@ for image in $(base_images); do
 done
 if [ "$stand_ins" = yes ]; then
     scripts/setup.sh local
-    scripts/wheels.sh &
+    scripts/wheels.sh $WANTED &
     wheels=$!
     integration/images/make.sh
     wait "$wheels"
 fi
 
-name=${KAFKA_IMAGE:-kafka2011}
-former=$(docker image inspect --format '{{ .Id }}' "$name" 2>/dev/null || true)
-if ! output=$(docker build --target runtime --tag "$name" . 2>&1); then
-    say "cannot build $name:" "$(tail -n 15 <<<"$output")"
-    exit 1
+# A builder without BuildKit leaves a stage behind as an image, which is what the next build begins from: it gets a name.
+build build "$repository:build"
+build runtime "$name"
+if [ "$WANTED" = spark ]; then
+    build build-spark "$repository:build-spark"
+    build spark "$repository-spark:${name##*:}"
 fi
-# What it replaces has no name any more, and older steps on the way to it serve nobody.
-if [ -n "$former" ] && [ "$former" != "$(docker image inspect --format '{{ .Id }}' "$name")" ]; then
-    docker image rm "$former" >/dev/null 2>&1 || true # containers may still use it, and other names
-fi
-docker image prune --force --filter label=kafka2011.stage=build --filter until=24h >/dev/null
+tidy

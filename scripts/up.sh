@@ -34,4 +34,5 @@ while waiting=$(not_ready "$@") && [ -n "$waiting" ]; do
     fi
     sleep 0.5
 done
+scripts/images.sh tidy
 scripts/compose.sh "$@" ps

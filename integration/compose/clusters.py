@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "scripts" / "compose.sh"
+ARCHIVE = ROOT / "integration" / "debian" / "archive.sh"
+FETCHED = ROOT / "build" / "compose-v2"
+WATCHED = ("producer", "reports-1", "reports-2")
 HEALTHY_TIMEOUT_S = 180.0
 COMMAND_TIMEOUT_S = 90.0
 
@@ -84,6 +89,56 @@ def why_no_docker() -> str | None:
     return None if answer.returncode == 0 else f"docker info: {(answer.stderr or answer.stdout).strip()}"
 
 
+def find_compose(major: int) -> str:
+    """Return the program that is Compose of a version, 1 or 2. Raises LookupError where there is none.
+
+    Version 2 is fetched from Debian's archive, into build/, where it is not installed.
+    """
+    fetched = FETCHED / "usr" / "libexec" / "docker" / "cli-plugins" / "docker-compose"
+    candidates = ["docker-compose", str(fetched)]
+    plugin = subprocess.run(
+        [
+            "docker",
+            "info",
+            "--format",
+            '{{ range .ClientInfo.Plugins }}{{ if eq .Name "compose" }}{{ .Path }}{{ end }}{{ end }}',
+        ],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    if plugin.returncode == 0 and plugin.stdout.strip():
+        candidates.insert(0, plugin.stdout.strip())
+    for candidate in candidates:
+        if _version_of(candidate).startswith(f"{major}."):
+            return candidate
+    if major == 1:
+        raise LookupError("docker-compose 1.29.2 is not installed")
+    FETCHED.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FETCHED.parent) as work:
+        unpacked = Path(work, "unpacked")
+        command = [str(ARCHIVE), "trixie", "download", "docker-compose", str(unpacked)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            raise LookupError(f"Compose v2 is not installed, and cannot be fetched: {done.stderr.strip()}")
+        shutil.rmtree(FETCHED, ignore_errors=True)
+        unpacked.rename(FETCHED)
+    if not _version_of(str(fetched)).startswith(f"{major}."):
+        raise LookupError(f"{fetched} does not run here")
+    return str(fetched)
+
+
+def _version_of(program: str) -> str:
+    """Ask a program for its version of Compose; "" where it cannot be run."""
+    with suppress(OSError):
+        command = [program, "version", "--short"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    return ""
+
+
 class ProcessCluster:
     """Brokers and one ZooKeeper as processes of this machine."""
 
@@ -137,7 +192,7 @@ class ProcessCluster:
 class ComposeCluster:
     """The containers of docker-compose.yml, in a project and on ports of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, major: int) -> None:
         self._resources = ExitStack()
         self._project = f"kafka2011-test-{secrets.token_hex(4)}"
         self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
@@ -155,13 +210,14 @@ class ComposeCluster:
         self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
         self._environ.setenv("HOST_ADDRESS", self.host)
         self._environ.setenv("KAFKA_IMAGE", "kafka2011:test")
+        self._environ.setenv("COMPOSE", find_compose(major))
         _run([str(ROOT / "scripts" / "images.sh")], timeout_s=540)
-        self.version = _run([str(COMPOSE), "version", "--short"]).strip()
+        self._waits = major > 1  # for health, with --wait
         self._services = [f"{name}-{number}" for name in ("zookeeper", "broker") for number in (1, 2, 3)]
         self._compose = DockerCompose(
             ROOT,
             docker_command_path=str(COMPOSE),
-            wait=not self.version.startswith("1."),
+            wait=self._waits,
             services=self._services,
         )
         self.broker_ids = (1, 2, 3)
@@ -195,6 +251,16 @@ class ComposeCluster:
         self._services.append("broker-4")
         return 4
 
+    def watch(self) -> None:
+        """Start what the profile `demo` adds, and wait until all of it is healthy."""
+        self._run_compose("--profile", "demo", "up", "-d", *(["--wait"] if self._waits else []))
+        if not self._waits:
+            self._await_health()
+
+    def end_watch(self) -> None:
+        """Take away what `watch` started."""
+        self._run_compose("--profile", "demo", "rm", "--stop", "--force", *WATCHED)
+
     def kill_broker(self, broker_id: int) -> None:
         # Its parent, the container's first process, ends with it; from inside, that one itself cannot be killed.
         command = "kill -9 $(cat /proc/1/task/1/children)"
@@ -223,7 +289,7 @@ class ComposeCluster:
         return text
 
     def _down(self, *options: str) -> None:
-        self._run_compose("--profile", "grow", "--profile", "tools", "down", *options)
+        self._run_compose("--profile", "demo", "--profile", "grow", "--profile", "tools", "down", *options)
 
     def _run_compose(self, *arguments: str, lines: bytes = b"") -> str:
         return _run([str(COMPOSE), *arguments], lines, cwd=ROOT)

@@ -116,7 +116,27 @@ def test_kill_9_of_a_broker_under_confirmed_produce(cluster: Cluster) -> None:
     assert got == set(range(len(sent)))
 
 
-@pytest.mark.parametrize("cluster", ["compose"], indirect=True)
+COMPOSES = pytest.mark.parametrize("cluster", ["compose-1", "compose-2"], indirect=True)
+
+
+@COMPOSES
+def test_the_demo_becomes_healthy(cluster: ComposeCluster) -> None:
+    """A producer and two members of a group start, report their health, and everything moves."""
+    cluster.watch()
+    try:
+        eventually(lambda: len(owners(cluster, "reports")) == 2, what="a partition for each member")
+        assert len(consume_here(cluster, "activity", 20, "spectators")) == 20
+    finally:
+        cluster.end_watch()
+
+
+def owners(cluster: Cluster, group: str) -> set[str]:
+    """Return the streams that own a group's partitions."""
+    found = json.loads(run_here(["groups", "--group", group, "--json"], cluster.zk_connect))
+    return {partition["owner"] for partition in found if partition["owner"]}
+
+
+@COMPOSES
 def test_one_zookeeper_server_stops(cluster: ComposeCluster) -> None:
     """The ensemble goes on without its leader: topics are made, members join, messages come through."""
     [leader] = [number for number, mode in enumerate(modes(cluster), 1) if mode == "leader"]

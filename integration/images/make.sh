@@ -12,7 +12,9 @@ readonly SUITE=bookworm
 readonly MIRROR=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 readonly HERE=integration/images
 readonly PATH_IN_IMAGE=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-readonly LABEL=kafka2011.stand-in # its value says which version of these files made an image
+# The comment on an image, with the version of these files that made it. (A label would be inherited by images made
+# from it.)
+readonly MARK="kafka2011 stand-in"
 
 say() { printf '%s\n' "images: $*" >&2; }
 
@@ -21,27 +23,19 @@ fail() {
     exit 1
 }
 
-as_root() {
-    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
-}
+# shellcheck source=../../scripts/apt.sh
+. scripts/apt.sh
 
 arg_of() { sed -n "s/^ARG $1=//p" Dockerfile; }
 
-made_by() { docker image inspect --format "{{ index .Config.Labels \"$LABEL\" }}" "$1" 2>/dev/null || true; }
-
 # Whether an image is there and is not an older one of ours; official ones are never touched.
-is_good() { docker image inspect "$1" >/dev/null 2>&1 && [[ $(made_by "$1") =~ ^("$2")?$ ]]; }
+is_good() {
+    local comment
+    comment=$(docker image inspect --format '{{ .Comment }}' "$1" 2>/dev/null) &&
+        [[ $comment != "$MARK "* || $comment = "$MARK $2" ]]
+}
 
 version_of() { cat "$@" | sha256sum | cut -c1-16; }
-
-ensure_debootstrap() {
-    local install=(env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends debootstrap)
-    command -v debootstrap >/dev/null && return
-    say "installing debootstrap (apt-get)"
-    as_root "${install[@]}" >/dev/null 2>&1 && return
-    as_root apt-get -qq update >/dev/null 2>&1 || true
-    as_root "${install[@]}" >/dev/null || fail "making base images needs debootstrap: apt-get install debootstrap"
-}
 
 # Debian's smallest system with Python, in a directory.
 bootstrap() {
@@ -58,28 +52,32 @@ make_python() {
         --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' --exclude='./tmp/*' \
         --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' --exclude='./var/log/*' \
         --exclude='./usr/share/locale/*' --exclude='./usr/share/man/*' --exclude='./etc/resolv.conf' . |
-        docker import --change "LABEL $LABEL=$python_version" --change "ENV LANG=C.UTF-8 PATH=$PATH_IN_IMAGE" \
+        docker import --message "$MARK $python_version" --change "ENV LANG=C.UTF-8 PATH=$PATH_IN_IMAGE" \
             --change 'CMD ["python3"]' - "$python_image" >/dev/null
 }
 
 make_java() {
     say "making $java_image"
-    local package=openjdk-17-jre-headless unpacked=$work/package content=$work/java
+    local package unpacked=$work/package content=$work/java
+    package=$(as_root chroot "$root" apt-cache depends default-jre-headless |
+        sed -n 's/.*Depends: \(openjdk-[0-9]*-jre-headless\)$/\1/p')
     # Only the package itself: what it depends on serves sound, fonts and printers.
     as_root chroot "$root" sh -c "cd /var/cache/apt && apt-get -qq -o APT::Sandbox::User=root download $package" ||
         fail "cannot download $package from $MIRROR"
     mkdir -p "$unpacked" "$content/opt/java"
     dpkg-deb --extract "$root/var/cache/apt/$package"_*.deb "$unpacked"
-    mv "$unpacked"/usr/lib/jvm/java-17-openjdk-* "$content/opt/java/openjdk"
+    # Beside the directory lies a link with its former name.
+    find "$unpacked/usr/lib/jvm" -mindepth 1 -maxdepth 1 -type d -name 'java-*' \
+        -exec mv --no-target-directory {} "$content/opt/java/openjdk" \;
     # Debian keeps the configuration in /etc, behind absolute links.
-    find "$content" -type l -lname '/etc/java-17-openjdk/*' | while read -r link; do
+    find "$content" -type l -lname '/etc/java-*-openjdk/*' | while read -r link; do
         target=$unpacked$(readlink "$link")
         rm "$link"
         cp -R "$target" "$link"
     done
     find "$content" -xtype l -delete
     rm -rf "$content"/opt/java/openjdk/{docs,man}
-    layer "$python_image" "$content" true "$java_image" "LABEL $LABEL=$java_version" \
+    layer "$python_image" "$content" true "$java_image" "$java_version" \
         "ENV JAVA_HOME=/opt/java/openjdk PATH=/opt/java/openjdk/bin:$PATH_IN_IMAGE" 'CMD ["java", "-version"]'
 }
 
@@ -94,7 +92,7 @@ make_zookeeper() {
     layer "$java_image" "$content" "groupadd --gid 1000 zookeeper &&
         useradd --uid 1000 --gid zookeeper --no-create-home zookeeper &&
         install --directory --owner=zookeeper --group=zookeeper /conf /data /datalog /logs" \
-        "$zookeeper_image" "LABEL $LABEL=$zookeeper_version" \
+        "$zookeeper_image" "$zookeeper_version" \
         "ENV ZOO_CONF_DIR=/conf ZOO_DATA_DIR=/data ZOO_DATA_LOG_DIR=/datalog ZOO_LOG_DIR=/logs \
             ZOO_TICK_TIME=2000 ZOO_INIT_LIMIT=5 ZOO_SYNC_LIMIT=2 ZOO_MAX_CLIENT_CNXNS=60 \
             ZOO_AUTOPURGE_PURGEINTERVAL=0 ZOO_AUTOPURGE_SNAPRETAINCOUNT=3 \
@@ -103,15 +101,15 @@ make_zookeeper() {
         'ENTRYPOINT ["/docker-entrypoint.sh"]' 'CMD ["zkServer.sh", "start-foreground"]'
 }
 
-# Lays files over an image and runs a command in it; the further arguments are what changes in its configuration.
+# Lays files over an image and runs a command in it; what follows the version are changes of its configuration.
 # One layer at once: a build commits one for every line, which takes seconds each on some storage drivers.
 layer() {
-    local base=$1 content=$2 command=$3 image=$4 container changes=()
-    for change in "${@:5}"; do changes+=(--change "$change"); done
+    local base=$1 content=$2 command=$3 image=$4 version=$5 container changes=()
+    for change in "${@:6}"; do changes+=(--change "$change"); done
     container=$(docker create --network none "$base" sh -c "$command")
     docker cp "$content/." "$container:/" >/dev/null 2>&1 &&
         docker start --attach "$container" &&
-        docker commit "${changes[@]}" "$container" "$image" >/dev/null || {
+        docker commit --message "$MARK $version" "${changes[@]}" "$container" "$image" >/dev/null || {
         docker rm --force "$container" >/dev/null
         fail "cannot make $image"
     }
@@ -131,8 +129,10 @@ if is_good "$python_image" "$python_version" && is_good "$java_image" "$java_ver
     is_good "$zookeeper_image" "$zookeeper_version"; then
     exit 0
 fi
+former=$(docker image inspect --format '{{ .Id }}' "$zookeeper_image" "$java_image" "$python_image" 2>/dev/null || true)
 as_root true 2>/dev/null || fail "making base images needs root, or sudo without a password"
-ensure_debootstrap
+command -v debootstrap >/dev/null ||
+    apt_install debootstrap "making base images needs debootstrap: apt-get install debootstrap"
 
 work=$(mktemp -d)
 trap 'as_root rm -rf --one-file-system "$work"' EXIT
@@ -143,3 +143,9 @@ if ! is_good "$python_image" "$python_version" || ! is_good "$java_image" "$java
     is_good "$java_image" "$java_version" || make_java
 fi
 is_good "$zookeeper_image" "$zookeeper_version" || make_zookeeper
+
+# What was replaced has no name any more; containers and images made from it may still use it.
+for id in $former; do
+    [ -n "$(docker image inspect --format '{{ join .RepoTags " " }}' "$id" 2>/dev/null)" ] ||
+        docker image rm "$id" >/dev/null 2>&1 || true
+done

@@ -1,4 +1,4 @@
-"""Made-up activity at a steady pace, for ever: `python -m kafka2011.demo.feed [TOPIC] [--per-second N]`.
+"""Made-up activity at a steady pace, for ever: `python -m kafka2011.demo.feed [TOPIC]`; `--help` has the options.
 
 Finds the brokers through KAFKA2011_ZK_CONNECT, and creates the topic on all that live. Sends are confirmed and keyed by
 member; a line every five seconds says how many events were confirmed and given up, and how many sets sent again.
@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.topics import create_topic
@@ -42,6 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="kafka2011.demo.feed", description=__doc__.splitlines()[0])
     parser.add_argument("topic", nargs="?", default="activity")
     parser.add_argument("--per-second", type=_pace, default=10.0, help="events per second (default: %(default)g)")
+    parser.add_argument("--heartbeat", type=Path, help="a file to touch while events are confirmed")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("zk.kazoo").setLevel(logging.ERROR)
@@ -55,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     with connect(config.zk_connect) as client:
         create_topic(client, given.topic)
     with Producer(config, on_failure=_log_failure) as producer:
-        feed(producer, given.topic, given.per_second, stop)
+        feed(producer, given.topic, given.per_second, stop, heartbeat=given.heartbeat)
         logger.info("stopping: %s", _counts(producer))
     logger.info("stopped: %s", _counts(producer))
 
@@ -66,15 +68,23 @@ def feed(
     per_second: float,
     stop: threading.Event,
     clock: Clock = SYSTEM_CLOCK,
+    heartbeat: Path | None = None,
 ) -> None:
-    """Send an event every `1 / per_second` seconds until `stop` is set; what a stall held up is not made up for."""
+    """Send an event every `1 / per_second` seconds until `stop` is set; what a stall held up is not made up for.
+
+    With every report, the file `heartbeat` is touched if more was confirmed since the last one.
+    """
     gap_s = 1 / per_second
+    confirmed = producer.counts.messages_sent
     next_s = next_report_s = clock.monotonic_s()
     for event in _events():
         now_s = clock.monotonic_s()
         if now_s >= next_report_s:
             logger.info("%s", _counts(producer))
             next_report_s = now_s + REPORT_INTERVAL_S
+            if heartbeat is not None and producer.counts.messages_sent > confirmed:
+                confirmed = producer.counts.messages_sent
+                heartbeat.touch()
         next_s = max(next_s + gap_s, now_s)
         if stop.wait(next_s - now_s):
             return

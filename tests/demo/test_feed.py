@@ -13,13 +13,16 @@ from kafka2011.errors import KafkaError
 from kafka2011.producer.counts import Counts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kafka2011.producer.producer import Producer
 
 
 class Recorder:
     """A producer that notes what it is given, fails the first `failures` times, and ends the feed after `count`."""
 
-    def __init__(self, stop: threading.Event, count: int, failures: int = 0) -> None:
+    def __init__(self, stop: threading.Event, count: int, failures: int = 0, *, confirms: bool = True) -> None:
+        self.confirms = confirms
         self.counts = Counts()
         self.sent: list[tuple[str, bytes, object]] = []
         self.failures = failures
@@ -31,6 +34,7 @@ class Recorder:
             self.failures -= 1
             raise KafkaError("no broker lives")
         self.sent.append((topic, messages, key))
+        self.counts.messages_sent += self.confirms
         if len(self.sent) == self._count:
             self._stop.set()
 
@@ -73,6 +77,16 @@ def test_an_event_that_cannot_be_sent_is_tried_again() -> None:
     recorder, stop = run(3, 10.0, failures=4)
     assert len({event for _, event, _ in recorder.sent}) == 3
     assert stop.total_s == pytest.approx(4 * feeding.RETRY_INTERVAL_S + 0.3, abs=0.11)
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_the_heartbeat_is_that_of_confirmed_events(confirms: bool, tmp_path: Path) -> None:
+    """The file is touched while events are confirmed, and left alone while they are only sent."""
+    heartbeat = tmp_path / "confirmed"
+    stop = Waits()
+    recorder = Recorder(stop, 100, confirms=confirms)
+    feeding.feed(cast("Producer", recorder), "activity", 10.0, stop, stop, heartbeat)
+    assert heartbeat.exists() == confirms
 
 
 def test_a_day_follows_another(monkeypatch: pytest.MonkeyPatch) -> None:

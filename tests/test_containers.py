@@ -1,0 +1,39 @@
+"""Dockerfile, docker-compose.yml and what a build sees fit together, and fit the project."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+TAGGED = f"kafka2011:{PROJECT['project']['version']}"
+
+
+def test_the_images_hold_every_package() -> None:
+    """What is in the wheel is sent to the build, and copied there."""
+    packages = {name.partition(".")[0] for name in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
+    assert packages >= {"kafka2011", "pyspark_kafka2011", "zk"}
+    seen = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for package in packages:
+        assert f"!{package}" in seen
+        assert f"COPY {package} /source/{package}\n" in DOCKERFILE
+
+
+def test_the_image_has_the_project_s_version() -> None:
+    """What Compose builds and runs, and what the documents call it, carries the version."""
+    assert f"image: ${{KAFKA_IMAGE:-{TAGGED}}}" in COMPOSE
+    for path in (ROOT / "README.md", ROOT / "integration" / "images" / "README.md", ROOT / "Dockerfile"):
+        text = path.read_text(encoding="utf-8")
+        assert TAGGED in text
+        assert set(re.findall(r"\bkafka2011(?:-spark)?:(\d[\w.]*)", text)) == {PROJECT["project"]["version"]}
+
+
+def test_one_service_builds_for_all() -> None:
+    """One image is built once, and asked of no registry."""
+    assert len(re.findall(r"^ +build:", COMPOSE, re.MULTILINE)) == 1
+    assert COMPOSE.count("pull_policy: never") == COMPOSE.count("KAFKA_IMAGE") == 1
