@@ -42,7 +42,7 @@ def test_an_owner_node_of_another_is_waited_for(
     member = open_member(shared_cluster, topic, {"rebalance.backoff.ms": 30_000})
     reader = read(member, topic)
     eventually(lambda: member.counts().get("claim_conflicts", 0) > 0)
-    assert nodes.children(paths.owners(f"g-{topic}", topic)) == ["0-2"]
+    eventually(lambda: nodes.children(paths.owners(f"g-{topic}", topic)) == ["0-2"])
     assert reader.receipts == []
     nodes.delete(held)
     eventually(lambda: set(reader.payloads) == everything(range(10)))
