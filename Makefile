@@ -73,8 +73,8 @@ dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere
 	@$(PYTHON) -m build --no-isolation --outdir dist
 
 .PHONY: docs
-docs: setup-test ## write the tables of settings and commands into README.md again
-	@$(PYTHON) scripts/update_readme.py
+docs: setup-test ## write the tables of settings and commands into docs/ again
+	@$(PYTHON) scripts/update_docs.py
 
 .PHONY: setup-local setup-test
 setup-local setup-test: setup-%:

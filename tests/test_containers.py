@@ -27,7 +27,7 @@ def test_the_images_hold_every_package() -> None:
 def test_the_image_has_the_project_s_version() -> None:
     """What Compose builds and runs, and what the documents call it, carries the version."""
     assert f"image: ${{KAFKA_IMAGE:-{TAGGED}}}" in COMPOSE
-    for path in (ROOT / "README.md", ROOT / "integration" / "images" / "README.md", ROOT / "Dockerfile"):
+    for path in (ROOT / "docs" / "containers.md", ROOT / "integration" / "images" / "README.md", ROOT / "Dockerfile"):
         text = path.read_text(encoding="utf-8")
         assert TAGGED in text
         assert set(re.findall(r"\bkafka2011(?:-spark)?:(\d[\w.]*)", text)) == {PROJECT["project"]["version"]}

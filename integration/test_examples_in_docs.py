@@ -1,4 +1,4 @@
-"""The examples of README.md run as they stand, on a cluster whose ZooKeeper is where it is."""
+"""The examples of the documents run as they stand, on a cluster whose ZooKeeper is where it is."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from kafka2011 import LocalCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
 TIMEOUT_S = 60
 
-_EXAMPLES: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+_EXAMPLES: list[str] = [
+    text
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for text in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+]
 
 
 def example(holding: str) -> str:

@@ -1,6 +1,6 @@
-"""Writes the reference parts of README.md again, from the settings and the commands themselves.
+"""Writes the reference parts of docs/ again, from the settings and the commands themselves.
 
-They stand between marks such as `<!-- settings -->` and the matching end mark. A test fails while README.md says
+They stand between marks such as `<!-- settings -->` and the matching end mark. A test fails while a document says
 anything else.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kafka2011.config import Setting, Settings
 
-README = Path(__file__).parent.parent / "README.md"
+DOCS = Path(__file__).parent.parent / "docs"
 
 _PARTS: dict[type[Settings], tuple[str, str]] = {
     BrokerConfig: ("Broker", ""),
@@ -42,7 +42,7 @@ def render_settings() -> str:
 
 
 def _settings_table(component: type[Settings], title: str, note: str) -> str:
-    lines = [f"### {title}", ""]
+    lines = [f"## {title}", ""]
     if note:
         lines += [note, ""]
     lines += _rows(component.settings())
@@ -63,7 +63,7 @@ def render_spark_options() -> str:
     of_producers = {item.key: item.doc for item in ProducerConfig.settings()}
     own = [item for item in WriteOptions.settings() if of_producers.get(item.key) != item.doc]
     tables.append(("Options of the sink, beside those of a Producer", own))
-    return "\n\n".join("\n".join([f"### {title}", "", *_rows(items)]) for title, items in tables)
+    return "\n\n".join("\n".join([f"## {title}", "", *_rows(items)]) for title, items in tables)
 
 
 def _rows(items: Iterable[Setting]) -> list[str]:
@@ -94,7 +94,7 @@ def leaf_commands() -> Iterator[tuple[click.Command, click.Context]]:
 
 def _command_section(command: click.Command, context: click.Context) -> str:
     usage = " ".join((context.command_path, *command.collect_usage_pieces(context))).replace(" [OPTIONS]", "")
-    lines = [f"#### `{usage}`", "", _flowing(command.help or "")]
+    lines = [f"## `{usage}`", "", _flowing(command.help or "")]
     records = [item.get_help_record(context) for item in command.params if isinstance(item, click.Option)]
     if records:
         lines += ["", "| option | meaning |", "|---|---|"]
@@ -110,24 +110,29 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def updated(readme: str) -> str:
-    """Return a README with all parts as they should be."""
-    parts = {
-        "settings": render_settings(),
-        "commands": render_commands(),
-        "Spark options": render_spark_options(),
+def generated() -> dict[str, tuple[str, str]]:
+    """Return what is generated: file to the name of its part and the text."""
+    return {
+        "commands.md": ("commands", render_commands()),
+        "settings.md": ("settings", render_settings()),
+        "spark.md": ("Spark options", render_spark_options()),
     }
-    for name, text in parts.items():
-        readme, count = re.subn(
-            f"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
-            lambda found, text=text: f"{found[1]}\n{text}\n\n{found[2]}",  # type: ignore[misc]
-            readme,
-            flags=re.DOTALL,
-        )
-        if count != 1:
-            raise SystemExit(f"{README}: the marks for the {name} are missing")
-    return readme
+
+
+def updated(document: str, name: str, text: str) -> str:
+    """Return a document whose part of this name is as it should be. Raises ValueError without its marks."""
+    document, count = re.subn(
+        f"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
+        lambda found: f"{found[1]}\n{text}\n\n{found[2]}",
+        document,
+        flags=re.DOTALL,
+    )
+    if count != 1:
+        raise ValueError(f"the marks for the {name} are missing")
+    return document
 
 
 if __name__ == "__main__":
-    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for file, part in generated().items():
+        path = DOCS / file
+        path.write_text(updated(path.read_text(encoding="utf-8"), *part), encoding="utf-8")
