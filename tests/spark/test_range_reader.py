@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,10 +19,8 @@ from kafka2011.spark.offset_range import OffsetRange
 from kafka2011.spark.range_reader import RangeReader, ReadSettings
 from kafka2011.spark.schema import arrow_schema
 from tests.support.clocks import ManualClock
+from tests.support.logs_in_memory import ConsumerInMemory, LogInMemory
 from zk.cluster import Broker, TopicPartition
-
-if TYPE_CHECKING:
-    from tests.spark.conftest import LogInMemory
 
 PARTITION = TopicPartition("views", 0, 1)
 SMALL_FETCH = 64
@@ -49,7 +47,7 @@ def reader(log: LogInMemory, how: ReadSettings, start: int | None = None, end: i
         OffsetRange(PARTITION, log.first_offset if start is None else start, log.end if end is None else end),
         Broker(0, "127.0.0.1", 1),
         how,
-        log.consumer,
+        ConsumerInMemory({PARTITION: log}),
         clock,
         clock.sleep,
     )
@@ -77,22 +75,18 @@ def expected(data: bytes, offset: int = 0) -> list[tuple[Any, ...]]:
     first=st.integers(0, 10**12),
     fetch_bytes=st.sampled_from([4, SMALL_FETCH, 4096]),
 )
-def test_every_message_is_read_once(
-    log_in_memory: type[LogInMemory], segments: list[list[bytes]], first: int, fetch_bytes: int
-) -> None:
+def test_every_message_is_read_once(segments: list[list[bytes]], first: int, fetch_bytes: int) -> None:
     """All codecs and magics, over segments, by fetches of any size: just the client's rows."""
     data = [b"".join(segment) for segment in segments]
-    log = log_in_memory(data, first)
+    log = LogInMemory(data, first)
     assert rows_of(reader(log, settings(fetch_bytes))) == expected(b"".join(data), first)
 
 
 @given(encoded=sets, data=st.data())
-def test_ranges_of_a_log_are_its_rows_in_order(
-    log_in_memory: type[LogInMemory], encoded: list[bytes], data: st.DataObject
-) -> None:
+def test_ranges_of_a_log_are_its_rows_in_order(encoded: list[bytes], data: st.DataObject) -> None:
     """Cut at any outer message, the parts' rows are those of the whole."""
     whole = b"".join(encoded)
-    log = log_in_memory([whole])
+    log = LogInMemory([whole])
     edges = sorted({0, len(whole), *data.draw(st.lists(st.sampled_from(list(_edges(whole)))))})
     rows: list[tuple[Any, ...]] = []
     for start, end in pairwise(edges):
@@ -108,22 +102,22 @@ def _edges(data: bytes) -> set[int]:
     return found
 
 
-def test_batches_are_of_limited_size(log_in_memory: type[LogInMemory]) -> None:
+def test_batches_are_of_limited_size() -> None:
     """10,000 rows a batch at most, 2 MB and a message at most, from plain messages and from inside compressed ones."""
     plain = bytes(MessageSet([b"x" * 5] * 25_000))
     large = bytes(MessageSet([b"y" * 500_000] * 10))
     wrapped = bytes(MessageSet([b"z"] * 25_000, Codec.GZIP))
-    log = log_in_memory([plain + large + wrapped])
+    log = LogInMemory([plain + large + wrapped])
     batches = list(reader(log, settings(8 * 1024 * 1024)).batches())
     assert sum(batch.num_rows for batch in batches) == 50_010
     assert max(batch.num_rows for batch in batches) == 10_000
     assert max(batch.nbytes for batch in batches) < 2 * 1024 * 1024 + 500_000 + 10_000 * 60
 
 
-def test_small_sets_are_gathered(log_in_memory: type[LogInMemory]) -> None:
+def test_small_sets_are_gathered() -> None:
     """Many small compressed sets and many fetches still make one batch."""
     data = b"".join(bytes(MessageSet([b"a", b"b", b"c"], Codec.SNAPPY)) for _ in range(100))
-    [batch] = reader(log_in_memory([data]), settings(100)).batches()
+    [batch] = reader(LogInMemory([data]), settings(100)).batches()
     assert batch.num_rows == 300
     assert batch.column(6).to_pylist() == [0, 1, 2] * 100
 
@@ -139,18 +133,16 @@ PLAIN = [encode(b"message %d" % number) for number in range(10)]
 LENGTH = len(PLAIN[0])
 
 
-def test_a_corrupt_message_stops_the_read(log_in_memory: type[LogInMemory]) -> None:
+def test_a_corrupt_message_stops_the_read() -> None:
     """The error names topic, partition and offset; rows before it were given."""
-    log = log_in_memory([corrupted(PLAIN, 4)])
+    log = LogInMemory([corrupted(PLAIN, 4)])
     with pytest.raises(CorruptMessageError, match=f"views/0-1 at offset {4 * LENGTH}: CRC"):
         rows_of(reader(log, settings()))
 
 
-def test_a_corrupt_message_is_skipped_and_counted(
-    log_in_memory: type[LogInMemory], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_corrupt_message_is_skipped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     """The others come, and the log says how many did not."""
-    log = log_in_memory([corrupted(PLAIN, 4)])
+    log = LogInMemory([corrupted(PLAIN, 4)])
     one = reader(log, settings(corrupt="skip"))
     with caplog.at_level(logging.WARNING):
         rows = rows_of(one)
@@ -159,20 +151,20 @@ def test_a_corrupt_message_is_skipped_and_counted(
     assert f"1 corrupt messages, {LENGTH} bytes in all" in caplog.text
 
 
-def test_a_corrupt_message_can_be_a_row(log_in_memory: type[LogInMemory]) -> None:
+def test_a_corrupt_message_can_be_a_row() -> None:
     """With a null for its value, and offsets around it."""
-    log = log_in_memory([corrupted(PLAIN, 4)])
+    log = LogInMemory([corrupted(PLAIN, 4)])
     rows = rows_of(reader(log, settings(corrupt="null")))
     assert len(rows) == 10
     assert rows[4] == (None, "views", 0, 1, 4 * LENGTH, 5 * LENGTH, 0)
 
 
 @pytest.mark.parametrize("length", [0, 3, -1, 11, 200, 10**6])  # 200 ends in the next segment
-def test_behind_a_corrupt_length_the_next_segment_is_read(log_in_memory: type[LogInMemory], length: int) -> None:
+def test_behind_a_corrupt_length_the_next_segment_is_read(length: int) -> None:
     """When lengths no longer lead to a known start, nothing before it is taken for a message."""
     broken = bytearray(b"".join(PLAIN))
     broken[4 * LENGTH : 4 * LENGTH + 4] = length.to_bytes(4, signed=True)
-    log = log_in_memory([bytes(broken), b"".join(PLAIN)])
+    log = LogInMemory([bytes(broken), b"".join(PLAIN)])
     one = reader(log, settings(SMALL_FETCH, "null"))
     rows = rows_of(one)
     assert [row[0] for row in rows[:5]] == [*(b"message %d" % number for number in range(4)), None]
@@ -181,24 +173,22 @@ def test_behind_a_corrupt_length_the_next_segment_is_read(log_in_memory: type[Lo
     assert one.corrupt_messages == 1
 
 
-def test_bytes_inside_a_corrupt_message_are_never_taken_for_messages(log_in_memory: type[LogInMemory]) -> None:
+def test_bytes_inside_a_corrupt_message_are_never_taken_for_messages() -> None:
     """A length that leads into a payload, just to where a whole good message stands, is found out."""
     bait = encode(b"never published")
     holder = encode(b"." * 7 + bait + b"." * 5)
     broken = bytearray(holder)
     broken[:4] = (10 - 4 + 7).to_bytes(4)
-    log = log_in_memory([b"".join([PLAIN[0], bytes(broken), PLAIN[1]]), PLAIN[2]])
+    log = LogInMemory([b"".join([PLAIN[0], bytes(broken), PLAIN[1]]), PLAIN[2]])
     rows = rows_of(reader(log, settings(corrupt="skip")))
     assert [row[0] for row in rows] == [b"message 0", b"message 2"]
 
 
 @given(segments=st.lists(sets, min_size=1, max_size=3), data=st.data())
-def test_a_flipped_byte_never_brings_a_row_that_was_not_there(
-    log_in_memory: type[LogInMemory], segments: list[list[bytes]], data: st.DataObject
-) -> None:
+def test_a_flipped_byte_never_brings_a_row_that_was_not_there(segments: list[list[bytes]], data: st.DataObject) -> None:
     """Whatever byte is turned over, the read ends, and its rows are some of the true ones, at their offsets."""
     encoded = [b"".join(segment) for segment in segments]
-    log = log_in_memory(encoded)
+    log = LogInMemory(encoded)
     position = data.draw(st.integers(0, len(log.data) - 1))
     log.data[position] ^= 1 << data.draw(st.integers(0, 7))
     attributes = {start + 5 for start in _edges(b"".join(encoded))}  # not covered by the CRC
@@ -208,66 +198,66 @@ def test_a_flipped_byte_never_brings_a_row_that_was_not_there(
         assert {row[:5] for row in rows} <= {row[:5] for row in true}
 
 
-def test_a_set_that_does_not_open_counts_once(log_in_memory: type[LogInMemory]) -> None:
+def test_a_set_that_does_not_open_counts_once() -> None:
     """Its CRC is right and its payload nonsense: what came before and behind it comes."""
     data = PLAIN[0] + encode(b"no gzip", Codec.GZIP) + PLAIN[1]
-    one = reader(log_in_memory([data]), settings(corrupt="skip"))
+    one = reader(LogInMemory([data]), settings(corrupt="skip"))
     assert [row[0] for row in rows_of(one)] == [b"message 0", b"message 1"]
     assert one.corrupt_messages == 1
     with pytest.raises(CorruptMessageError, match=f"views/0-1 at offset {LENGTH}"):
-        rows_of(reader(log_in_memory([data]), settings()))
+        rows_of(reader(LogInMemory([data]), settings()))
 
 
-def test_an_end_inside_a_message_is_an_error(log_in_memory: type[LogInMemory]) -> None:
+def test_an_end_inside_a_message_is_an_error() -> None:
     """A range ends at a boundary, and one that does not is found out."""
-    log = log_in_memory([b"".join(PLAIN)])
+    log = LogInMemory([b"".join(PLAIN)])
     with pytest.raises(CorruptMessageError, match="where the range ends"):
         rows_of(reader(log, settings(), end=LENGTH * 3 + 8))
 
 
-def test_a_start_inside_a_message_is_an_error(log_in_memory: type[LogInMemory]) -> None:
+def test_a_start_inside_a_message_is_an_error() -> None:
     """And the error says what may be wrong."""
-    log = log_in_memory([b"".join(PLAIN)])
+    log = LogInMemory([b"".join(PLAIN)])
     with pytest.raises(CorruptMessageError, match="it is not one at which a message starts"):
         rows_of(reader(log, settings(), start=7))
 
 
-def test_a_message_larger_than_a_fetch_is_read(log_in_memory: type[LogInMemory]) -> None:
+def test_a_message_larger_than_a_fetch_is_read() -> None:
     """By one fetch of its size, and then by small ones again."""
     data = PLAIN[0] + encode(b"x" * 5000) + PLAIN[1]
-    log = log_in_memory([data])
+    log = LogInMemory([data])
     assert rows_of(reader(log, settings(SMALL_FETCH))) == expected(data)
     assert log.fetched_bytes < 2 * len(data)
 
 
-def test_a_broker_that_comes_back_is_waited_for(log_in_memory: type[LogInMemory]) -> None:
+def test_a_broker_that_comes_back_is_waited_for() -> None:
     """Nothing is missing or twice."""
-    log = log_in_memory([b"".join(PLAIN)])
+    log = LogInMemory([b"".join(PLAIN)])
     one = reader(log, settings(SMALL_FETCH))
     log.away = 3
     assert rows_of(one) == expected(b"".join(PLAIN))
 
 
-def test_a_broker_that_stays_away_is_an_error(log_in_memory: type[LogInMemory]) -> None:
+def test_a_broker_that_stays_away_is_an_error() -> None:
     """After the time that the options allow, with the place it was at."""
-    log = log_in_memory([b"".join(PLAIN)])
+    log = LogInMemory([b"".join(PLAIN)])
     log.away = 10**9
     with pytest.raises(BrokerAwayError, match=r"broker 0 was away for 1000 ms .* views/0-1 was read at offset 0"):
         rows_of(reader(log, settings()))
 
 
-def test_lost_messages_stop_the_read(log_in_memory: type[LogInMemory]) -> None:
+def test_lost_messages_stop_the_read() -> None:
     """Retention took the first segment before it was read."""
-    log = log_in_memory([b"".join(PLAIN), b"".join(PLAIN)])
+    log = LogInMemory([b"".join(PLAIN), b"".join(PLAIN)])
     one = reader(log, settings())
     log.delete_until(10 * LENGTH)
     with pytest.raises(DataLossError, match=f"views/0-1 holds offsets {10 * LENGTH} to {20 * LENGTH}, and 0"):
         rows_of(one)
 
 
-def test_lost_messages_are_passed_over_if_allowed(log_in_memory: type[LogInMemory]) -> None:
+def test_lost_messages_are_passed_over_if_allowed() -> None:
     """What is left is read; what was cut off at the end is not waited for."""
-    log = log_in_memory([b"".join(PLAIN), b"".join(PLAIN)])
+    log = LogInMemory([b"".join(PLAIN), b"".join(PLAIN)])
     how = settings(fail_on_data_loss=False)
     one, behind = reader(log, how), reader(log, how, end=log.end + 500)
     log.delete_until(10 * LENGTH)

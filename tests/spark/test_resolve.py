@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from kafka2011.errors import ConfigError, KafkaError
@@ -13,22 +11,21 @@ from kafka2011.spark.offset_range import OffsetRange
 from kafka2011.spark.options import BatchOptions
 from kafka2011.spark.planner import plan
 from kafka2011.spark.resolve import ResolvedOffsets, resolve_batch
+from tests.support.cluster_in_memory import ClusterInMemory
+from tests.support.logs_in_memory import LogInMemory
 from zk.cluster import TopicPartition
-
-if TYPE_CHECKING:
-    from tests.spark.conftest import ClusterInMemory, LogInMemory
 
 ONE, TWO, OTHER = TopicPartition("views", 0, 0), TopicPartition("views", 1, 0), TopicPartition("clicks", 0, 0)
 SEGMENT = b"".join(encode(b"x" * 90) for _ in range(10))  # 1,000 bytes
 
 
 @pytest.fixture
-def cluster(cluster_in_memory: type[ClusterInMemory], log_in_memory: type[LogInMemory]) -> ClusterInMemory:
-    return cluster_in_memory(
+def cluster() -> ClusterInMemory:
+    return ClusterInMemory(
         {
-            ONE: log_in_memory([SEGMENT] * 3, 5000, [100, 200, 300]),
-            TWO: log_in_memory([SEGMENT], 0, [150]),
-            OTHER: log_in_memory([SEGMENT], 0, [150]),
+            ONE: LogInMemory([SEGMENT] * 3, 5000, [100, 200, 300]),
+            TWO: LogInMemory([SEGMENT], 0, [150]),
+            OTHER: LogInMemory([SEGMENT], 0, [150]),
         }
     )
 

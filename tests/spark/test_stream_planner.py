@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +15,9 @@ from kafka2011.spark.offsets_json import flatten
 from kafka2011.spark.options import StreamOptions
 from kafka2011.spark.stream_planner import StreamPlanner
 from tests.support.clocks import ManualClock
+from tests.support.cluster_in_memory import ClusterInMemory
+from tests.support.logs_in_memory import LogInMemory
 from zk.cluster import TopicPartition
-
-if TYPE_CHECKING:
-    from tests.spark.conftest import ClusterInMemory, LogInMemory
 
 ONE, TWO = TopicPartition("views", 0, 0), TopicPartition("views", 1, 0)
 MESSAGE = encode(b"x" * 90)
@@ -34,8 +33,8 @@ class Clock(ManualClock):
 
 
 @pytest.fixture
-def cluster(cluster_in_memory: type[ClusterInMemory], log_in_memory: type[LogInMemory]) -> ClusterInMemory:
-    return cluster_in_memory({ONE: log_in_memory([SEGMENT] * 2), TWO: log_in_memory([SEGMENT])})
+def cluster() -> ClusterInMemory:
+    return ClusterInMemory({ONE: LogInMemory([SEGMENT] * 2), TWO: LogInMemory([SEGMENT])})
 
 
 def planner(cluster: ClusterInMemory, **options: str) -> StreamPlanner:
@@ -79,18 +78,18 @@ def test_latest_is_written_down_before_it_is_used(cluster: ClusterInMemory) -> N
     assert restarted.tasks(restarted.initial(), start) == []
 
 
-def test_a_new_partition_first_says_where_it_begins(cluster: ClusterInMemory, log_in_memory: type[LogInMemory]) -> None:
+def test_a_new_partition_first_says_where_it_begins(cluster: ClusterInMemory) -> None:
     """It enters the checkpoint before its rows are read."""
     one = planner(cluster)
     before = one.end(one.initial(), None)
-    cluster.logs[TopicPartition("views", 2, 0)] = log_in_memory([SEGMENT], 700)
+    cluster.logs[TopicPartition("views", 2, 0)] = LogInMemory([SEGMENT], 700)
     entered = one.end(before, None)
     assert entered == {"views": {"0-0": 2000, "1-0": 1000, "2-0": 700}}
     assert one.tasks(before, entered) == []
     assert ranges(one, entered, one.end(entered, None)) == {TopicPartition("views", 2, 0): (700, 1700)}
 
 
-def test_a_stream_can_begin_before_its_topic(cluster: ClusterInMemory, log_in_memory: type[LogInMemory]) -> None:
+def test_a_stream_can_begin_before_its_topic(cluster: ClusterInMemory) -> None:
     """It waits for it."""
     logs, cluster.logs = cluster.logs, {}
     one = planner(cluster)
@@ -103,8 +102,6 @@ def test_a_stream_can_begin_before_its_topic(cluster: ClusterInMemory, log_in_me
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=60), st.integers(1, 3000), st.data())
 def test_admission_ends_at_boundaries_and_reaches_the_end(
-    cluster_in_memory: type[ClusterInMemory],
-    log_in_memory: type[LogInMemory],
     sizes: list[int],
     max_bytes: int,
     data: st.DataObject,
@@ -113,10 +110,10 @@ def test_admission_ends_at_boundaries_and_reaches_the_end(
     messages = [encode(b"x" * size) for size in sizes]
     cut = data.draw(st.integers(0, len(messages)))
     logs = {
-        ONE: log_in_memory([b"".join(part) for part in (messages[:cut], messages[cut:]) if part]),
-        TWO: log_in_memory([b"".join(messages)]),
+        ONE: LogInMemory([b"".join(part) for part in (messages[:cut], messages[cut:]) if part]),
+        TWO: LogInMemory([b"".join(messages)]),
     }
-    one = planner(cluster_in_memory(logs))
+    one = planner(ClusterInMemory(logs))
     start, ends = one.initial(), {each: log.end for each, log in logs.items()}
     boundaries = {0}
     for message in messages:
@@ -149,13 +146,13 @@ def test_admission_gets_past_lengths_that_make_no_sense(cluster: ClusterInMemory
     assert flatten(one.end(one.initial(), 100))[ONE] == 1000
 
 
-def test_available_now_stops_at_what_was_there(cluster: ClusterInMemory, log_in_memory: type[LogInMemory]) -> None:
+def test_available_now_stops_at_what_was_there(cluster: ClusterInMemory) -> None:
     """What comes meanwhile, in old or new partitions, is not read."""
     one = planner(cluster)
     one.stop_at_latest()
     start = one.initial()
     cluster.logs[ONE].data += SEGMENT
-    cluster.logs[TopicPartition("views", 2, 0)] = log_in_memory([SEGMENT])
+    cluster.logs[TopicPartition("views", 2, 0)] = LogInMemory([SEGMENT])
     end = one.end(start, None)
     assert end == {"views": {"0-0": 2000, "1-0": 1000}}
     assert one.end(end, None) == end
@@ -197,11 +194,11 @@ def test_a_broker_that_comes_back_is_read_on(cluster: ClusterInMemory) -> None:
     assert one.end(end, None) == {"views": {"0-0": 2000, "1-0": 1100}}
 
 
-def test_a_log_that_got_shorter_is_lost_data(cluster: ClusterInMemory, log_in_memory: type[LogInMemory]) -> None:
+def test_a_log_that_got_shorter_is_lost_data(cluster: ClusterInMemory) -> None:
     """The query stops, or goes on from where the log begins anew."""
     strict, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
     end = strict.end(strict.initial(), None)
-    cluster.logs[TWO] = log_in_memory([MESSAGE])
+    cluster.logs[TWO] = LogInMemory([MESSAGE])
     with pytest.raises(DataLossError, match="views/1-0 ends at 100, but was read up to 1000"):
         strict.end(end, None)
     following = lenient.end(end, None)
