@@ -84,3 +84,30 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert linked.exists(), target
         if heading:
             assert heading in headings_of(linked), target
+
+
+def test_tests_that_the_documents_name_exist() -> None:
+    """Whoever reads that a claim is held by a test can run it."""
+    named = [
+        (path.name, file, test)
+        for path in DOCUMENTS
+        for file, test in re.findall(r"\b((?:tests|integration)/[\w/]+\.py)::(\w+)", path.read_text(encoding="utf-8"))
+    ]
+    assert named
+    missing = [
+        f"{document}: {file}::{test}"
+        for document, file, test in named
+        if not (ROOT / file).is_file() or f"def {test}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+    assert not missing
+
+
+def test_files_that_the_documents_name_exist() -> None:
+    """Nobody is sent to a module that has moved."""
+    missing = [
+        f"{path.name}: {file}"
+        for path in DOCUMENTS
+        for file in re.findall(r"`((?:kafka2011|zk|scripts|examples)/[\w/]+\.\w+)`", path.read_text(encoding="utf-8"))
+        if not (ROOT / file).exists()
+    ]
+    assert not missing
