@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
-    from kafka2011.spark.group_offsets import commit_offsets
-    from kafka2011.spark.progress import lag_bytes
-    from kafka2011.spark.resolve import ResolvedOffsets, resolve_offsets
+    from kafka2011.spark.group import commit_offsets
+    from kafka2011.spark.offsets import lag_bytes
+    from kafka2011.spark.plan import ResolvedOffsets, resolve_offsets
 
 __all__ = [
     "BrokerAwayError",
@@ -34,10 +34,10 @@ _HOMES = {
     "BrokerAwayError": "kafka2011.spark.errors",
     "CorruptMessageError": "kafka2011.spark.errors",
     "DataLossError": "kafka2011.spark.errors",
-    "ResolvedOffsets": "kafka2011.spark.resolve",
-    "commit_offsets": "kafka2011.spark.group_offsets",
-    "lag_bytes": "kafka2011.spark.progress",
-    "resolve_offsets": "kafka2011.spark.resolve",
+    "ResolvedOffsets": "kafka2011.spark.plan",
+    "commit_offsets": "kafka2011.spark.group",
+    "lag_bytes": "kafka2011.spark.offsets",
+    "resolve_offsets": "kafka2011.spark.plan",
 }
 
 

@@ -15,7 +15,7 @@ from kafka2011.config.kinds import GROUP_NAME, MAX_INT64, ZK_CONNECT, Boolean, B
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import ConfigError
 from kafka2011.protocol import EARLIEST, LATEST
-from kafka2011.spark.offsets_json import from_json, to_json
+from kafka2011.spark.offsets import from_json, to_json
 from kafka2011.topic import InvalidTopicError, validate_topic
 from zk.cluster import (
     Broker,  # a field's type

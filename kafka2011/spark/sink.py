@@ -2,64 +2,42 @@
 
 Columns: `value`, binary or text; `topic`, unless the option gives one; optionally `key`, binary or text, which chooses
 the partition by its hash; or instead `partition`, `{broker id}-{partition}` as text, or a number beside `brokerId`.
-Rows without either go anywhere. Other columns are not written.
+Rows without either go anywhere. Other columns are not written. Where they go is planned on the driver from the
+registry, and used on executors without one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, ShortType, StringType
 
-from kafka2011.errors import ConfigError
-from kafka2011.spark.placement import Placement, plan_placement
+from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.producer.async_producer import AsyncProducer
+from kafka2011.producer.broker_partition_info import ListedBrokers, on_every_broker
+from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
+from kafka2011.producer.router import Router
+from kafka2011.producer.setup import own_partitioner
+from kafka2011.protocol import ANY_PARTITION
+from kafka2011.spark.columns import SinkColumns
+from zk.cluster import Broker, TopicPartition
+from zk.errors import ZkError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from types import TracebackType
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from kafka2011.producer.broker_partition_info import BrokerPartitionInfo
+    from kafka2011.producer.parcel import FailedSend
     from kafka2011.spark.options import WriteOptions
 
-_BYTES = (BinaryType, StringType)
-_INTEGERS = (ShortType, IntegerType, LongType)
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """At which positions the columns stand that the sink takes; None for one that is not there."""
-
-    value: int
-    topic: int | None
-    key: int | None
-    partition: int | None
-    broker_id: int | None
-
-    @classmethod
-    def of(cls, schema: StructType, options: WriteOptions) -> Columns:
-        """Find them in a DataFrame's schema. Raises ConfigError for a missing or unfit one."""
-        value = _position(schema, "value", _BYTES)
-        if value is None:
-            raise ConfigError(f"the kafka2011 sink needs a column value; there is {schema.simpleString()}")
-        topic = None if options.topic else _position(schema, "topic", (StringType,))
-        if topic is None and not options.topic:
-            raise ConfigError("the kafka2011 sink needs the option topic, or a column topic")
-        key = _position(schema, "key", _BYTES)
-        partition = _position(schema, "partition", (StringType, *_INTEGERS))
-        broker_id = None
-        if partition is not None and not isinstance(schema[partition].dataType, StringType):
-            broker_id = _position(schema, "brokerId", _INTEGERS)
-            if broker_id is None:
-                raise ConfigError(
-                    "each broker counts its partitions from 0, so a column partition that is a number needs a column"
-                    ' brokerId beside it; or give text like "0-1"'
-                )
-        if key is not None and partition is not None:
-            raise ConfigError("the columns key and partition both say where a row goes: leave one out")
-        return cls(value, topic, key, partition, broker_id)
+SEND_ROWS = 200
+"""Rows that are given to the producer at once: they stay together, so few enough to spread over partitions."""
 
 
 class Written(WriterCommitMessage):
@@ -72,7 +50,7 @@ class Written(WriterCommitMessage):
 class BatchWriter(DataSourceArrowWriter):
     """Pickled to executors, with all they need to know."""
 
-    def __init__(self, options: WriteOptions, columns: Columns, placement: Placement) -> None:
+    def __init__(self, options: WriteOptions, columns: SinkColumns, placement: Placement) -> None:
         self._options = options
         self._columns = columns
         self._placement = placement
@@ -85,7 +63,7 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """The same for each micro-batch of a stream."""
 
-    def __init__(self, options: WriteOptions, columns: Columns, placement: Placement) -> None:
+    def __init__(self, options: WriteOptions, columns: SinkColumns, placement: Placement) -> None:
         self._options = options
         self._columns = columns
         self._placement = placement
@@ -97,31 +75,229 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def open_batch_writer(options: WriteOptions, schema: StructType) -> BatchWriter:
     """Plan a write on the driver."""
-    return BatchWriter(options, Columns.of(schema, options), plan_placement(options))
+    return BatchWriter(options, SinkColumns.of(schema, options), plan_placement(options))
 
 
 def open_stream_writer(options: WriteOptions, schema: StructType) -> StreamWriter:
     """Plan the write of a micro-batch on the driver. Spark asks for this before each, and again to commit it."""
-    return StreamWriter(options, Columns.of(schema, options), plan_placement(options))
+    return StreamWriter(options, SinkColumns.of(schema, options), plan_placement(options))
 
 
 def _write(
-    options: WriteOptions, columns: Columns, placement: Placement, batches: Iterator[pa.RecordBatch]
+    options: WriteOptions, columns: SinkColumns, placement: Placement, batches: Iterator[pa.RecordBatch]
 ) -> WriterCommitMessage:
-    from kafka2011.spark.row_sender import RowSender  # noqa: PLC0415 (only executors send)
-
     with RowSender(options, columns, placement) as sender:
         for batch in batches:
             sender.send(batch)
     return Written(sender.rows)
 
 
-def _position(schema: StructType, name: str, types: tuple[type[DataType], ...]) -> int | None:
-    """Return where a column stands, named without regard to case as Spark does it."""
-    for position, field in enumerate(schema.fields):
-        if field.name.lower() == name.lower():
-            if not isinstance(field.dataType, types):
-                wanted = " or ".join(each.typeName() for each in types)
-                raise ConfigError(f"column {name} is {field.dataType.simpleString()}; the sink takes {wanted}")
-            return position
-    return None
+# Where rows go
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Brokers, and the partitions of each topic, as they were when a batch was planned.
+
+    A topic that nobody had yet is on partition 0 of every broker. `partitions_by_topic` is None when brokers are all
+    that is known.
+    """
+
+    brokers: tuple[Broker, ...]
+    partitions_by_topic: Mapping[str, tuple[TopicPartition, ...]] | None
+
+    def info(self) -> BrokerPartitionInfo:
+        """Return it as a producer wants it."""
+        if self.partitions_by_topic is None:
+            return ListedBrokers(self.brokers)
+        return PlannedPartitions(self.brokers, self.partitions_by_topic)
+
+
+class PlannedPartitions:
+    """Partitions that do not change while a task runs: a broker that is away is waited for where it was."""
+
+    def __init__(
+        self, brokers: tuple[Broker, ...], partitions_by_topic: Mapping[str, tuple[TopicPartition, ...]]
+    ) -> None:
+        self._brokers = {broker.id: broker for broker in brokers}
+        self._partitions = partitions_by_topic
+
+    def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Return a topic's partitions, sorted."""
+        return self._partitions.get(topic) or on_every_broker(self._brokers, topic, 0)
+
+    def choices(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Return the same; of a topic that nobody had, whichever partition a broker picks."""
+        return self._partitions.get(topic) or on_every_broker(self._brokers, topic, ANY_PARTITION)
+
+    def broker(self, broker_id: int) -> Broker | None:
+        """Return where a broker listens."""
+        return self._brokers.get(broker_id)
+
+    def refresh(self) -> None:
+        """Do nothing: nobody here could tell more."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
+
+
+class PlacingRouter(Router):
+    """A router for which a key may also be the partition itself, chosen before."""
+
+    def choose(self, topic: str, key: object, avoid: Collection[int] = ()) -> TopicPartition:
+        """Return the partition that is the key, or the one that the key belongs to."""
+        if not isinstance(key, TopicPartition):
+            return super().choose(topic, key, avoid)
+        if self.info.broker(key.broker_id) is None:
+            raise NoBrokersError(f"broker {key.broker_id} of topic {topic} is not alive")
+        return key
+
+    def check_place(self, topic: str, place: TopicPartition) -> None:
+        """Raise InvalidPartitionError unless the topic has the partition."""
+        if place not in self.info.partitions(topic):
+            raise InvalidPartitionError(f"topic {topic} has no partition {place.znode_name}")
+
+
+def open_router(placement: Placement, options: WriteOptions) -> PlacingRouter:
+    """Return the router of one task. Raises ConfigError."""
+    return PlacingRouter(placement.info(), own_partitioner(options), 0)
+
+
+def plan_placement(options: WriteOptions) -> Placement:
+    """Read brokers and partitions, on the driver. Raises NoBrokersError, and ZkError without ZooKeeper."""
+    from zk.brokers import BrokerRegistry  # noqa: PLC0415 (not on executors)
+    from zk.connecting import connect  # noqa: PLC0415
+
+    if options.broker_list:
+        return Placement(options.broker_list, None)
+    with connect(options.zk_connect, options.zk_sessiontimeout_ms, options.zk_connectiontimeout_ms) as client:
+        registry = BrokerRegistry(client)
+        live = registry.brokers()
+        if not live:
+            raise NoBrokersError(f"no broker is registered in ZooKeeper at {options.zk_connect}")
+        topics = [options.topic] if options.topic else registry.topics()
+        counts = {topic: registry.partitions_of(topic) for topic in topics}
+    partitions = {
+        topic: tuple(where for where in TopicPartition.all_of(topic, of_topic) if where.broker_id in live)
+        for topic, of_topic in counts.items()
+    }
+    return Placement(tuple(live.values()), {topic: found for topic, found in partitions.items() if found})
+
+
+# Sending, on executors
+
+
+class RowSender:
+    """One task's producer. A context manager: leaving it in order waits for confirmations. For one thread.
+
+    Raises the first KafkaError that a row failed with, as soon as it is known.
+    """
+
+    def __init__(self, options: WriteOptions, columns: SinkColumns, placement: Placement) -> None:
+        self._columns = columns
+        self._topic = options.topic
+        config = options.producer_config(placement.brokers)
+        self._router = open_router(placement, options)
+        self._send_rows = min(SEND_ROWS, config.queue_size)
+        self._failed: FailedSend | None = None
+        self._producer = AsyncProducer(config, on_failure=self._note, router=self._router)
+        self.rows = 0
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Queue the rows of a batch; rows of one partition keep their order."""
+        payloads = _bytes_of(batch.column(self._columns.value), "value")
+        if self._columns.topic is None:
+            self._send_topic(self._topic, batch, payloads)
+        else:
+            for topic, rows in _groups(batch.column(self._columns.topic), "topic"):
+                self._send_topic(topic, batch.take(rows), [payloads[row] for row in rows.to_pylist()])
+        self.rows += batch.num_rows
+
+    def _send_topic(self, topic: str, batch: pa.RecordBatch, payloads: list[bytes]) -> None:
+        place = self._placer(topic, batch)
+        if place is None:
+            self._queue(topic, payloads, None)
+            return
+        by_place: dict[TopicPartition | None, list[bytes]] = {}
+        for payload, where in zip(payloads, place, strict=True):
+            by_place.setdefault(where, []).append(payload)
+        for where, some in by_place.items():
+            self._queue(topic, some, where)
+
+    def _queue(self, topic: str, payloads: list[bytes], where: TopicPartition | None) -> None:
+        for first in range(0, len(payloads), self._send_rows):
+            self._check()
+            self._producer.send(topic, payloads[first : first + self._send_rows], where)
+
+    def _placer(self, topic: str, batch: pa.RecordBatch) -> Iterator[TopicPartition | None] | None:
+        """Return where each row goes, None for anywhere; or None when all may go anywhere."""
+        columns = self._columns
+        if columns.key is not None:
+            keys = batch.column(columns.key).to_pylist()
+            return map(_remembered(lambda key: self._router.choose(topic, key)), keys)
+        if columns.partition is None:
+            return None
+        names = batch.column(columns.partition).to_pylist()
+        if columns.broker_id is None:
+            return map(_remembered(lambda name: self._place(topic, name)), names)
+        broker_ids = batch.column(columns.broker_id).to_pylist()
+        place = _remembered(lambda pair: self._place(topic, f"{pair[0]}-{pair[1]}"))
+        pairs: Iterable[object] = (None if None in pair else pair for pair in zip(broker_ids, names, strict=True))
+        return map(place, pairs)
+
+    def _place(self, topic: str, name: str) -> TopicPartition:
+        try:
+            where = TopicPartition.from_znode_name(topic, name)
+        except ZkError:
+            raise ConfigError(f"column partition: {name!r} is not {{broker id}}-{{partition}}") from None
+        self._router.check_place(topic, where)
+        return where
+
+    def _note(self, failed: FailedSend) -> None:
+        if self._failed is None:
+            self._failed = failed
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            failed = self._failed
+            raise KafkaError(
+                f"{len(list(failed.messages))} rows for topic {failed.topic} were not confirmed: {failed.error}"
+            ) from failed.error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._producer.close()
+        if exc is None:
+            self._check()
+
+
+def _remembered(
+    choose: Callable[..., TopicPartition],
+) -> Callable[[object], TopicPartition | None]:
+    """Choose once for each distinct key; a null goes anywhere."""
+    known: dict[object, TopicPartition | None] = {None: None}
+
+    def where(key: object) -> TopicPartition | None:
+        if key not in known:
+            known[key] = choose(key)
+        return known[key]
+
+    return where
+
+
+def _bytes_of(column: pa.Array, name: str) -> list[bytes]:
+    if column.null_count:
+        raise ConfigError(f"column {name} holds nulls: a message has a payload, if an empty one")
+    return column.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _groups(column: pa.Array, name: str) -> Iterator[tuple[str, pa.Array]]:
+    """Return the rows of each distinct value, in order."""
+    if column.null_count:
+        raise ConfigError(f"column {name} holds nulls, and there is no option {name}")
+    for value in pc.unique(column):
+        yield value.as_py(), pc.indices_nonzero(pc.equal(column, value))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from kafka2011.errors import ConfigError
+from kafka2011.spark.columns import SCHEMA
 from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
-from kafka2011.spark.schema import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from kafka2011.spark.range_reader import ReadSettings
     from kafka2011.spark.sink import BatchWriter, StreamWriter
     from kafka2011.spark.stream import StreamReader
 
@@ -70,32 +69,24 @@ class BatchReader(DataSourceReader):
     """Plans on the driver and reads on executors, to which it is pickled."""
 
     def __init__(self, options: BatchOptions) -> None:
-        from kafka2011.spark.range_reader import ReadSettings  # noqa: PLC0415
+        from kafka2011.spark.reader import ReadSettings  # noqa: PLC0415
 
         self._options = options
         self._settings = ReadSettings.of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks. Raises what `resolve_offsets` raises."""
-        from kafka2011.spark.offset_lookup import OffsetLookup  # noqa: PLC0415
-        from kafka2011.spark.planner import plan  # noqa: PLC0415
-        from kafka2011.spark.resolve import resolve_batch  # noqa: PLC0415
+        from kafka2011.spark.lookup import OffsetLookup  # noqa: PLC0415 (not on executors)
+        from kafka2011.spark.plan import plan, resolve_batch  # noqa: PLC0415
 
         with OffsetLookup(self._options) as lookup:
             return plan(lookup, resolve_batch(self._options, lookup), self._options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's range."""
+        from kafka2011.spark.reader import read_partition  # noqa: PLC0415
+
         return read_partition(partition, self._settings)
-
-
-def read_partition(partition: InputPartition, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
-    """Read one task's range; nothing for the partition without a range that Spark makes when none was planned."""
-    from kafka2011.spark.planner import RangePartition  # noqa: PLC0415
-    from kafka2011.spark.range_reader import RangeReader  # noqa: PLC0415
-
-    if isinstance(partition, RangePartition):
-        yield from RangeReader(partition.offset_range, partition.broker, settings).batches()
 
 
 def _check_schema(schema: StructType) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka2011.message import MessageSet, encode
-from kafka2011.spark.boundaries import Walk, walk
+from kafka2011.spark.offsets import Walk, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.spark.offsets_json import MAX_OFFSET, flatten, from_json, nest, to_json
-from kafka2011.spark.progress import lag_bytes
+from kafka2011.spark.offsets import MAX_OFFSET, flatten, from_json, lag_bytes, nest, to_json
 from zk.cluster import TopicPartition
 
 ids = st.integers(0, 2**31 - 1)

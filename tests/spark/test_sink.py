@@ -8,10 +8,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from kafka2011.errors import ConfigError
 from kafka2011.producer.errors import InvalidPartitionError
 from kafka2011.producer.partitioner import DefaultPartitioner
+from kafka2011.spark.columns import SCHEMA, SinkColumns
 from kafka2011.spark.options import WriteOptions
-from kafka2011.spark.placement import Placement, open_router
-from kafka2011.spark.schema import SCHEMA
-from kafka2011.spark.sink import Columns
+from kafka2011.spark.sink import Placement, open_router
 from zk.cluster import Broker, TopicPartition
 
 BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
@@ -22,22 +21,22 @@ def options(**more: str) -> WriteOptions:
     return WriteOptions.from_options({"zk.connect": "localhost:1", **more})
 
 
-def columns(more: dict[str, type], **given: str) -> Columns:
+def columns(more: dict[str, type], **given: str) -> SinkColumns:
     schema = StructType()
     for name, kind in more.items():
         schema = schema.add(name, kind())
-    return Columns.of(schema, options(**given))
+    return SinkColumns.of(schema, options(**given))
 
 
 def test_columns_are_found_by_name() -> None:
     """In any order and case; others stay unwritten."""
     found = columns({"when": LongType, "TOPIC": StringType, "Key": StringType, "value": BinaryType})
-    assert found == Columns(value=3, topic=1, key=2, partition=None, broker_id=None)
+    assert found == SinkColumns(value=3, topic=1, key=2, partition=None, broker_id=None)
 
 
 def test_the_topic_option_goes_before_the_column() -> None:
     """So what was read from one topic can be written to another as it is."""
-    assert Columns.of(SCHEMA, options(topic="copy")) == Columns(0, None, None, 3, 2)
+    assert SinkColumns.of(SCHEMA, options(topic="copy")) == SinkColumns(0, None, None, 3, 2)
 
 
 @pytest.mark.parametrize(

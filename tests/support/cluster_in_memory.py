@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.spark.offset_lookup import OffsetLookup
-from kafka2011.spark.partition_lookup import Cluster
+from kafka2011.spark.lookup import Cluster, OffsetLookup
 from tests.support.logs_in_memory import ConsumerInMemory
 from zk.cluster import Broker
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.admin.groups import Groups
 from kafka2011.errors import KafkaError
-from kafka2011.spark.offsets_json import from_json, nest
+from kafka2011.spark.offsets import from_json, nest
 from zk.connecting import connect
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from pyspark.sql.datasource import InputPartition
+
 from kafka2011.compression import decompress
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
 from kafka2011.message import decode, scan
 from kafka2011.message_header import LENGTH, LENGTH_BYTES
-from kafka2011.spark.boundaries import walk
+from kafka2011.spark.batches import MessageColumns
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
-from kafka2011.spark.log_bounds import log_bounds
-from kafka2011.spark.message_columns import MessageColumns
-from kafka2011.spark.offset_range import next_boundary
+from kafka2011.spark.offsets import log_bounds, next_boundary, walk
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafka2011.message import Wrapper
-    from kafka2011.spark.offset_range import OffsetRange
+    from kafka2011.spark.offsets import OffsetRange
     from kafka2011.spark.options import ReadOptions
     from zk.clock import Clock
     from zk.cluster import Broker
@@ -61,6 +61,21 @@ class ReadSettings:
             options.fail_on_data_loss,
             options.corrupt_messages,
         )
+
+
+class RangePartition(InputPartition):
+    """One task's work. Pickled to an executor."""
+
+    def __init__(self, offset_range: OffsetRange, broker: Broker) -> None:
+        super().__init__(None)
+        self.offset_range = offset_range
+        self.broker = broker
+
+
+def read_partition(partition: InputPartition, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+    """Read one task's range; nothing for the partition without a range that Spark makes when none was planned."""
+    if isinstance(partition, RangePartition):
+        yield from RangeReader(partition.offset_range, partition.broker, settings).batches()
 
 
 class RangeReader:

@@ -1,27 +1,29 @@
-"""From options to explicit offsets: which partitions a batch reads, from where to where.
+"""From options to explicit offsets to tasks: which partitions are read, from where to where, and in how many pieces.
 
-Runs on the driver.
+Runs on the driver. Everything that it asks of ZooKeeper and brokers it asks of an OffsetLookup.
 """
 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.errors import BrokerConnectionError, ConfigError, KafkaError
+from kafka2011.errors import BrokerConnectionError, ConfigError, KafkaError, OffsetOutOfRangeError
 from kafka2011.protocol import EARLIEST, LATEST
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offset_lookup import OffsetLookup
-from kafka2011.spark.offset_range import OffsetRange
-from kafka2011.spark.offsets_json import to_json
+from kafka2011.spark.offsets import OffsetRange, cuts, next_boundary, share_bytes, share_tasks, to_json
 from kafka2011.spark.options import BatchOptions
+from kafka2011.spark.reader import RangePartition
 
 if TYPE_CHECKING:
-    from kafka2011.spark.log_bounds import LogBounds
+    from collections.abc import Sequence
+
+    from kafka2011.spark.lookup import Cluster, OffsetLookup
+    from kafka2011.spark.offsets import LogBounds
     from kafka2011.spark.options import OffsetSpec, ReadOptions
-    from kafka2011.spark.partition_lookup import Cluster
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,8 @@ def resolve_offsets(options: Mapping[str, object]) -> ResolvedOffsets:
     Spark plans a `load()` anew for each DataFrame made of it, and `latest` moves meanwhile. Asks ZooKeeper and brokers
     from the driver. Raises ConfigError, DataLossError, BrokerAwayError, KafkaError for a topic that nobody has.
     """
+    from kafka2011.spark.lookup import OffsetLookup  # noqa: PLC0415 (executors import this module too)
+
     read = BatchOptions.from_options({key: str(value) for key, value in options.items()})
     with OffsetLookup(read) as lookup:
         return ResolvedOffsets(tuple(resolve_batch(read, lookup)))
@@ -194,3 +198,65 @@ def _within(bounds: LogBounds, partition: TopicPartition, start: int, end: int, 
     if end < start:
         raise ConfigError(f"{partition}: the ending offset {end} lies before the starting offset {start}")
     return OffsetRange(partition, start, end)
+
+
+def plan(lookup: OffsetLookup, ranges: Sequence[OffsetRange], min_partitions: int) -> list[RangePartition]:
+    """Return the tasks that read the ranges; more than one for a range where `min_partitions` wants so many."""
+    full = [each for each in ranges if each.size_bytes]
+    tasks = share_tasks([each.size_bytes for each in full], min_partitions)
+    return [
+        RangePartition(part, lookup.broker(each.topic_partition))
+        for each, count in zip(full, tasks, strict=True)
+        for part in (_cut(lookup, each, count) if count > 1 else [each])
+    ]
+
+
+def _cut(lookup: OffsetLookup, whole: OffsetRange, tasks: int) -> list[OffsetRange]:
+    partition = whole.topic_partition
+    known = [offset for offset in lookup.bounds(partition).boundaries if whole.start <= offset < whole.end]
+    return whole.cut(cuts(whole, tasks, known, lambda base, target: lookup.walk(partition, base, target).offset))
+
+
+def admit(
+    lookup: OffsetLookup,
+    begin: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    max_bytes: int,
+    loss: DataLoss,
+) -> dict[TopicPartition, int]:
+    """Return where to end in each partition in which there is more than may be read.
+
+    `begin` and `end` are boundaries. Partitions share `max_bytes` in proportion to what waits in them. Each gets one
+    message or compressed set at least, however large, so that none is left behind.
+    """
+    lags = {each: end[each] - start for each, start in begin.items() if end[each] > start}
+    shares = share_bytes(lags, max_bytes)
+    return {
+        each: _admit_one(lookup, each, begin[each], end[each], share, loss)
+        for each, share in shares.items()
+        if share < lags[each]
+    }
+
+
+def _admit_one(
+    lookup: OffsetLookup, partition: TopicPartition, start: int, end: int, share_bytes: int, loss: DataLoss
+) -> int:
+    """Return the last boundary within a partition's share, found by reading on from the nearest one that is known."""
+    bounds = lookup.bounds(partition)
+    if start < bounds.earliest:
+        loss.report(f"{partition} was read up to {start}, but begins at {bounds.earliest} now")
+        start = bounds.earliest
+        if start >= end:
+            return end
+    target = min(start + share_bytes, end)
+    before = bisect_right(bounds.boundaries, target)
+    base = max(start, bounds.boundaries[before - 1])
+    try:
+        found = lookup.walk(partition, base, max(target, base + 1))
+    except OffsetOutOfRangeError:  # retention came in between: the next micro-batch finds out
+        return start
+    if found.offset > start:
+        return found.offset
+    # Not one whole message fits. If its length makes no sense, go to the next place that is known.
+    certain = next_boundary(bounds.boundaries, start) or end
+    return min(found.following or certain, certain, end)

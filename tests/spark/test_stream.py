@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offsets_json import flatten
+from kafka2011.spark.offsets import flatten
 from kafka2011.spark.options import StreamOptions
-from kafka2011.spark.stream_planner import StreamPlanner
+from kafka2011.spark.stream import StreamPlanner
 from tests.support.clocks import ManualClock
 from tests.support.cluster_in_memory import ClusterInMemory
 from tests.support.logs_in_memory import LogInMemory

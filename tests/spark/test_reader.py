@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from kafka2011.compression import Codec
 from kafka2011.message import MessageSet, decode, encode
 from kafka2011.message_header import LENGTH_BYTES
+from kafka2011.spark.batches import MessageColumns
+from kafka2011.spark.columns import arrow_schema
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
-from kafka2011.spark.message_columns import MessageColumns
-from kafka2011.spark.offset_range import OffsetRange
-from kafka2011.spark.range_reader import RangeReader, ReadSettings
-from kafka2011.spark.schema import arrow_schema
+from kafka2011.spark.offsets import OffsetRange
+from kafka2011.spark.reader import RangeReader, ReadSettings
 from tests.support.clocks import ManualClock
 from tests.support.logs_in_memory import ConsumerInMemory, LogInMemory
 from zk.cluster import Broker, TopicPartition

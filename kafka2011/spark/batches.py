@@ -21,7 +21,7 @@ from kafka2011.message_header import (
     PLAIN_MAGIC_1,
     MessageFormat,
 )
-from kafka2011.spark.schema import arrow_schema
+from kafka2011.spark.columns import arrow_schema
 
 if TYPE_CHECKING:
     import numpy.typing as npt

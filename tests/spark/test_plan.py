@@ -7,10 +7,9 @@ import pytest
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offset_range import OffsetRange
+from kafka2011.spark.offsets import OffsetRange
 from kafka2011.spark.options import BatchOptions
-from kafka2011.spark.planner import plan
-from kafka2011.spark.resolve import ResolvedOffsets, resolve_batch
+from kafka2011.spark.plan import ResolvedOffsets, plan, resolve_batch
 from tests.support.cluster_in_memory import ClusterInMemory
 from tests.support.logs_in_memory import LogInMemory
 from zk.cluster import TopicPartition
