@@ -74,7 +74,9 @@ FROM runtime AS spark
 LABEL kafka2011.stage=spark
 COPY --from=java /opt/java/openjdk /opt/java/openjdk
 COPY --from=build-spark /opt/kafka2011 /opt/kafka2011
+# Brokers that a job starts for itself are for nobody else.
 ENV JAVA_HOME=/opt/java/openjdk \
+    KAFKA2011_BIND_ADDRESS=127.0.0.1 \
     PATH=/opt/java/openjdk/bin:$PATH
 HEALTHCHECK NONE
 ENTRYPOINT []

@@ -3,7 +3,8 @@
 # pip's settings, which a build does not see):
 #   scripts/wheels.sh          for brokers and tools
 #   scripts/wheels.sh spark    and build/wheels-spark, for the image `spark`
-# What was made for the same pyproject.toml is used again.
+# Where there is no Python 3.11, which is the image's, it does so in a container of the image's Python. What was made for
+# the same pyproject.toml is used again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,7 +29,23 @@ find_python() {
             return
         fi
     done
-    fail "Python 3.11 with pip is needed, the image's Python: run scripts/setup.sh local with it, or set PYTHON"
+}
+
+# Runs this script again in a container, with this machine's network, settings of pip and certificates.
+run_in_container() {
+    local image certificates=${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt} options=() setting
+    image=$(sed -n 's/^ARG PYTHON_IMAGE=//p' Dockerfile)
+    [ ! -e "$certificates" ] || options+=(--volume "$certificates:/certificates.crt:ro" --env PIP_CERT=/certificates.crt)
+    [ ! -e /etc/pip.conf ] || options+=(--volume /etc/pip.conf:/etc/pip.conf:ro)
+    for setting in "${!PIP_@}"; do
+        [ "$setting" = PIP_CERT ] || options+=(--env "$setting")
+    done
+    say "making wheels in a container of $image"
+    # shellcheck disable=SC2016 # expanded in the container
+    docker run --rm --network host --volume "$PWD:/source" --workdir /source --env "OWNER=$(id -u):$(id -g)" "${options[@]}" \
+        "$image" bash -c 'python3 -m venv /tmp/python && mkdir -p build && PYTHON=/tmp/python/bin/python "$@"
+            ended=$?; chown -R "$OWNER" build; exit $ended' bash scripts/wheels.sh "$@" ||
+        fail "Python 3.11, the image's, is needed here or in a container of $image; PYTHON names one"
 }
 
 # Prints the requirements under a key of [project].
@@ -50,7 +67,7 @@ fill() {
     rm -rf "$directory" "$directory.part"
     mkdir -p "$directory.part"
     printf '%s\n' "$wanted" >"$directory.part/requirements.txt"
-    "$python" -m pip wheel --quiet --disable-pip-version-check --no-input --wheel-dir "$directory.part" "$@" \
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-input --use-pep517 --wheel-dir "$directory.part" "$@" \
         --requirement "$directory.part/requirements.txt" || fail "pip could not make the wheels"
     mv "$directory.part" "$directory"
 }
@@ -61,6 +78,10 @@ can_compile() {
 }
 
 python=$(find_python)
+if [ -z "$python" ]; then
+    run_in_container "$@"
+    exit
+fi
 if [ ! -d "$DIRECTORY" ] && ! can_compile; then
     apt_install gcc libc6-dev python3-dev \
         "a C compiler and Python's headers are needed to compile crcmod: apt-get install gcc python3-dev"
