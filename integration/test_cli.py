@@ -7,16 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from kafka2011 import LATEST, LocalCluster, SimpleConsumer
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 TIMEOUT_S = 60
@@ -39,8 +39,9 @@ def output(*arguments: object, text: str = "") -> str:
     return done.stdout
 
 
-def rows(*arguments: object) -> Any:
-    return json.loads(output(*arguments, "--json"))
+def rows(*arguments: object) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(output(*arguments, "--json"))
+    return found
 
 
 def produce(topic: str, partition: int, text: str, broker: tuple[str, str]) -> None:
@@ -49,20 +50,13 @@ def produce(topic: str, partition: int, text: str, broker: tuple[str, str]) -> N
     output("produce", topic, "--partition", partition, *broker, text=text)
     lines = text.removesuffix("\n").split("\n")
     end = before + sum(len(line.encode()) + 10 for line in lines)
-    await_that(lambda: end_of(topic, partition, broker) == end, f"{topic}-{partition} did not reach offset {end}")
+    eventually(lambda: end_of(topic, partition, broker) == end, what=f"offset {end} of {topic}-{partition}")
 
 
 def end_of(topic: str, partition: int, broker: tuple[str, str]) -> int:
     host, _, port = broker[1].partition(":")
     with SimpleConsumer(host, int(port)) as consumer:
         return consumer.get_offsets_before(topic, partition, LATEST, 1)[0]
-
-
-def await_that(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +113,7 @@ def test_lines_come_back_as_they_were_sent(broker: tuple[str, str], tmp_path: Pa
     file.write_text("the end")
     output("produce", "lines", "--partition", 1, "--file", file, *broker)
     fetch = ("fetch", "lines", "--partition", 1, "--fetch-size", 1000, *broker)
-    await_that(lambda: output(*fetch) == f"{text}the end\n", "the file did not arrive")
+    eventually(lambda: output(*fetch) == f"{text}the end\n", what="the arrival of the file")
 
 
 def test_fetch_from_an_offset(broker: tuple[str, str]) -> None:
@@ -139,7 +133,7 @@ def test_payloads_that_are_no_text(broker: tuple[str, str]) -> None:
         command("produce", "binary", "--partition", 0, *broker), input=b"\xff\n", timeout=TIMEOUT_S, check=True
     )
     assert sent.returncode == 0
-    await_that(lambda: end_of("binary", 0, broker) == 11, "it was not flushed")
+    eventually(lambda: end_of("binary", 0, broker) == 11, what="the flush")
     [message] = rows("fetch", "binary", *broker)
     assert message["payload_base64"] == "/w=="
     assert "payload" not in message
@@ -150,7 +144,7 @@ def test_keys_choose_partitions(broker: tuple[str, str]) -> None:
     lines = [f"user={number % 10} {number}" for number in range(1000)]
     output("produce", "keyed", "--key-regex", r"^user=(\d+)", *broker, text="\n".join(lines))
     size = sum(len(line) + 10 for line in lines)
-    await_that(lambda: sum(end_of("keyed", n, broker) for n in range(PARTITIONS)) == size, "not all is flushed")
+    eventually(lambda: sum(end_of("keyed", n, broker) for n in range(PARTITIONS)) == size, what="the flush of all")
     found = [output("fetch", "keyed", "--partition", number, *broker).splitlines() for number in range(PARTITIONS)]
     assert sorted(line for part in found for line in part) == sorted(lines)
     for user in range(10):
@@ -199,7 +193,7 @@ def test_registry(cluster: LocalCluster, zookeeper: tuple[str, str]) -> None:
     """`registry` shows every znode, as a tree or as objects."""
     found = {item["path"]: item for item in rows("registry", *zookeeper)}
     port = cluster.brokers[0].port
-    assert found["/brokers/ids/0"]["data"].endswith(f":127.0.0.1:{port}")
+    assert str(found["/brokers/ids/0"]["data"]).endswith(f":127.0.0.1:{port}")
     assert found["/brokers/ids/0"]["ephemeral"]
     assert not found["/brokers/topics"]["ephemeral"]
     tree = output("registry", *zookeeper)
@@ -266,7 +260,7 @@ def test_a_cluster_in_one_terminal_stops_cleanly(number: signal.Signals, tmp_pat
         running.send_signal(number)
         assert running.wait(TIMEOUT_S) == 0
         assert running.stderr.read() == ""
-    await_that(lambda: not any(child.is_running() for child in children), "processes live on")
+    eventually(lambda: not any(child.is_running() for child in children), what="the end of the processes")
     assert [(tmp_path / f"broker-{n}" / "logs" / ".kafka_cleanshutdown").exists() for n in range(2)] == [True, True]
 
 
@@ -288,7 +282,7 @@ def test_a_cluster_whose_broker_dies_says_so() -> None:
         os.kill(broker_process.pid, signal.SIGKILL)
         assert running.wait(TIMEOUT_S) == 1
         assert "broker 0 ended by itself" in running.stderr.read()
-    await_that(lambda: not any(child.is_running() for child in children), "processes live on")
+    eventually(lambda: not any(child.is_running() for child in children), what="the end of the processes")
 
 
 def test_a_zookeeper_in_one_terminal_stops_cleanly() -> None:
@@ -304,7 +298,7 @@ def test_a_zookeeper_in_one_terminal_stops_cleanly() -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(TIMEOUT_S) == 0
         assert running.stderr.read() == ""
-    await_that(lambda: not child.is_running(), "the server lives on")
+    eventually(lambda: not child.is_running(), what="the end of the server")
 
 
 def test_a_broker_says_why_it_does_not_start(tmp_path: Path) -> None:
@@ -384,7 +378,10 @@ def test_living_members_keep_their_offsets(zookeeper: tuple[str, str], broker: t
     try:
         assert reading.stdout is not None
         assert reading.stdout.readline() == "one\n"
-        await_that(lambda: run("groups", "--group", "living", "--verify", *zookeeper).returncode == 0, "no owners")
+        eventually(
+            lambda: run("groups", "--group", "living", "--verify", *zookeeper).returncode == 0,
+            what="an owner of each partition",
+        )
         refused = run("groups", "reset", "--group", "living", "--topic", "lived", "--to", "earliest", *zookeeper)
         assert (refused.returncode, "has members" in refused.stderr) == (1, True)
         reading.send_signal(signal.SIGINT)

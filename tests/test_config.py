@@ -117,7 +117,7 @@ DEFAULTS_OF_07: list[tuple[type[Settings], dict[str, object], dict[str, object]]
 ]
 
 
-def value_of(config: Settings, key: str) -> Any:
+def value_of(config: Settings, key: str) -> object:
     [name] = [item.name for item in config.settings() if item.key == key]
     return getattr(config, name)
 

@@ -8,7 +8,7 @@ import threading
 import time
 from concurrent.futures import wait
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from kafka2011.local import LocalBroker, LocalCluster
-    from kafka2011.producer.parcel import Receipt
+    from kafka2011.producer.parcel import FailedSend, Receipt
 
     NewCluster = Callable[..., LocalCluster]
     ReadTopic = Callable[..., dict[tuple[int, int], list[bytes]]]
@@ -187,7 +187,7 @@ def test_a_hanging_broker_holds_up_only_its_own_keys(new_cluster: NewCluster, re
 def test_a_keyed_send_to_a_broker_that_stays_away_fails_in_time(new_cluster: NewCluster) -> None:
     """After confirm.timeout.ms the send fails, and the callback gets its messages."""
     cluster = new_cluster(2)
-    failed: list[Any] = []
+    failed: list[FailedSend] = []
     with AsyncProducer(config(cluster, **{"confirm.timeout.ms": 1500}), on_failure=failed.append) as producer:
         [lost_key, *_] = [key for key in KEYS if producer._router.choose(TOPIC, key).broker_id == 0]
         [kept_key, *_] = [key for key in KEYS if producer._router.choose(TOPIC, key).broker_id == 1]

@@ -6,7 +6,7 @@ import os
 import sys
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import SparkSession
@@ -129,7 +129,7 @@ def publish() -> Callable[..., int]:
 def read(spark: SparkSession, cluster: LocalCluster) -> Callable[..., DataFrame]:
     """Load a batch of a topic; a None among the options takes one away."""
 
-    def load(topic: str, **options: Any) -> DataFrame:
+    def load(topic: str, **options: object) -> DataFrame:
         given = {"zk.connect": cluster.zk_connect, "subscribe": topic} | options
         kept = {key: str(value) for key, value in given.items() if value is not None}
         return spark.read.format("kafka2011").options(**kept).load()

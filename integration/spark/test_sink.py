@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def write(cluster: LocalCluster) -> Callable[..., None]:
     """Write a DataFrame to the tests' brokers."""
 
-    def append(frame: DataFrame, mode: str = "append", **options: Any) -> None:
+    def append(frame: DataFrame, mode: str = "append", **options: str) -> None:
         frame.write.format("kafka2011").mode(mode).options(**{"zk.connect": cluster.zk_connect} | options).save()
 
     return append

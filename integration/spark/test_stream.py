@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -27,17 +27,27 @@ if TYPE_CHECKING:
 SOON = {"fetchOffset.retryIntervalMs": 200, "fetchOffset.numRetries": 300}
 
 
+class Given(NamedTuple):
+    """One row."""
+
+    broker_id: int
+    partition: int
+    offset: int
+    index_in_set: int
+    value: bytes
+
+
 class Batches:
     """What a query gave to foreachBatch, by number; a number that comes again must bring the same."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, list[tuple[Any, ...]]] = {}
+        self.rows: dict[int, list[Given]] = {}
         self.repeated: set[int] = set()
         self.fail_at = -1
 
     def take(self, frame: DataFrame, batch_id: int) -> None:
         columns = ("brokerId", "partition", "offset", "indexInSet", "value")
-        rows = sorted(tuple(row) for row in frame.select(*columns).collect())
+        rows = sorted(Given._make((*row[:4], bytes(row["value"]))) for row in frame.select(*columns).collect())
         if batch_id in self.rows:
             assert rows == self.rows[batch_id], f"batch {batch_id} came again with other rows"
             self.repeated.add(batch_id)
@@ -46,12 +56,12 @@ class Batches:
             raise RuntimeError("the sink fails")
 
     @property
-    def all(self) -> list[tuple[Any, ...]]:
+    def all(self) -> list[Given]:
         return [row for rows in self.rows.values() for row in rows]
 
     @property
     def values(self) -> list[bytes]:
-        return sorted(bytes(row[-1]) for row in self.all)
+        return sorted(row.value for row in self.all)
 
 
 @pytest.fixture
@@ -66,7 +76,7 @@ def start(
     """Start a query of a topic from the same checkpoint as before; it ends with the test."""
     running: list[StreamingQuery] = []
 
-    def begin(topic: str, *, trigger: dict[str, Any] | None = None, **options: Any) -> StreamingQuery:
+    def begin(topic: str, *, trigger: dict[str, bool | str] | None = None, **options: object) -> StreamingQuery:
         given = {"zk.connect": cluster.zk_connect, "subscribe": topic, "startingOffsets": "earliest", **SOON, **options}
         kept = {key: str(value) for key, value in given.items() if value is not None}
         query = (
@@ -120,7 +130,7 @@ def test_a_restart_repeats_a_micro_batch_exactly(
     assert batches.values == sorted(numbered(0, 600) + numbered(1000, 600) + numbered(5000, 10))
     assert len({row[:4] for row in batches.all}) == len(batches.all)
     assert len(batches.rows) > 3
-    largest = max(sum(len(row[-1]) for row in rows if row[3] == 0) for rows in batches.rows.values())
+    largest = max(sum(len(row.value) for row in rows if row.index_in_set == 0) for rows in batches.rows.values())
     assert largest < 15_000 + 2 * 100
 
 

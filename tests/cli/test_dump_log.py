@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -169,7 +169,7 @@ def test_json_is_one_list(log: Path, capsys: pytest.CaptureFixture[str]) -> None
     first = write_segment(log, encode(b"a"))
     second = write_segment(log, encode(b"b"), start=START + 11)
     assert dump(log, "--json") == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
     assert [(item["path"], item["offset"], item["fault"]) for item in found] == [
         (str(first), 1000, None),
         (str(second), 1011, None),
@@ -182,7 +182,7 @@ def test_summary_counts(tmp_path: Path, log: Path, capsys: pytest.CaptureFixture
     write_segment(log, good, bytes(MessageSet([b"b", b"c"], Codec.GZIP)))
     write_segment(log, good, flipped(good, 12), good[:3], start=5000)
     assert dump(tmp_path, "--summary", "--verify", "--json") == 1
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    found: list[dict[str, int]] = json.loads(capsys.readouterr().out)
     counts: Sequence[tuple[int, ...]] = [
         (item["first_offset"], item["end_offset"] - item["first_offset"], item["messages"], item["faults"])
         for item in found

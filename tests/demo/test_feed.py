@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -97,7 +97,7 @@ def test_a_day_follows_another(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("pace", ["0", "-1", "1e9", "fast"])
-def test_a_bad_pace_is_a_usage_error(pace: str, capsys: pytest.CaptureFixture[Any]) -> None:
+def test_a_bad_pace_is_a_usage_error(pace: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Anything that is no pace ends with status 2 and names the option."""
     with pytest.raises(SystemExit) as ended:
         feeding.main(["--per-second", pace])

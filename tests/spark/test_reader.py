@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,8 +52,8 @@ def reader(log: LogInMemory, how: ReadSettings, start: int | None = None, end: i
     )
 
 
-def rows_of(one: RangeReader) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = []
+def rows_of(one: RangeReader) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
     for batch in one.batches():
         assert batch.schema.equals(arrow_schema())
         assert batch.num_rows
@@ -62,7 +61,7 @@ def rows_of(one: RangeReader) -> list[tuple[Any, ...]]:
     return rows
 
 
-def expected(data: bytes, offset: int = 0) -> list[tuple[Any, ...]]:
+def expected(data: bytes, offset: int = 0) -> list[tuple[object, ...]]:
     """Tell the rows by the client's own decoder."""
     return [
         (m.payload, m.topic, m.broker_id, m.partition, m.offset, m.next_offset, m.index_in_set)
@@ -88,7 +87,7 @@ def test_ranges_of_a_log_are_its_rows_in_order(encoded: list[bytes], data: st.Da
     whole = b"".join(encoded)
     log = LogInMemory([whole])
     edges = sorted({0, len(whole), *data.draw(st.lists(st.sampled_from(list(_edges(whole)))))})
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for start, end in pairwise(edges):
         rows += rows_of(reader(log, settings(SMALL_FETCH), start, end))
     assert rows == expected(whole)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offsets import flatten
+from kafka2011.spark.offsets import Nested, flatten
 from kafka2011.spark.options import StreamOptions
 from kafka2011.spark.stream import StreamPlanner
 from tests.support.clocks import ManualClock
@@ -43,7 +42,7 @@ def planner(cluster: ClusterInMemory, **options: str) -> StreamPlanner:
     return StreamPlanner(read, cluster.lookup(read), Clock())
 
 
-def ranges(one: StreamPlanner, start: dict[str, Any], end: dict[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
+def ranges(one: StreamPlanner, start: Nested, end: Nested) -> dict[TopicPartition, tuple[int, int]]:
     tasks = [each.offset_range for each in one.tasks(start, end)]
     return {each.topic_partition: (each.start, each.end) for each in tasks}
 
