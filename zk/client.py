@@ -1,10 +1,12 @@
-"""The ZooKeeper client: kazoo's, with three gaps closed that leases and commits cannot live with.
+"""The ZooKeeper client: kazoo's, with four gaps closed that leases and commits cannot live with.
 
 - kazoo keeps calls that are made while it is not connected and sends them after the reconnect, in whatever session
   that brings. Ours refuses them at once (NotConnected), and refuses every call made `within_session` of another
   session. Checking, queueing and the change of state happen under one lock, so a call can only ever be sent on
   the connection, and in the session, that it was checked against.
 - kazoo does not tell the session timeout that the server granted; a lease needs it.
+- kazoo may spend a whole session timeout on one address that swallows packets. Ours gives each its share of it, so that
+  a session lives on when only one address of several answers.
 - kazoo's timeouts under gevent derive from BaseException; nothing here uses them.
 """
 
@@ -36,13 +38,44 @@ class CallRefused(ConnectionLoss):  # type: ignore[misc]  # kazoo is untyped
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
-    """Notes what the server answered to a connect."""
+    """Notes what the server answered to a connect, and waits for no address longer than its share."""
+
+    def __init__(self, client: ZkClient, retry_sleeper: Any, logger: logging.Logger) -> None:
+        super().__init__(client, retry_sleeper, logger=logger)
+        self.handler = _PatientForAShare(client.handler, self)
+        self._addresses = 1
+
+    @property
+    def share_s(self) -> float:
+        """How long one address may take: all of them together less than the session lives."""
+        return float(self.client.session_timeout_ms / 1000 / (self._addresses + 1))
+
+    def _expand_client_hosts(self) -> Any:
+        found = super()._expand_client_hosts()
+        self._addresses = max(len(found), 1)
+        return found
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        answer = super()._invoke(timeout, request, xid)
-        if isinstance(request, Connect):
-            self.client.granted_timeout_ms = answer[0].time_out
+        if not isinstance(request, Connect):
+            return super()._invoke(timeout, request, xid)
+        answer = super()._invoke(min(timeout, self.share_s), request, xid)
+        self.client.granted_timeout_ms = answer[0].time_out
         return answer
+
+
+class _PatientForAShare:
+    """A handler of kazoo's whose connects take an address's share of the time, whatever kazoo asks for."""
+
+    def __init__(self, handler: Any, connection: _Connection) -> None:
+        self._handler = handler
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handler, name)
+
+    def create_connection(self, *arguments: Any, **named: Any) -> Any:
+        """Connect as the handler does."""
+        return self._handler.create_connection(*arguments, **{**named, "timeout": self._connection.share_s})
 
 
 class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
@@ -124,6 +157,10 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
             self.close()
         except Exception as error:  # noqa: BLE001 - kazoo raises bare Exceptions when its loop is slow to end
             logger.warning("The ZooKeeper client did not close in order: %s", error)
+
+    def abandon(self) -> None:
+        """Shut down, without waiting for an address that may be silent just now."""
+        self.handler.spawn(self.shutdown)
 
     def __enter__(self) -> Self:
         return self

@@ -37,7 +37,7 @@ def connect(
         if chroot:
             _make_chroot(client, chroot, zk_connect)
     except BaseException:
-        client.shutdown()
+        client.abandon()
         raise
     return client
 

@@ -78,6 +78,7 @@ _READY_TIMEOUT_S = 30.0
 _PROBE_INTERVAL_S = 0.05
 _PORT_TRIES = 5
 _LOG_TAIL_BYTES = 2000
+_PORT_TAKEN = "Address already in use"
 
 
 class LocalZooKeeper:
@@ -87,7 +88,7 @@ class LocalZooKeeper:
     lies in a temporary directory, is not forced to disk, and goes with `close` (or the end of the `with` block);
     with one it stays. Sessions may be as short as one second. Listens on `host` only.
 
-    Raises LocalZooKeeperError, with the end of the server's log, when it does not start.
+    Raises LocalZooKeeperError when it does not start: because the port is taken, or with the end of the server's log.
     """
 
     def __init__(self, port: int = 0, data_dir: Path | str | None = None, host: str = "127.0.0.1") -> None:
@@ -220,8 +221,9 @@ class LocalZooKeeper:
             status = child.poll()
             if status is not None:
                 log = self._log_since(log_begin)
-                kind = _PortTakenError if "Address already in use" in log else LocalZooKeeperError
-                raise kind(
+                if _PORT_TAKEN in log:
+                    raise _PortTakenError(f"ZooKeeper cannot listen on {self.connect_string}: the port is taken")
+                raise LocalZooKeeperError(
                     f"ZooKeeper on {self.connect_string} ended with status {status}; end of {self.log_path}:\n{log}"
                 )
             if _serves(self.host, self.port, data):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.message import MessageSet
 from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.partitioner import DefaultPartitioner
@@ -17,19 +19,36 @@ from kafka2011.producer.producer import Producer
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo
 from tests.support.waiting import eventually
-from zk.cluster import TopicPartition
+from zk.brokers import BrokerRegistry
+from zk.cluster import Broker, TopicPartition
+from zk.connecting import connect
+from zk.errors import ConnectionLost, ZkUnavailable
+from zk.ports import free_port
 from zk.testing import expire_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafka2011.local import LocalCluster
+    from zk.nodes import Watch
 
+    NewInfo = Callable[[], ZkBrokerPartitionInfo]
     NewCluster = Callable[..., LocalCluster]
     ReadTopic = Callable[..., dict[tuple[int, int], list[bytes]]]
 
 TOPIC = "views"
 PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture
+def new_info(zk_connect: str) -> Iterator[NewInfo]:
+    """Follow the brokers of the test's chroot."""
+    with ExitStack() as stack:
+
+        def follow() -> ZkBrokerPartitionInfo:
+            return stack.enter_context(closing(ZkBrokerPartitionInfo(connect(zk_connect))))
+
+        yield follow
 
 
 def through_zookeeper(cluster: LocalCluster, **settings: object) -> dict[str, object]:
@@ -162,6 +181,74 @@ def test_brokers_are_followed_beyond_the_end_of_the_session(new_cluster: NewClus
         cluster.brokers[1].stop()
         eventually(lambda: len(_info(producer).partitions("new")) == 1)
         producer.send(TOPIC, b"after")
+
+
+def test_a_new_topic_is_sent_to_all_brokers(new_cluster: NewCluster) -> None:
+    """Also after the first one has registered it: the others would never get it otherwise."""
+    cluster = new_cluster(3)
+    with Producer(through_zookeeper(cluster)) as producer:
+        producer.send(TOPIC, b"first")
+        eventually(lambda: any(where.partition == 1 for where in _info(producer).partitions(TOPIC)))
+        for number in range(100):
+            producer.send(TOPIC, b"%d" % number)
+        every = tuple(TopicPartition(TOPIC, broker_id, partition) for broker_id in range(3) for partition in range(2))
+        eventually(lambda: _info(producer).partitions(TOPIC) == every)
+
+
+def test_assumed_partitions_stay_until_their_broker_registers_or_dies(new_info: NewInfo, zk_connect: str) -> None:
+    """As in 0.7.2; a broker that comes later is not assumed to have a topic that others have."""
+    with connect(zk_connect) as client, connect(zk_connect) as mortal:
+        registry = BrokerRegistry(client)
+        for broker_id, its in ((1, client), (2, client), (3, mortal)):
+            BrokerRegistry(its).register(Broker.created(broker_id, "h", 9092, 1))
+        info = new_info()
+        assert info.partitions(TOPIC) == tuple(TopicPartition(TOPIC, broker_id, 0) for broker_id in (1, 2, 3))
+        registry.register_topic(2, TOPIC, 2)
+        merged = tuple(TopicPartition(TOPIC, *numbers) for numbers in ((1, 0), (2, 0), (2, 1), (3, 0)))
+        eventually(lambda: info.partitions(TOPIC) == merged)
+        mortal.shutdown()
+        registry.register(Broker.created(4, "h", 9092, 1))
+        eventually(lambda: info.broker(4) is not None)
+        eventually(lambda: info.partitions(TOPIC) == merged[:3])
+        registry.register_topic(1, TOPIC, 1)
+        registry.register_topic(4, TOPIC, 1)
+        eventually(lambda: info.partitions(TOPIC) == (*merged[:3], TopicPartition(TOPIC, 4, 0)))
+
+
+def test_brokers_are_followed_after_a_bug_too(
+    new_info: NewInfo, zk_connect: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and what was to be read is read then."""
+    info = new_info()
+    read, bugs = BrokerRegistry.brokers, iter([RuntimeError("a bug")])
+
+    def brokers(registry: BrokerRegistry, watch: Watch) -> dict[int, Broker]:
+        for bug in bugs:
+            raise bug
+        return read(registry, watch)
+
+    monkeypatch.setattr(BrokerRegistry, "brokers", brokers)
+    with connect(zk_connect) as client:
+        BrokerRegistry(client).register(Broker.created(1, "h", 9092, 1))
+        eventually(lambda: info.broker(1) is not None)
+    assert "a bug" in caplog.text
+
+
+def test_zookeeper_away_is_one_error_for_all_clients(new_info: NewInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start of a producer, at the start of a consumer, and when a topic is first sent to."""
+    nowhere = {"zk.connect": f"127.0.0.1:{free_port()}", "zk.connectiontimeout.ms": 100}
+    with pytest.raises(ZkUnavailable, match="within 100 ms"):
+        Producer(nowhere)
+    with pytest.raises(ZkUnavailable, match="within 100 ms"):
+        ConsumerConnector({**nowhere, "groupid": "g"})
+    info = new_info()
+
+    def lost(*_: object) -> None:
+        raise ConnectionLost("gone")
+
+    monkeypatch.setattr(BrokerRegistry, "partitions_of", lost)
+    with pytest.raises(ZkUnavailable, match="partitions of topic views cannot be read: gone"):
+        info.partitions(TOPIC)
 
 
 def test_without_brokers_a_send_says_so(zk_connect: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.support.waiting import eventually
+from zk.client import ZkClient
 from zk.connecting import connect
 from zk.errors import ConnectionLost, NodeExists, NoNode, NotConnected, SessionExpired, VersionConflict, ZkError
 from zk.nodes import Nodes
@@ -21,9 +24,8 @@ from zk.sessions import SessionEvents
 from zk.testing import expire_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from zk.client import ZkClient
     from zk.local import LocalZooKeeper
 
 
@@ -56,6 +58,49 @@ def test_nobody_there_is_an_error_that_names_the_address() -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(NotConnected, match=rf"{address}/x within 300 ms"):
         connect(f"{address}/x", 2000, connection_timeout_ms=300)
+
+
+def test_an_address_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error comes when it says, though the client's own thread still waits."""
+    may_end, ended = threading.Event(), threading.Event()
+    shutdown = ZkClient.shutdown
+
+    def slow_shutdown(client: ZkClient) -> None:
+        may_end.wait(30)
+        shutdown(client)
+        ended.set()
+
+    monkeypatch.setattr(ZkClient, "shutdown", slow_shutdown)
+    with pytest.raises(NotConnected, match="within 100 ms"):
+        connect(f"127.0.0.1:{free_port()}", 2000, connection_timeout_ms=100)
+    assert not ended.is_set()
+    may_end.set()
+    assert ended.wait(30)
+
+
+def test_an_address_that_swallows_packets_costs_no_session(zookeeper: LocalZooKeeper) -> None:
+    """Each address gets its share of the session timeout; by itself kazoo would wait all of it for the first one."""
+    with black_hole() as hole, connect(f"{hole},{zookeeper.connect_string}", 3000, 60_000) as client:
+        client.randomize_hosts = False
+        events, before = SessionEvents(client), client.session_id
+        client._connection._socket.shutdown(socket.SHUT_RDWR)
+        eventually(lambda: events.session_id is None)
+        eventually(lambda: events.session_id is not None)
+        assert events.session_id == before
+
+
+@contextmanager
+def black_hole() -> Iterator[str]:
+    """Listen on an address that answers no packets: nobody accepts, and the queue is full."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield "{}:{}".format(*listener.getsockname())
 
 
 @pytest.mark.parametrize("address", ["", "/chroot", "h:port", ":2181"])
@@ -182,8 +227,8 @@ def test_every_call_ends_while_zookeeper_comes_and_goes(own_zookeeper: LocalZooK
             own_zookeeper.stop()
             own_zookeeper.start()
             eventually(lambda: client.session_id is not None)
-            expire_session(client)
-        eventually(lambda: client.session_id is not None)
+            expired = expire_session(client)
+        eventually(lambda: client.session_id not in {None, expired})
         stop.set()
         for thread in threads:
             thread.join(20)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from kafka2011.errors import KafkaError
+from zk.errors import ZkUnavailable
 
 
 class NoBrokersError(KafkaError):
     """No broker is known that could take messages of the topic."""
+
+
+class BrokersUnreadableError(NoBrokersError, ZkUnavailable):
+    """ZooKeeper, which knows the brokers, does not answer."""
 
 
 class InvalidPartitionError(KafkaError):

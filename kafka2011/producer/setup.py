@@ -31,7 +31,7 @@ def own_partitioner(config: ProducerConfig) -> Partitioner:
 
 
 def open_router(config: ProducerConfig) -> Router:
-    """Find the brokers, from broker.list or in ZooKeeper. Raises ConfigError, or NoBrokersError without ZooKeeper."""
+    """Find the brokers, from broker.list or in ZooKeeper. Raises ConfigError, or ZkError without ZooKeeper."""
     partitioner = own_partitioner(config)  # before anything is opened
     return Router(_open_info(config), partitioner, config.zk_read_num_retries)
 

@@ -7,11 +7,11 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.producer.broker_partition_info import on_every_broker
-from kafka2011.producer.errors import NoBrokersError
+from kafka2011.producer.errors import BrokersUnreadableError
 from zk.brokers import BrokerRegistry
 from zk.cluster import Broker, TopicPartition
 from zk.connecting import connect
-from zk.errors import ZkError
+from zk.errors import ZkError, ZkUnavailable
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ _RETRY_S = 0.5
 class ZkBrokerPartitionInfo:
     """The broker registry, read at first use of a topic and again whenever a watch says that it changed.
 
-    A topic that nobody has yet is taken to be on partition 0 of every live broker: the first message makes it. While
-    ZooKeeper is away, what was known last is used. Owns `client`, and a thread that reads.
+    A topic that nobody has yet is taken to be on partition 0 of every live broker: the first message makes it. Brokers
+    that have not registered it by the time another has are still taken to (as in 0.7.2), or it would stay on the one
+    that came first. While ZooKeeper is away, what was known last is used. Owns `client`, and a thread that reads.
     """
 
     def __init__(self, client: ZkClient) -> None:
@@ -37,7 +38,8 @@ class ZkBrokerPartitionInfo:
         self._session_id = self._events.session_id
         self._brokers: dict[int, Broker] = {}
         self._registered: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, those asked for so far
-        self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # the same, with unknown topics' assumed ones
+        self._assumed: dict[str, frozenset[int]] = {}  # brokers by topic, assumed when nobody had it
+        self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, registered and assumed
         self._reading = threading.Lock()  # a read that began earlier must not overwrite a later one
         self._changed = threading.Event()
         self._watches: dict[str, _TopicWatch] = {}
@@ -56,20 +58,17 @@ class ZkBrokerPartitionInfo:
 
     @classmethod
     def connect(cls, config: ProducerConfig) -> Self:
-        """Connect to ZooKeeper as the settings say. Raises NoBrokersError when it does not answer."""
-        try:
-            return cls(connect(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms))
-        except ZkError as error:
-            raise NoBrokersError(f"brokers cannot be found: {error}") from error
+        """Connect to ZooKeeper as the settings say. Raises ZkError, and ZkUnavailable when it does not answer."""
+        return cls(connect(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms))
 
     def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Return the topic's partitions as they are registered. Raises NoBrokersError if they cannot be read."""
+        """Return the topic's partitions, registered and assumed. Raises BrokersUnreadableError."""
         found = self._partitions.get(topic)
         if found is None:
             try:
                 found = self._read_topic(topic)
-            except ZkError as error:
-                raise NoBrokersError(f"the partitions of topic {topic} cannot be read: {error}") from error
+            except ZkUnavailable as error:
+                raise BrokersUnreadableError(f"the partitions of topic {topic} cannot be read: {error}") from error
         return found
 
     choices = partitions
@@ -104,9 +103,14 @@ class ZkBrokerPartitionInfo:
                 self._read_stale()
             except ZkError as error:
                 logger.warning("brokers and partitions cannot be read, and stay as last known for now: %s", error)
-                # What was stale is so still, and no event need follow: it may have been one answer that was lost.
-                self._closing.wait(_RETRY_S)
-                self._changed.set()
+            except Exception:
+                # A bug, but to follow no change ever again would be worse than a repeated report.
+                logger.exception("brokers and partitions cannot be read, and stay as last known for now")
+            else:
+                continue
+            # What was stale is so still, and no event need follow: it may have been one answer that was lost.
+            self._closing.wait(_RETRY_S)
+            self._changed.set()
 
     def _read_stale(self) -> None:
         session_id = self._events.session_id
@@ -120,7 +124,7 @@ class ZkBrokerPartitionInfo:
             topic = self._stale_topics.pop()
             try:
                 self._read_topic(topic)
-            except ZkError:
+            except BaseException:
                 self._stale_topics.add(topic)
                 raise
         if self._stale_brokers:
@@ -136,25 +140,32 @@ class ZkBrokerPartitionInfo:
             self._stale_brokers = False  # before the read: a watch that fires behind it is not to be forgotten
             try:
                 found = self._registry.brokers(self._on_brokers)
-            except ZkError:
+            except BaseException:
                 self._stale_brokers = True
                 raise
             if found != self._brokers:
                 logger.info("live brokers: %s", ", ".join(map(str, found)) or "none")
             self._brokers = found
-            for topic, registered in self._registered.items():
-                self._partitions[topic] = registered or self._assumed(topic)
+            for topic in self._registered:
+                self._merge(topic)
 
     def _read_topic(self, topic: str) -> tuple[TopicPartition, ...]:
         with self._reading:
             counts = self._registry.partitions_of(topic, self._watches.setdefault(topic, _TopicWatch(self, topic)))
-            registered = tuple(TopicPartition.all_of(topic, counts))
-            self._registered[topic] = registered
-            self._partitions[topic] = found = registered or self._assumed(topic)
-            return found
+            self._registered[topic] = tuple(TopicPartition.all_of(topic, counts))
+            return self._merge(topic)
 
-    def _assumed(self, topic: str) -> tuple[TopicPartition, ...]:
-        return on_every_broker(self._brokers, topic, 0)
+    def _merge(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Put what is registered and what is assumed of live brokers together."""
+        registered = self._registered[topic]
+        if registered:
+            has_registered = {where.broker_id for where in registered}
+            assumed = self._assumed.get(topic, frozenset()) & self._brokers.keys() - has_registered
+        else:
+            assumed = frozenset(self._brokers)
+        self._assumed[topic] = assumed
+        self._partitions[topic] = found = tuple(sorted([*registered, *on_every_broker(assumed, topic, 0)]))
+        return found
 
     def _on_brokers(self, _event: object) -> None:
         self._stale_brokers = True
