@@ -46,16 +46,6 @@ class OwnerRegistry:
         """Give up a partition; False, and nothing deleted, when this session does not own it."""
         return ephemeral.release(self._nodes, paths.owner(group, where))
 
-    def is_mine(self, group: str, where: TopicPartition) -> bool:
-        """Tell whether this session owns a partition now."""
-        node = self._nodes.get(paths.owner(group, where))
-        return node is not None and node.owner == self._nodes.session_id
-
-    def owner_of(self, group: str, where: TopicPartition) -> Owner | None:
-        """Read who owns a partition. Raises MalformedNode."""
-        node = self._nodes.get(paths.owner(group, where))
-        return None if node is None else _owner(node)
-
     def owners(self, group: str, topic: str) -> dict[TopicPartition, Owner]:
         """Read who owns each partition of a topic, in numeric order; malformed nodes are skipped and counted."""
         found: dict[TopicPartition, Owner] = {}

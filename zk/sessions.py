@@ -63,8 +63,9 @@ class SessionLease:
     """How long one session surely lives, by answered questions and a clock, without trust in any listener.
 
     A process that was stopped past its session and woken runs on for long before its listeners know. So somebody
-    `renew`s at least every third of the session timeout, and who acts for the session asks `held` just before.
-    A lease that ran out unnoticed comes back when a question is answered in the same session: the session lived.
+    `renew`s at least every third of the session timeout, and who acts for the session looks just before whether the
+    clock has reached `until_s`, which lies one session timeout after the last answered question was asked. A lease that
+    ran out unnoticed comes back when a question is answered in the same session: the session lived.
     """
 
     def __init__(self, client: ZkClient, session_id: int, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -80,16 +81,6 @@ class SessionLease:
     def renew_interval_s(self) -> float:
         """How often to renew."""
         return self._client.session_timeout_ms / 3000
-
-    @property
-    def held(self) -> bool:
-        """Whether less than the session timeout has passed since the last answered question was asked."""
-        return self.remaining_s > 0
-
-    @property
-    def remaining_s(self) -> float:
-        """Seconds until the lease runs out; 0 when it has."""
-        return max(self.until_s - self._clock.monotonic_s(), 0.0)
 
     def renew(self) -> None:
         """Ask ZooKeeper's leader something in this session. Raises ZkUnavailable when there is no answer."""

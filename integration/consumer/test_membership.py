@@ -18,9 +18,9 @@ from integration.consumer.reading import (
 )
 from kafka2011.compression import Codec
 from kafka2011.errors import KafkaError
+from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.errors import NodeHeld
-from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,13 +18,13 @@ from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo
+from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.cluster import Broker, TopicPartition
 from zk.connecting import connect
 from zk.errors import ConnectionLost, ZkUnavailable
 from zk.ports import free_port
-from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.sessions import expire_session
 from zk import ephemeral, paths, tree
 from zk.brokers import BrokerRegistry
 from zk.cluster import Broker, TopicPartition
@@ -18,7 +19,6 @@ from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 from zk.sessions import SessionEvents
-from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,13 @@ import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from kazoo.client import KazooClient
 
+from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.client import ZkClient
 from zk.connecting import connect
@@ -21,7 +23,6 @@ from zk.errors import ConnectionLost, NodeExists, NoNode, NotConnected, SessionE
 from zk.nodes import Nodes
 from zk.ports import free_port
 from zk.sessions import SessionEvents
-from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -256,7 +257,12 @@ def test_shutdown_ends_while_zookeeper_is_away(own_zookeeper: LocalZooKeeper) ->
 def test_the_gevent_handler_works_without_monkey_patching(zk_connect: str) -> None:
     """Registering, watching, expiry and a new session in a gevent program; timeouts are Exceptions there too."""
     done = subprocess.run(
-        [sys.executable, "-c", GEVENT_PROGRAM, zk_connect], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", GEVENT_PROGRAM, zk_connect],
+        cwd=Path(__file__).parents[2],  # for `tests.support`
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
@@ -271,7 +277,7 @@ from zk import Broker, BrokerRegistry, NodeHeld, ZkError, connect
 from zk.nodes import Nodes
 from zk.ports import free_port
 from zk.sessions import SessionEvents, SessionLease
-from zk.testing import expire_session
+from tests.support.sessions import expire_session
 
 assert not monkey.is_module_patched("socket")
 turns = 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.sessions import expire_session
 from zk import paths
 from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
@@ -14,7 +15,6 @@ from zk.nodes import Nodes
 from zk.offsets import CommittedOffset, OffsetRegistry
 from zk.owners import Owner, OwnerRegistry
 from zk.sessions import SessionEvents
-from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,13 +96,14 @@ def test_a_partition_has_one_owner(client: ZkClient, new_client: Callable[[], Zk
     ours.claim("g", P0, "a-0")
     with pytest.raises(NodeHeld, match=r"/consumers/g/owners/t/0-0 is held by session 0x[0-9a-f]+: a-0"):
         theirs.claim("g", P0, "b-0")
-    assert (ours.is_mine("g", P0), theirs.is_mine("g", P0)) == (True, False)
+    assert client.session_id is not None
+    assert theirs.owners("g", "t") == {P0: Owner("a-0", client.session_id)}
     assert theirs.release("g", P0) is False
     assert ours.release("g", P0) is True
     assert ours.release("g", P0) is False
     theirs.claim("g", P0, "b-0")
     assert other_client.session_id is not None
-    assert ours.owner_of("g", P0) == Owner("b-0", other_client.session_id)
+    assert ours.owners("g", "t") == {P0: Owner("b-0", other_client.session_id)}
 
 
 def test_owners_are_listed_in_numeric_order(client: ZkClient) -> None:
@@ -119,7 +120,6 @@ def test_owners_are_listed_in_numeric_order(client: ZkClient) -> None:
     ]
     assert registry.malformed.count == 2
     assert registry.topics("g") == ["t"]
-    assert registry.owner_of("g", TopicPartition("t", 7, 7)) is None
 
 
 def test_registries_of_an_expired_session_write_no_more(client: ZkClient) -> None:
@@ -136,7 +136,7 @@ def test_registries_of_an_expired_session_write_no_more(client: ZkClient) -> Non
         lambda: offsets.commit("g", P0, 9, version),
         lambda: offsets.write("g", P0, 9),
         lambda: owners.claim("g", P2, "a-0"),
-        lambda: owners.is_mine("g", P0),
+        lambda: owners.owners("g", "t"),
         lambda: owners.release("g", P0),
         lambda: consumers.register("g", "a", "*1*t"),
     ):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clocks import ManualClock
+from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
@@ -20,7 +21,6 @@ from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 from zk.sessions import SessionEvents, SessionLease
-from zk.testing import expire_session
 
 if TYPE_CHECKING:
     from zk.client import ZkClient
@@ -33,22 +33,23 @@ def lease_of(client: ZkClient, clock: Clock = SYSTEM_CLOCK) -> SessionLease:
     return SessionLease(client, client.session_id, clock)
 
 
+def is_held(lease: SessionLease) -> bool:
+    return SYSTEM_CLOCK.monotonic_s() < lease.until_s
+
+
 def test_a_lease_counts_from_before_the_question(client: ZkClient) -> None:
     """It holds for less than the session timeout from then, and not before the first answer."""
     clock = ManualClock(now_s=100.0)
     lease = lease_of(client, clock)
-    assert not lease.held
+    assert lease.until_s == 0
     lease.renew()
-    assert lease.remaining_s == pytest.approx(2.0)
-    clock.now_s = 101.999
-    assert lease.held
-    clock.now_s = 102.0
-    assert not lease.held
+    assert lease.until_s == 102
+    clock.now_s = 102.5
     lease.renew()
-    assert lease.held
+    assert lease.until_s == 104.5
     lease.end()
     lease.renew()
-    assert not lease.held
+    assert lease.until_s == 0
     assert lease.renew_interval_s < 2 / 2
 
 
@@ -61,10 +62,10 @@ def test_a_lease_does_not_pass_to_the_next_session(client: ZkClient) -> None:
         assert events.wait(20)
     with pytest.raises(NotConnected):
         lease.renew()
-    assert not lease.held
+    assert lease.until_s == 0
     second = lease_of(client)
     second.renew()
-    assert second.held
+    assert is_held(second)
 
 
 def test_a_lease_runs_out_while_zookeeper_does_not_answer(own_zookeeper: LocalZooKeeper) -> None:
@@ -76,13 +77,13 @@ def test_a_lease_runs_out_while_zookeeper_does_not_answer(own_zookeeper: LocalZo
         try:
             with pytest.raises(ZkUnavailable):
                 lease.renew()
-            eventually(lambda: not lease.held)
+            eventually(lambda: not is_held(lease))
         finally:
             own_zookeeper.resume()
         eventually(lambda: client.session_id is not None)
         if client.session_id == lease.session_id:
             lease.renew()
-            assert lease.held
+            assert is_held(lease)
 
 
 def test_a_session_survives_a_restart_of_zookeeper(own_zookeeper: LocalZooKeeper) -> None:
@@ -114,6 +115,7 @@ def test_closed_events_wake_who_waits_and_listen_no_more(client: ZkClient) -> No
 
 SLEEPER = """
 import sys, threading
+from zk.clock import SYSTEM_CLOCK
 from zk import OffsetRegistry, OwnerRegistry, SessionLease, TopicPartition, VersionConflict, ZkUnavailable, connect
 
 partition = TopicPartition("t", 0, 0)
@@ -135,7 +137,7 @@ owners.claim("g", partition, "sleeper-0")
 version = offsets.write("g", partition, 0)
 print("owner", flush=True)
 handed_out = 0
-while lease.held:
+while SYSTEM_CLOCK.monotonic_s() < lease.until_s:
     handed_out += 1
     try:
         version = offsets.commit("g", partition, handed_out, version)

@@ -1,4 +1,4 @@
-"""What tests of ZooKeeper's users need: real faults, without waiting for them."""
+"""Sessions that end when a test wants it, without waiting for their timeout."""
 
 from __future__ import annotations
 
