@@ -122,9 +122,9 @@ def test_retention_passes_a_consumer(new_cluster: NewCluster, open_member: OpenM
     eventually(lambda: started(member))
     member.rewind(TOPIC, 0, 0, offset=0)  # a new group that wants the largest offset begins behind all there is
     reader = Reader(stream, pause_s=0.02, holding=True)
-    eventually(lambda: len(reader.receipts) == 1 and len(stream._chunks) == 3)
+    eventually(lambda: len(reader.receipts) == 1 and len(stream._queue._chunks) == 3)
     [owned] = member._rebalancer.owned.values()  # type: ignore[union-attr]
-    fetched = (owned.fetch_offset or 0) // PADDED
+    fetched = (owned.feed.fetch_offset or 0) // PADDED
     assert fetched > 2
     send(broker, range(8, 40))
     eventually(lambda: first_segment(broker) > 8 * PADDED)
@@ -156,4 +156,4 @@ def first_segment(broker: LocalBroker) -> int:
 def started(member: ConsumerConnector) -> bool:
     rebalancer = member._rebalancer
     assert rebalancer is not None
-    return all(owned.fetch_offset is not None for owned in list(rebalancer.owned.values()))
+    return all(owned.feed.fetch_offset is not None for owned in list(rebalancer.owned.values()))

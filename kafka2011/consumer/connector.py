@@ -149,7 +149,7 @@ class ConsumerConnector:
                 found = consumer.get_offsets_before(topic, partition, time_ms, 1)
                 # Before everything there is: the beginning.
                 offset = found[0] if found else consumer.get_offsets_before(topic, partition, EARLIEST, 1)[0]
-        if not owned.stream.start_at(owned, offset):
+        if not owned.start_at(offset):
             raise KafkaError(f"{self.consumer_id} is giving up partition {owned.where}")
         self._fetchers.wake()
         return offset
@@ -356,13 +356,13 @@ class ConsumerConnector:
         self._rebalancer.explicit_topics.add(topic)
         for owned in list(self._rebalancer.owned.values()):
             if owned.where.topic == topic and not owned.is_explicit:
-                owned.explicit_offset = owned.consumed_offset  # up to here it was implicit
+                owned.explicit_offset = owned.feed.consumed_offset  # up to here it was implicit
                 owned.is_explicit = True
 
     def _start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
         if self._committer.write_start(owned, offset):
             logger.info("%s starts %s at offset %d", self.consumer_id, owned.where, offset)
-            owned.stream.start_at(owned, offset, epoch)
+            owned.start_at(offset, epoch)
 
     def _owned(self, topic: str, broker_id: int, partition: int) -> OwnedPartition:
         where = TopicPartition(topic, broker_id, partition)

@@ -186,14 +186,14 @@ class BrokerFetcher:
         self._turn = (self._turn + 1) % len(every)
         partitions = [*every[self._turn :], *every[: self._turn]]
         for owned in partitions:
-            epoch = owned.epoch
-            if owned.fetch_offset is None and not owned.stream.is_postponed(owned):
+            epoch = owned.feed.epoch
+            if owned.feed.fetch_offset is None and not owned.feed.is_postponed:
                 self._find_start(owned, epoch)
         came = False
         asked: list[tuple[OwnedPartition, int, int]] = []
         limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
         for owned in partitions:
-            reserved = owned.stream.reserve(owned)
+            reserved = owned.feed.reserve()
             if reserved is not None:
                 asked.append((owned, *reserved))
                 if len(asked) == limit:
@@ -215,7 +215,7 @@ class BrokerFetcher:
                 came |= self._deliver(owned, offset, epoch, fetched)
         finally:
             for owned, _, _ in unanswered:
-                owned.stream.cancel()
+                owned.feed.cancel()
         return came
 
     def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet) -> bool:
@@ -223,20 +223,20 @@ class BrokerFetcher:
             self._failing.discard(owned.where)
         if fetched.data:
             self._counts.add("fetched_bytes", len(fetched.data))
-            owned.stream.deliver(owned, epoch, offset, fetched.data)
+            owned.feed.deliver(epoch, offset, fetched.data)
             return True
-        owned.stream.cancel()
+        owned.feed.cancel()
         if isinstance(fetched.error, OffsetOutOfRangeError):
-            if owned.consumed_offset != offset:
+            if owned.feed.consumed_offset != offset:
                 # What was fetched before it is all there is of it: not to be dropped, but consumed first.
-                owned.stream.postpone(owned, self._backoff_s)
+                owned.feed.postpone(self._backoff_s)
                 return False
             self._counts.add("resets")
             logger.warning("%s: starting anew as autooffset.reset says", fetched.error)
             self._find_start(owned, epoch)
         elif fetched.error is not None:
             self._report(fetched.error, owned.where)
-            owned.stream.postpone(owned, self._backoff_s)
+            owned.feed.postpone(self._backoff_s)
         return False
 
     def _find_start(self, owned: OwnedPartition, epoch: int) -> None:
@@ -251,11 +251,11 @@ class BrokerFetcher:
             if offsets:
                 self._start_found(owned, offsets[0], epoch)
         except BrokerConnectionError:
-            owned.stream.postpone(owned, 2 * self._backoff_s)
+            owned.feed.postpone(2 * self._backoff_s)
             raise
         except KafkaError as error:
             self._report(error, where)
-            owned.stream.postpone(owned, self._backoff_s)
+            owned.feed.postpone(self._backoff_s)
         else:
-            if owned.fetch_offset is None:
-                owned.stream.postpone(owned, self._backoff_s)
+            if owned.feed.fetch_offset is None:
+                owned.feed.postpone(self._backoff_s)

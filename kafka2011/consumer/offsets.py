@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.consumer.owned_partition import State
+from kafka2011.consumer.feed import State
 from kafka2011.errors import KafkaError
 from zk.errors import MalformedNode, NotConnected, VersionConflict, ZkUnavailable
 
@@ -92,7 +92,7 @@ class OffsetCommitter:
         """Write where a partition starts that has no offset, or one out of range; False if it is ours no longer."""
         with self._lock:
             # A partition is committed under this lock before its owner node goes: while it is active, the node stands.
-            return owned.state is State.ACTIVE and self._write_as_owner(owned, offset)
+            return owned.feed.state is State.ACTIVE and self._write_as_owner(owned, offset)
 
     def commit(self, partitions: Iterable[OwnedPartition], *, last: bool = False) -> None:
         """Commit what was consumed of each partition; `last` for those that are given up, done or not.

@@ -113,7 +113,7 @@ class Rebalancer:
         brokers, wanted = self._wanted(session)
         changed = {where.topic for where in self.owned if not session.is_mine(where, self._wake)}
         wanted_of = _by_topic(wanted)
-        held_of = _by_topic({where: owned.stream.stream_id for where, owned in self.owned.items()})
+        held_of = _by_topic({where: owned.feed.stream_id for where, owned in self.owned.items()})
         changed.update(topic for topic in {*wanted_of, *held_of} if wanted_of[topic] != held_of[topic])
         self._give_up(session, [owned for where, owned in self.owned.items() if where.topic in changed])
         self._unclaim(session, [where for where in self._claimed if where not in self.owned])
@@ -206,12 +206,12 @@ class Rebalancer:
         streams = {s.stream_id: s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
         for where, stream_id in wanted.items():
             broker = brokers[where.broker_id]
-            owned = OwnedPartition(where, streams[stream_id], session, broker)
+            owned = OwnedPartition(streams[stream_id].feed(where, session.lease), session, broker)
             owned.is_explicit = where.topic in self.explicit_topics
             offset = self._committer.take(owned, self._left.get(where))
             self._left.pop(where, None)
             if offset is not None:
-                owned.stream.start_at(owned, offset)
+                owned.start_at(offset)
             self.owned[where] = owned
             self._fetchers.add(owned, broker)
         return True
@@ -239,15 +239,12 @@ class Rebalancer:
 
     def _release(self, partitions: Collection[OwnedPartition]) -> None:
         """Stop handing out, and wait for the application a while: all streams together, not one after another."""
-        by_stream: defaultdict[MessageStream, list[OwnedPartition]] = defaultdict(list)
         for owned in partitions:
-            by_stream[owned.stream].append(owned)
-        for stream, its in by_stream.items():
-            stream.begin_release(its)
+            owned.feed.begin_release()
         self._fetchers.remove(partitions)
         deadline_s = self._clock.monotonic_s() + self._release_wait_s
-        for stream, its in by_stream.items():
-            stream.end_release(its, deadline_s)
+        for owned in partitions:
+            owned.feed.end_release(deadline_s)
 
     def _unclaim(self, session: GroupSession, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
@@ -260,7 +257,7 @@ class Rebalancer:
         self.session.lease.end()
         every = list(self.owned.values())
         for owned in every:
-            owned.stream.abandon([owned])
+            owned.feed.abandon()
             self._note_left(owned)
         self._fetchers.remove(every)
         self.owned.clear()

@@ -71,13 +71,14 @@ class ScriptedBroker:
         if self.refuse_start is not None:
             error, self.refuse_start = self.refuse_start, None
             raise error
-        owned.stream.start_at(owned, offset, epoch)
+        owned.start_at(offset, epoch)
 
     def own(self, number: int = 0, start: int | None = 0, port: int = 1) -> OwnedPartition:
         session = cast("GroupSession", OnlyLease())
-        owned = OwnedPartition(TopicPartition("t", 0, number), self.stream, session, Broker(0, "h", port))
+        feed = self.stream.feed(TopicPartition("t", 0, number), session.lease)
+        owned = OwnedPartition(feed, session, Broker(0, "h", port))
         if start is not None:
-            self.stream.start_at(owned, start)
+            owned.start_at(start)
         self.fetchers.add(owned, Broker(0, "h", port))
         return owned
 
@@ -203,7 +204,7 @@ def test_a_reset_waits_until_what_was_fetched_is_consumed(broker: ScriptedBroker
     """It is all there is of it."""
     broker.logs = {0: log_of(b"a", b"b")}
     owned = broker.own()
-    eventually(lambda: owned.fetch_offset == 22)
+    eventually(lambda: owned.feed.fetch_offset == 22)
     assert next(broker.stream).payload == b"a"
     broker.logs[0], broker.begins[0] = log_of(b"a", b"b", b"c", b"d"), 33
     asked = len(broker.asked)
@@ -218,7 +219,7 @@ def test_nothing_is_asked_while_there_is_no_room(broker: ScriptedBroker) -> None
     broker.fetchers.close()
     config = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 100_000, "fetch.size": 11})
     waiting = ScriptedBroker(config)
-    waiting.stream._room_made = waiting.fetchers.wake
+    waiting.stream._queue._room_made = waiting.fetchers.wake
     waiting.logs = {0: log_of(b"a", b"b", b"c", b"d", b"e", b"f", b"g")}
     waiting.own()
     eventually(lambda: len(waiting.asked) == 3)

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
+from kafka2011.consumer.feed import State
 from kafka2011.consumer.offsets import ContendedOffsetError, Left, OffsetCommitter
-from kafka2011.consumer.owned_partition import OwnedPartition, State
+from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.stream import MessageStream
 from tests.support.clocks import ManualClock
 from tests.support.in_memory_group import LOST, REFUSED, MemoryRegistries, World
@@ -30,7 +31,7 @@ class Owner:
         assert session is not None
         stream = MessageStream("a-0", max_chunks=1, timeout_ms=0, shallow=False, clock=ManualClock())
         session.claim(where, stream.stream_id)
-        return OwnedPartition(where, stream, session, Broker(0, "h", 1))
+        return OwnedPartition(stream.feed(where, session.lease), session, Broker(0, "h", 1))
 
     def take(self, where: TopicPartition = T0, left: Left | None = None) -> OwnedPartition:
         """Claim a partition and begin with it, at 0 if the group has no offset."""
@@ -39,11 +40,11 @@ class Owner:
         if offset is None:
             assert self.committer.write_start(owned, 0)
             offset = 0
-        owned.stream.start_at(owned, offset)
+        owned.start_at(offset)
         return owned
 
     def commit(self, owned: OwnedPartition, offset: int, *, last: bool = False) -> None:
-        owned.consumed_offset = offset
+        owned.feed.consumed_offset = offset
         self.committer.commit([owned], last=last)
 
 
@@ -83,7 +84,7 @@ def test_whoever_takes_a_partition_shuts_out_who_had_it(world: World) -> None:
     before.commit(old, 5)
     world.delete_owner(T0)
     new = after.take()
-    assert new.consumed_offset == 5
+    assert new.feed.consumed_offset == 5
     before.commit(old, 9)
     assert offset_of(world) == 5
     assert before.committer.counts["dropped_commits"] == 1
@@ -118,7 +119,7 @@ def test_a_start_is_not_written_while_the_partition_is_given_up(world: World) ->
     """The owner node may go at any moment."""
     owner = Owner(world)
     owned = owner.claim()
-    owned.state = State.RELEASED
+    owned.feed.state = State.RELEASED
     assert not owner.committer.write_start(owned, 0)
     assert world.writes == []
 
@@ -162,7 +163,7 @@ def test_an_offset_that_others_write_all_the_time_is_an_error_at_last(world: Wor
 
     session.is_mine = interfering  # type: ignore[method-assign]
     world.write(T0, 1, 99, fenced=False)
-    contended.consumed_offset, other.consumed_offset = 5, 7
+    contended.feed.consumed_offset, other.feed.consumed_offset = 5, 7
     with pytest.raises(ContendedOffsetError, match="t/0-0"):
         owner.committer.commit([contended, other])
     assert offset_of(world, T1) == 7
@@ -193,7 +194,7 @@ def test_a_rewind_after_an_unanswered_commit_is_committed(world: World) -> None:
     owner.registries.faults.append(("commit_offset", LOST))
     with pytest.raises(ConnectionLost):
         owner.commit(owned, 30)
-    owned.stream.start_at(owned, 20)
+    owned.start_at(20)
     owner.committer.commit([owned])
     assert offset_of(world) == 20
 
@@ -224,7 +225,7 @@ def test_a_last_commit_that_failed_is_not_made_later(world: World, fault: str) -
     """The partition may be somebody else's by then."""
     owner = Owner(world)
     first, second = owner.take(), owner.take(T1)
-    first.consumed_offset = second.consumed_offset = 20
+    first.feed.consumed_offset = second.feed.consumed_offset = 20
     owner.registries.faults.append(("commit_offset", fault))
     with pytest.raises(ZkUnavailable):
         owner.committer.commit([first, second], last=True)
@@ -237,10 +238,10 @@ def test_what_we_left_counts_if_nobody_wrote_since(world: World) -> None:
     owner = Owner(world)
     owned = owner.take()
     owner.commit(owned, 20)
-    owned.consumed_offset = 30
+    owned.feed.consumed_offset = 30
     left = Left.of(owned)
     owner.registries.expire()
-    assert owner.take(left=left).consumed_offset == 30
+    assert owner.take(left=left).feed.consumed_offset == 30
     assert offset_of(world) == 30
 
 
@@ -249,19 +250,19 @@ def test_what_we_left_does_not_count_if_somebody_wrote_since(world: World) -> No
     owner, other = Owner(world), Owner(world)
     owned = owner.take()
     owner.commit(owned, 20)
-    owned.consumed_offset = 30
+    owned.feed.consumed_offset = 30
     left = Left.of(owned)
     owner.registries.expire()
     other.take()
     world.delete_owner(T0)
-    assert owner.take(left=left).consumed_offset == 20
+    assert owner.take(left=left).feed.consumed_offset == 20
     del world.offsets[T0]
     world.delete_owner(T0)
     world.write(T0, 2, 99)
     world.write(T0, 3, 99)
     assert left is not None
     assert world.offsets[T0].version == left.version
-    assert owner.take(left=left).consumed_offset == 3
+    assert owner.take(left=left).feed.consumed_offset == 3
 
 
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
@@ -273,10 +274,10 @@ def test_what_we_left_counts_after_an_unanswered_commit_too(world: World, fault:
     owner.registries.faults.append(("commit_offset", fault))
     with pytest.raises(ZkUnavailable):
         owner.commit(owned, 20)
-    owned.consumed_offset = 30
+    owned.feed.consumed_offset = 30
     left = Left.of(owned)
     owner.registries.expire()
-    assert owner.take(left=left).consumed_offset == 30
+    assert owner.take(left=left).feed.consumed_offset == 30
 
 
 def test_an_unanswered_commit_is_not_mistaken_for_anothers_start(world: World) -> None:
@@ -291,7 +292,7 @@ def test_an_unanswered_commit_is_not_mistaken_for_anothers_start(world: World) -
     owner.registries.expire()
     other.take()
     world.delete_owner(T0)
-    assert owner.take(left=left).consumed_offset == 10
+    assert owner.take(left=left).feed.consumed_offset == 10
 
 
 def test_only_offsets_that_the_application_gives_are_committed_once_it_gives_them(world: World) -> None:

@@ -333,7 +333,7 @@ def test_a_member_that_lost_its_partition_meanwhile_takes_the_others_word() -> N
     committed = world.offsets[T0].offset
     b.run("leave")
     settle([a])
-    assert a.rebalancer.owned[T0].consumed_offset == committed
+    assert a.rebalancer.owned[T0].feed.consumed_offset == committed
     check_nothing_lost(world, a)
 
 

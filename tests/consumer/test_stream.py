@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kafka2011.compression import Codec
-from kafka2011.consumer.owned_partition import OwnedPartition, State
-from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, RESTART_PAUSE_S, MessageStream
+from kafka2011.consumer.feed import RESTART_PAUSE_S, PartitionFeed, State
+from kafka2011.consumer.owned_partition import OwnedPartition
+from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, MessageStream
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
 from kafka2011.message import MessageSet, encode
 from tests.support.clocks import ManualClock
@@ -22,7 +23,7 @@ from zk.cluster import Broker, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kafka2011.consumer.group import GroupSession
+    from kafka2011.consumer.group import GroupSession, Lease
     from kafka2011.message import Message
 
 WAIT_S = 20
@@ -36,19 +37,12 @@ class FixedLease:
     until_s: float = 1000.0
 
 
-@dataclass
-class OnlyLease:
-    """A session of which only the lease is of interest."""
-
-    lease: FixedLease = field(default_factory=FixedLease)
-
-
 class Rig(ManualClock):
     """A stream with a clock that a test moves by hand, and logs to fetch from."""
 
     def __init__(self, *, max_chunks: int = 10, timeout_ms: int = 0, shallow: bool = False) -> None:
         super().__init__(now_s=10.0)
-        self.session = OnlyLease()
+        self.lease = FixedLease()
         self.rooms_made = 0
         self.stream = MessageStream(
             "g_m-0",
@@ -62,24 +56,23 @@ class Rig(ManualClock):
     def make_room(self) -> None:
         self.rooms_made += 1
 
-    def own(self, number: int = 0, start: int = 0) -> OwnedPartition:
-        where = TopicPartition("t", 0, number)
-        owned = OwnedPartition(where, self.stream, cast("GroupSession", self.session), Broker(0, "h", 1))
-        self.stream.start_at(owned, start)
-        return owned
+    def own(self, number: int = 0, start: int = 0) -> PartitionFeed:
+        feed = self.stream.feed(TopicPartition("t", 0, number), cast("Lease", self.lease))
+        feed.start_at(start)
+        return feed
 
-    def fetch(self, owned: OwnedPartition, data: bytes) -> bool:
+    def fetch(self, feed: PartitionFeed, data: bytes) -> bool:
         """Deliver what a fetch brought, if one is to be made."""
-        reserved = self.stream.reserve(owned)
+        reserved = feed.reserve()
         if reserved is None:
             return False
         offset, epoch = reserved
-        self.stream.deliver(owned, epoch, offset, data)
+        feed.deliver(epoch, offset, data)
         return True
 
-    def release(self, owned: OwnedPartition, wait_s: float = 0.0) -> None:
-        self.stream.begin_release([owned])
-        self.stream.end_release([owned], self.now_s + wait_s)
+    def release(self, feed: PartitionFeed, wait_s: float = 0.0) -> None:
+        feed.begin_release()
+        feed.end_release(self.now_s + wait_s)
 
 
 def messages(payloads: Iterable[bytes], codec: Codec = Codec.NONE) -> bytes:
@@ -102,94 +95,94 @@ def in_thread(call: Callable[[], object]) -> threading.Thread:
 def test_a_message_is_consumed_when_the_application_comes_back() -> None:
     """Not when it was fetched, and not while it is in hand."""
     rig = Rig()
-    owned = rig.own()
-    rig.fetch(owned, messages([b"a", b"b"]))
-    assert (owned.fetch_offset, owned.consumed_offset) == (2 * ONE, 0)
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b"]))
+    assert (feed.fetch_offset, feed.consumed_offset) == (2 * ONE, 0)
     assert next(rig.stream).offset == 0
-    assert owned.consumed_offset == 0
+    assert feed.consumed_offset == 0
     assert next(rig.stream).offset == ONE
-    assert owned.consumed_offset == ONE
+    assert feed.consumed_offset == ONE
     with pytest.raises(StopIteration):
         next(rig.stream)
-    assert owned.consumed_offset == 2 * ONE
+    assert feed.consumed_offset == 2 * ONE
     assert rig.stream.delivered_messages == 2
 
 
 def test_messages_carry_where_they_are_from() -> None:
     """Topic, broker, partition, offsets and payload."""
     rig = Rig()
-    owned = rig.own(number=3, start=40)
-    rig.fetch(owned, messages([b"a"]))
+    feed = rig.own(number=3, start=40)
+    rig.fetch(feed, messages([b"a"]))
     assert tuple(next(rig.stream)) == ("t", 0, 3, 40, 40 + ONE, 0, b"a")
 
 
 def test_many_messages_are_all_consumed_one_by_one() -> None:
     """Decoding ahead changes nothing in what counts."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     every = [b"%d" % number for number in range(3 * BATCH_MESSAGES + 7)]
-    rig.fetch(owned, messages(every))
+    rig.fetch(feed, messages(every))
     seen = []
     for message in rig.stream:
-        assert owned.consumed_offset == message.offset
+        assert feed.consumed_offset == message.offset
         seen.append(message.payload)
         assert rig.stream.delivered_messages == len(seen)
     assert seen == every
-    assert owned.consumed_offset == owned.fetch_offset == len(messages(every))
+    assert feed.consumed_offset == feed.fetch_offset == len(messages(every))
 
 
 def test_a_compressed_set_is_consumed_whole() -> None:
     """All its messages but the last leave the offset at its start, so a crash replays it whole."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     data = messages([b"a", b"b", b"c"], Codec.GZIP)
-    rig.fetch(owned, data + messages([b"d"]))
+    rig.fetch(feed, data + messages([b"d"]))
     for expected in (0, 0, 0, len(data)):
         next(rig.stream)
-        assert owned.consumed_offset == expected
+        assert feed.consumed_offset == expected
 
 
 def test_a_partition_with_no_more_than_a_partial_message_behind_waits_for_the_rest() -> None:
     """The next fetch begins where the complete messages end."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     data = messages([b"a", b"b"])
-    rig.fetch(owned, data[: ONE + 5])
+    rig.fetch(feed, data[: ONE + 5])
     assert payloads(rig.stream) == [b"a"]
-    assert owned.consumed_offset == owned.fetch_offset == ONE
-    rig.fetch(owned, data[ONE:])
+    assert feed.consumed_offset == feed.fetch_offset == ONE
+    rig.fetch(feed, data[ONE:])
     assert payloads(rig.stream) == [b"b"]
 
 
 def test_empty_compressed_sets_are_stepped_over() -> None:
     """They hold nothing to hand out, and are consumed all the same."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     data = encode(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00", Codec.GZIP)
-    rig.fetch(owned, data)
+    rig.fetch(feed, data)
     assert payloads(rig.stream) == []
-    assert owned.consumed_offset == len(data)
+    assert feed.consumed_offset == len(data)
 
 
 def test_only_the_thread_that_took_a_message_counts_it_as_done() -> None:
     """As commit_offsets and shutdown do; another thread cannot know."""
     rig = Rig()
-    owned = rig.own()
-    rig.fetch(owned, messages([b"a", b"b"]))
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b"]))
     next(rig.stream)
     in_thread(rig.stream.count_in_hand_as_done).join(WAIT_S)
-    assert owned.consumed_offset == 0
+    assert feed.consumed_offset == 0
     rig.stream.count_in_hand_as_done()
-    assert owned.consumed_offset == ONE
+    assert feed.consumed_offset == ONE
     assert payloads(rig.stream) == [b"b"]
 
 
 def test_shallow_iteration_gives_compressed_sets_closed() -> None:
     """Each as one message, consumed as one."""
     rig = Rig(shallow=True)
-    owned = rig.own()
+    feed = rig.own()
     data = messages([b"a", b"b"], Codec.GZIP)
-    rig.fetch(owned, data)
+    rig.fetch(feed, data)
     message = next(rig.stream)
     assert message.payload == data[10:]
     assert message.next_offset == len(data)
@@ -201,12 +194,12 @@ def test_shallow_iteration_gives_compressed_sets_closed() -> None:
 def test_iteration_ends_at_the_timeout_and_can_go_on() -> None:
     """consumer.timeout.ms ends the `for`; an iterator object goes on where a generator could not."""
     rig = Rig(timeout_ms=20)
-    owned = rig.own()
+    feed = rig.own()
     rig.stream._now_s = time.monotonic
-    rig.session.lease.until_s = float("inf")
+    rig.lease.until_s = float("inf")
     assert payloads(rig.stream) == []
-    owned.not_before_s = 0
-    rig.fetch(owned, messages([b"a"]))
+    feed.not_before_s = 0
+    rig.fetch(feed, messages([b"a"]))
     assert payloads(rig.stream) == [b"a"]
     assert payloads(rig.stream) == []
 
@@ -214,16 +207,16 @@ def test_iteration_ends_at_the_timeout_and_can_go_on() -> None:
 def test_a_waiting_application_is_woken_by_a_delivery_and_by_the_end() -> None:
     """Without a timeout iteration waits for ever, but not after close."""
     rig = Rig(timeout_ms=-1)
-    owned = rig.own()
+    feed = rig.own()
     seen: list[bytes] = []
     thread = in_thread(lambda: seen.extend(payloads(rig.stream)))
-    rig.fetch(owned, messages([b"a", b"b"]))
-    eventually(lambda: owned.consumed_offset == 2 * ONE)
+    rig.fetch(feed, messages([b"a", b"b"]))
+    eventually(lambda: feed.consumed_offset == 2 * ONE)
     rig.stream.close()
     thread.join(WAIT_S)
     assert not thread.is_alive()
     assert seen == [b"a", b"b"]
-    assert not rig.fetch(owned, messages([b"c"]))
+    assert not rig.fetch(feed, messages([b"c"]))
 
 
 def test_partitions_take_turns_in_the_order_of_their_fetches() -> None:
@@ -242,39 +235,39 @@ def test_partitions_take_turns_in_the_order_of_their_fetches() -> None:
 def test_no_more_is_fetched_than_there_is_room_for() -> None:
     """queuedchunks.max counts fetches under way too; whoever found no room hears of it when there is some."""
     rig = Rig(max_chunks=2)
-    owned = rig.own()
-    assert rig.fetch(owned, messages([b"a"]))
-    assert rig.stream.reserve(owned) == (ONE, owned.epoch)
-    assert rig.stream.reserve(owned) is None
-    rig.stream.cancel()
-    assert rig.fetch(owned, messages([b"b"]))
-    assert rig.stream.reserve(owned) is None
+    feed = rig.own()
+    assert rig.fetch(feed, messages([b"a"]))
+    assert feed.reserve() == (ONE, feed.epoch)
+    assert feed.reserve() is None
+    feed.cancel()
+    assert rig.fetch(feed, messages([b"b"]))
+    assert feed.reserve() is None
     assert rig.rooms_made == 0
     next(rig.stream)
     assert rig.rooms_made == 1
-    assert rig.stream.reserve(owned) == (2 * ONE, owned.epoch)
+    assert feed.reserve() == (2 * ONE, feed.epoch)
 
 
 def test_room_is_made_by_a_rewind_too() -> None:
     """What was queued is dropped."""
     rig = Rig(max_chunks=1)
-    owned = rig.own()
-    rig.fetch(owned, messages([b"a"]))
-    assert rig.stream.reserve(owned) is None
-    rig.stream.start_at(owned, 0)
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"]))
+    assert feed.reserve() is None
+    feed.start_at(0)
     assert rig.rooms_made == 1
-    assert rig.stream.reserve(owned) is not None
+    assert feed.reserve() is not None
 
 
 def test_what_two_fetchers_bring_twice_is_queued_once() -> None:
     """For a moment a broker that moved has a fetcher at each address."""
     rig = Rig()
-    owned = rig.own()
-    first, second = rig.stream.reserve(owned), rig.stream.reserve(owned)
+    feed = rig.own()
+    first, second = feed.reserve(), feed.reserve()
     assert first == second
     assert first is not None
     for _ in range(2):
-        rig.stream.deliver(owned, first[1], first[0], messages([b"a"]))
+        feed.deliver(first[1], first[0], messages([b"a"]))
     assert payloads(rig.stream) == [b"a"]
 
 
@@ -284,33 +277,33 @@ def test_what_two_fetchers_bring_twice_is_queued_once() -> None:
 def test_a_corrupt_message_is_an_error_after_all_good_ones_and_is_fetched_again() -> None:
     """What the network did is mended by then; nothing is skipped."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     good = messages([b"a", b"b", b"c"])
     bad = bytearray(good)
     bad[2 * ONE - 1] ^= 1
-    rig.fetch(owned, bytes(bad))
+    rig.fetch(feed, bytes(bad))
     assert next(rig.stream).payload == b"a"
     with pytest.raises(InvalidMessageError, match=f"t-0 at offset {ONE}"):
         next(rig.stream)
-    assert owned.consumed_offset == ONE
-    assert not rig.fetch(owned, good[ONE:]), "fetched again at once: that would be a busy loop"
+    assert feed.consumed_offset == ONE
+    assert not rig.fetch(feed, good[ONE:]), "fetched again at once: that would be a busy loop"
     rig.now_s += RESTART_PAUSE_S
-    assert rig.fetch(owned, good[ONE:])
+    assert rig.fetch(feed, good[ONE:])
     assert payloads(rig.stream) == [b"b", b"c"]
 
 
 def test_a_message_larger_than_a_fetch_is_an_error_that_names_the_size() -> None:
     """It is said again at every try, and nothing is fetched meanwhile."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     for _ in range(2):
-        assert rig.fetch(owned, encode(b"x" * 100)[:50])
-        assert not rig.fetch(owned, b"")
+        assert rig.fetch(feed, encode(b"x" * 100)[:50])
+        assert not rig.fetch(feed, b"")
         with pytest.raises(InvalidMessageSizeError, match="110"):
             next(rig.stream)
         rig.now_s += RESTART_PAUSE_S
-    rig.stream.start_at(owned, 110)
-    rig.fetch(owned, messages([b"b"]))
+    feed.start_at(110)
+    rig.fetch(feed, messages([b"b"]))
     assert payloads(rig.stream) == [b"b"]
 
 
@@ -320,9 +313,9 @@ def test_an_interruption_while_decoding_loses_nothing(
 ) -> None:
     """What was on its way to the application is fetched again, and nothing else."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     data = messages([b"a", b"b", b"c"])
-    rig.fetch(owned, data)
+    rig.fetch(feed, data)
     decode = rig.stream._decode
 
     def interrupted(*arguments: object) -> Iterable[Message]:
@@ -333,9 +326,9 @@ def test_an_interruption_while_decoding_loses_nothing(
     with pytest.raises(interruption):
         next(rig.stream)
     monkeypatch.undo()
-    assert owned.consumed_offset == 0
+    assert feed.consumed_offset == 0
     rig.now_s += RESTART_PAUSE_S
-    assert rig.fetch(owned, data)
+    assert rig.fetch(feed, data)
     assert payloads(rig.stream) == [b"a", b"b", b"c"]
 
 
@@ -345,41 +338,41 @@ def test_an_interruption_while_decoding_loses_nothing(
 def test_a_rewind_while_a_message_is_in_hand_is_not_undone_by_coming_back() -> None:
     """Neither by the message in hand nor by what was queued or is being fetched."""
     rig = Rig()
-    owned = rig.own()
+    feed = rig.own()
     data = messages([b"a", b"b", b"c"])
-    rig.fetch(owned, data)
+    rig.fetch(feed, data)
     next(rig.stream)
     next(rig.stream)
-    under_way = rig.stream.reserve(owned)
+    under_way = feed.reserve()
     assert under_way is not None
-    assert rig.stream.start_at(owned, 0)
-    rig.stream.deliver(owned, under_way[1], under_way[0], messages([b"d"]))
-    assert owned.consumed_offset == 0
+    assert feed.start_at(0)
+    feed.deliver(under_way[1], under_way[0], messages([b"d"]))
+    assert feed.consumed_offset == 0
     assert payloads(rig.stream) == []
-    assert owned.consumed_offset == 0
-    rig.fetch(owned, data)
+    assert feed.consumed_offset == 0
+    rig.fetch(feed, data)
     assert payloads(rig.stream) == [b"a", b"b", b"c"]
 
 
 def test_a_start_found_late_does_not_undo_a_rewind() -> None:
     """The question was asked in an earlier epoch."""
     rig = Rig()
-    owned = rig.own()
-    asked = owned.epoch
-    assert rig.stream.start_at(owned, 5 * ONE)
-    assert not rig.stream.start_at(owned, 0, asked)
-    assert owned.consumed_offset == 5 * ONE
+    feed = rig.own()
+    asked = feed.epoch
+    assert feed.start_at(5 * ONE)
+    assert not feed.start_at(0, asked)
+    assert feed.consumed_offset == 5 * ONE
 
 
 def test_a_rewind_keeps_explicit_commits_explicit() -> None:
     """The group's offset goes back, and what is consumed then does not move it on."""
     rig = Rig()
-    owned = rig.own()
-    owned.is_explicit = True
-    rig.stream.start_at(owned, 0)
-    rig.fetch(owned, messages([b"a"]))
+    feed = rig.own()
+    owned = OwnedPartition(feed, cast("GroupSession", None), Broker(0, "h", 1), is_explicit=True)
+    owned.start_at(0)
+    rig.fetch(feed, messages([b"a"]))
     assert payloads(rig.stream) == [b"a"]
-    assert (owned.consumed_offset, owned.commit_offset) == (ONE, 0)
+    assert (feed.consumed_offset, owned.commit_offset) == (ONE, 0)
 
 
 # Release -------------------------------------------------------------------------------------------------------------
@@ -388,28 +381,28 @@ def test_a_rewind_keeps_explicit_commits_explicit() -> None:
 def test_nothing_is_handed_out_of_a_partition_given_up() -> None:
     """Neither what is decoded, nor what is queued, nor what a fetch under way brings; its room is free again."""
     rig = Rig(max_chunks=2)
-    owned, other = rig.own(0), rig.own(1)
-    rig.fetch(owned, messages([b"a", b"b"]))
+    feed, other = rig.own(0), rig.own(1)
+    rig.fetch(feed, messages([b"a", b"b"]))
     next(rig.stream)
     rig.stream.count_in_hand_as_done()
-    rig.fetch(owned, messages([b"c"]))
-    under_way = rig.stream.reserve(owned)
+    rig.fetch(feed, messages([b"c"]))
+    under_way = feed.reserve()
     assert under_way is not None
-    rig.release(owned)
-    rig.stream.deliver(owned, under_way[1], under_way[0], messages([b"d"]))
+    rig.release(feed)
+    feed.deliver(under_way[1], under_way[0], messages([b"d"]))
     assert payloads(rig.stream) == []
-    assert (owned.state, owned.consumed_offset) == (State.RELEASED, ONE)
+    assert (feed.state, feed.consumed_offset) == (State.RELEASED, ONE)
     assert rig.stream.unfinished_releases == 0
     assert rig.fetch(other, messages([b"x"]))
     assert rig.fetch(other, messages([b"y"]))
-    assert not rig.stream.start_at(owned, 0)
+    assert not feed.start_at(0)
 
 
 def test_a_release_waits_for_the_message_in_hand() -> None:
     """And ends as soon as the application is back, which then gets nothing more of the partition."""
     rig = Rig(timeout_ms=-1)
-    owned, other = rig.own(0), rig.own(1)
-    rig.fetch(owned, messages([b"a", b"b"]))
+    feed, other = rig.own(0), rig.own(1)
+    rig.fetch(feed, messages([b"a", b"b"]))
     taken, go_on, seen = threading.Event(), threading.Event(), []
 
     def application() -> None:
@@ -420,12 +413,12 @@ def test_a_release_waits_for_the_message_in_hand() -> None:
 
     thread = in_thread(application)
     assert taken.wait(WAIT_S)
-    releasing = in_thread(lambda: rig.release(owned, WAIT_S))
-    eventually(lambda: owned.state is State.RELEASING)
-    assert owned.consumed_offset == 0
+    releasing = in_thread(lambda: rig.release(feed, WAIT_S))
+    eventually(lambda: feed.state is State.RELEASING)
+    assert feed.consumed_offset == 0
     go_on.set()
     releasing.join(WAIT_S)
-    assert (owned.state, owned.consumed_offset) == (State.RELEASED, ONE)
+    assert (feed.state, feed.consumed_offset) == (State.RELEASED, ONE)
     rig.fetch(other, messages([b"x"]))
     eventually(lambda: other.consumed_offset == ONE)
     rig.stream.close()
@@ -437,9 +430,9 @@ def test_a_release_waits_for_the_message_in_hand() -> None:
 def test_a_release_waits_for_the_rest_of_a_compressed_set() -> None:
     """Which alone is still handed out, so that the set does not come again."""
     rig = Rig(timeout_ms=-1)
-    owned = rig.own()
+    feed = rig.own()
     data = messages([b"a", b"b", b"c"], Codec.GZIP)
-    rig.fetch(owned, data + messages([b"d"]))
+    rig.fetch(feed, data + messages([b"d"]))
     taken, go_on, seen = threading.Event(), threading.Event(), []
 
     def application() -> None:
@@ -450,55 +443,55 @@ def test_a_release_waits_for_the_rest_of_a_compressed_set() -> None:
 
     thread = in_thread(application)
     assert taken.wait(WAIT_S)
-    releasing = in_thread(lambda: rig.release(owned, WAIT_S))
-    eventually(lambda: owned.state is State.RELEASING)
+    releasing = in_thread(lambda: rig.release(feed, WAIT_S))
+    eventually(lambda: feed.state is State.RELEASING)
     go_on.set()
     releasing.join(WAIT_S)
     rig.stream.close()
     thread.join(WAIT_S)
     assert seen == [b"a", b"b", b"c"]
-    assert (owned.state, owned.consumed_offset) == (State.RELEASED, len(data))
+    assert (feed.state, feed.consumed_offset) == (State.RELEASED, len(data))
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_release_waits_no_longer_than_it_may(codec: Codec, caplog: pytest.LogCaptureFixture) -> None:
     """The message, or the set, will come again: logged, counted, and not consumed here any more."""
     rig = Rig()
-    owned = rig.own()
-    rig.fetch(owned, messages([b"a", b"b"], codec))
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b"], codec))
     next(rig.stream)
     with caplog.at_level(logging.WARNING):
-        thread = in_thread(lambda: rig.release(owned))
+        thread = in_thread(lambda: rig.release(feed))
         thread.join(WAIT_S)
     assert not thread.is_alive()
     assert rig.stream.unfinished_releases == 1
     assert "t/0-0 at offset 0: it will be delivered again" in caplog.text
     assert payloads(rig.stream) == []
-    assert (owned.state, owned.consumed_offset) == (State.RELEASED, 0)
+    assert (feed.state, feed.consumed_offset) == (State.RELEASED, 0)
 
 
 def test_a_thread_does_not_wait_for_itself() -> None:
     """As in shutdown, or when an exception leaves the with block: the message in hand is not counted."""
     rig = Rig()
-    owned = rig.own()
-    rig.fetch(owned, messages([b"a"]))
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"]))
     next(rig.stream)
-    rig.release(owned, WAIT_S)
-    assert owned.consumed_offset == 0
+    rig.release(feed, WAIT_S)
+    assert feed.consumed_offset == 0
     assert rig.stream.unfinished_releases == 1
 
 
 def test_a_partition_lost_with_its_session_is_abandoned_at_once() -> None:
     """Nobody waits; what comes back later counts for nothing, and the message in hand is counted as coming again."""
     rig = Rig()
-    owned, other = rig.own(0), rig.own(1)
-    rig.fetch(owned, messages([b"a", b"b"]))
+    feed, other = rig.own(0), rig.own(1)
+    rig.fetch(feed, messages([b"a", b"b"]))
     rig.fetch(other, messages([b"x"]))
     next(rig.stream)
-    rig.stream.abandon([owned])
+    feed.abandon()
     assert rig.stream.unfinished_releases == 1
     assert payloads(rig.stream) == [b"x"]
-    assert owned.consumed_offset == 0
+    assert feed.consumed_offset == 0
 
 
 def test_a_partition_taken_again_has_nothing_to_do_with_what_it_was() -> None:
@@ -520,15 +513,15 @@ def test_a_partition_taken_again_has_nothing_to_do_with_what_it_was() -> None:
 def test_nothing_is_handed_out_without_a_lease() -> None:
     """Neither fresh chunks nor what is decoded already; when it comes back in the same session, all goes on."""
     rig = Rig()
-    owned = rig.own()
-    rig.session.lease.until_s = rig.now_s + 5
-    rig.fetch(owned, messages([b"a", b"b"]))
-    rig.fetch(owned, messages([b"c"]))
+    feed = rig.own()
+    rig.lease.until_s = rig.now_s + 5
+    rig.fetch(feed, messages([b"a", b"b"]))
+    rig.fetch(feed, messages([b"c"]))
     assert next(rig.stream).payload == b"a"
     rig.now_s += 5
     assert payloads(rig.stream) == []
-    assert owned.consumed_offset == ONE, "the application did come back"
-    rig.session.lease.until_s = rig.now_s + 1
+    assert feed.consumed_offset == ONE, "the application did come back"
+    rig.lease.until_s = rig.now_s + 1
     assert payloads(rig.stream) == [b"b", b"c"]
 
 
@@ -536,24 +529,24 @@ def test_nothing_is_handed_out_without_a_lease() -> None:
 def test_the_last_message_is_handed_out_before_the_lease_ends(step_s: float) -> None:
     """However the clock moves on between two messages."""
     rig = Rig()
-    owned = rig.own()
-    rig.session.lease.until_s = rig.now_s + 0.4
-    rig.fetch(owned, messages([b"x"] * 1000))
+    feed = rig.own()
+    rig.lease.until_s = rig.now_s + 0.4
+    rig.fetch(feed, messages([b"x"] * 1000))
     for _ in rig.stream:
-        assert rig.now_s < rig.session.lease.until_s
+        assert rig.now_s < rig.lease.until_s
         rig.now_s += step_s
-    assert rig.now_s >= rig.session.lease.until_s
+    assert rig.now_s >= rig.lease.until_s
     assert rig.stream.delivered_messages == pytest.approx(0.4 / step_s, abs=1)
 
 
 def test_a_stream_waits_for_its_lease_without_being_told() -> None:
     """It looks every now and then."""
     rig = Rig(timeout_ms=-1)
-    owned = rig.own()
-    rig.session.lease.until_s = 0
-    rig.fetch(owned, messages([b"a"]))
+    feed = rig.own()
+    rig.lease.until_s = 0
+    rig.fetch(feed, messages([b"a"]))
     seen: list[Message] = []
     thread = in_thread(lambda: seen.append(next(rig.stream)))
-    rig.session.lease.until_s = rig.now_s + 1
+    rig.lease.until_s = rig.now_s + 1
     thread.join(WAIT_S)
     assert [message.payload for message in seen] == [b"a"]

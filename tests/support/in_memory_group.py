@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import greenlet
 
 from kafka2011.compression import Codec
+from kafka2011.consumer.feed import State
 from kafka2011.consumer.offsets import OffsetCommitter
-from kafka2011.consumer.owned_partition import OwnedPartition, State
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
 from kafka2011.consumer.stream import MessageStream
@@ -27,6 +27,8 @@ from zk.offsets import CommittedOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from kafka2011.consumer.owned_partition import OwnedPartition
 
     Wake = Callable[[], None]
 
@@ -366,10 +368,10 @@ class MemoryFetchers:
     def fetch(self, committer: OffsetCommitter) -> None:
         """Find the starts that are missing and fetch once from every partition."""
         for owned in list(self.partitions):
-            epoch = owned.epoch
-            if owned.fetch_offset is None and committer.write_start(owned, 0):
-                owned.stream.start_at(owned, 0, epoch)
-            reserved = owned.stream.reserve(owned)
+            epoch = owned.feed.epoch
+            if owned.feed.fetch_offset is None and committer.write_start(owned, 0):
+                owned.start_at(0, epoch)
+            reserved = owned.feed.reserve()
             if reserved is None:
                 continue
             offset, epoch = reserved
@@ -377,9 +379,9 @@ class MemoryFetchers:
             if not self._world.compressed:
                 data = data[:FETCH_BYTES]
             if data:
-                owned.stream.deliver(owned, epoch, offset, data)
+                owned.feed.deliver(epoch, offset, data)
             else:
-                owned.stream.cancel()
+                owned.feed.cancel()
 
 
 class CooperativeLock:
@@ -537,7 +539,7 @@ class Member:
         return {
             where
             for where, owned in list(self.rebalancer.owned.items())
-            if owned.state is not State.RELEASED and owned.session.lease.until_s > 0
+            if owned.feed.state is not State.RELEASED and owned.session.lease.until_s > 0
         }
 
 

@@ -1,0 +1,93 @@
+"""ChunkQueue: the fetched sets that wait for one stream, in the order in which they came, and the room for more.
+
+Its lock guards more than the queue: also the feeds that fill it and the stream that empties it. So what is fetched,
+handed out and given up never contradict one another, and a message costs one lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Waiting(Protocol):
+    """What the queue must know of a chunk."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """False when its partition was given up or rewound since it was fetched."""
+
+
+ChunkT = TypeVar("ChunkT", bound=Waiting)
+
+
+class ChunkQueue(Generic[ChunkT]):
+    """At most `max_chunks` chunks, those included that fetches under way may bring.
+
+    All methods are called with `lock` held; `changed`, a condition of that lock, is notified whenever somebody who
+    waits should look again. `room_made` is called when a fetch that found no room would find some now; it must only
+    set events.
+    """
+
+    def __init__(self, max_chunks: int, room_made: Callable[[], None]) -> None:
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.is_closed = False
+        self.unfinished_releases = 0  # partitions given up with a message in the application's hand
+        self._max_chunks = max_chunks
+        self._room_made = room_made
+        self._chunks: deque[ChunkT] = deque()
+        self._reserved: Counter[int] = Counter()  # fetches under way by broker, each of which may bring one chunk
+        self._refused: set[int] = set()  # brokers of which a fetch was not made for want of room
+
+    def reserve(self, broker_id: int) -> bool:
+        """Take room for one chunk from a broker, until `give_back`; False when there is none."""
+        if self.is_closed:
+            return False
+        if len(self._chunks) + self._reserved.total() >= self._max_chunks:
+            self._refused.add(broker_id)
+            return False
+        self._refused.discard(broker_id)
+        self._reserved[broker_id] += 1
+        return True
+
+    def give_back(self, broker_id: int, count: int = 1) -> None:
+        """Let others have the room that was reserved."""
+        self._reserved[broker_id] -= count
+
+    def put(self, chunk: ChunkT) -> None:
+        """Queue a chunk, in the room that was just given back for it."""
+        self._chunks.append(chunk)
+        self.changed.notify_all()
+
+    def take(self) -> ChunkT | None:
+        """Take the oldest chunk that is still wanted; None when there is none."""
+        while self._chunks:
+            chunk = self._chunks.popleft()
+            self._make_room()
+            if chunk.is_wanted:
+                return chunk
+        return None
+
+    def drop_unwanted(self) -> None:
+        """Drop the chunks that will not be handed out, and make their room free."""
+        kept = [chunk for chunk in self._chunks if chunk.is_wanted]
+        if len(kept) < len(self._chunks):
+            self._chunks = deque(kept)
+            self._make_room()
+        self.changed.notify_all()
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+        self.is_closed = True
+        self._chunks.clear()
+        self.changed.notify_all()
+
+    def _make_room(self) -> None:
+        if self._refused:
+            self._refused.clear()
+            self._room_made()

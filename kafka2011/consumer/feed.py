@@ -1,0 +1,241 @@
+"""PartitionFeed: what one owned partition brings to its stream, from the fetch to the application's coming back.
+
+Fetchers reserve room and deliver chunks, the stream hands them out, the connector rewinds, and the rebalance releases.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+import threading
+from typing import TYPE_CHECKING
+
+from kafka2011.message import complete_prefix_bytes
+
+if TYPE_CHECKING:
+    from kafka2011.consumer.chunk_queue import ChunkQueue
+    from kafka2011.consumer.group import Lease
+    from kafka2011.message import Message
+    from zk.clock import Clock
+    from zk.cluster import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+RESTART_PAUSE_S = 0.2
+"""Time to the next fetch of a partition whose bytes were wrong."""
+
+
+class State(enum.Enum):
+    """Where a partition stands between being taken and being given up."""
+
+    ACTIVE = "active"
+    RELEASING = "releasing"  # nothing new is handed out; the application is waited for
+    RELEASED = "released"
+
+
+class Chunk:
+    """A fetched set; its complete messages end at `end_offset`. Once it is open, also what the application has of it.
+
+    What was fetched in an earlier epoch of its feed no longer moves anything.
+    """
+
+    __slots__ = (
+        "data",
+        "end_offset",
+        "epoch",
+        "feed",
+        "flows_until_s",
+        "in_hand",
+        "is_within_set",
+        "offset",
+        "reader",
+    )
+
+    def __init__(self, feed: PartitionFeed, epoch: int, offset: int, end_offset: int, data: bytes) -> None:
+        self.feed = feed
+        self.epoch = epoch
+        self.offset = offset
+        self.end_offset = end_offset
+        self.data = data
+        self.in_hand: Message | None = None  # the last one that the application has not come back from
+        self.reader: threading.Thread | None = None  # in whose hand it is; an object, since ids are used again
+        self.is_within_set = False  # the application came back inside a compressed set: more of it is to come
+        self.flows_until_s = 0.0  # messages are handed out without another look until then
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether messages of it are to be handed out; of a partition being released, the rest of a set alone."""
+        feed = self.feed
+        return feed.epoch == self.epoch and (
+            feed.state is State.ACTIVE or (feed.state is State.RELEASING and self.is_within_set)
+        )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the application has a message of it, or is within a compressed set of it."""
+        return self.feed.epoch == self.epoch and (self.in_hand is not None or self.is_within_set)
+
+    def come_back(self) -> None:
+        """Count what is in hand as consumed, unless the partition was given up or rewound meanwhile."""
+        message, self.in_hand = self.in_hand, None
+        feed = self.feed
+        if message is not None and feed.epoch == self.epoch and feed.state is not State.RELEASED:
+            self.is_within_set = message.next_offset == message.offset
+            feed.consumed_offset = message.next_offset
+            if feed.state is State.RELEASING:
+                feed.queue.changed.notify_all()
+
+
+class PartitionFeed:
+    """One partition's way into the queue of its stream, in the session whose `lease` it was claimed under.
+
+    Offsets are where to go on: `fetch_offset` for the next fetch, `consumed_offset` for the group. `epoch` counts
+    rewinds. Fields are guarded by the queue's lock, and all public methods take it.
+    """
+
+    def __init__(
+        self, where: TopicPartition, stream_id: str, lease: Lease, queue: ChunkQueue[Chunk], clock: Clock
+    ) -> None:
+        self.where = where
+        self.stream_id = stream_id
+        self.lease = lease
+        self.queue = queue
+        self.fetch_offset: int | None = None  # None until the start is known
+        self.consumed_offset: int | None = None
+        self.state = State.ACTIVE
+        self.epoch = 0
+        self.not_before_s = 0.0  # the fetcher leaves the partition alone until then
+        self.open_chunk: Chunk | None = None  # the one that is being handed out
+        self._reserved = 0
+        self._now_s = clock.monotonic_s
+
+    def __repr__(self) -> str:
+        return f"<PartitionFeed of {self.where} into {self.stream_id}>"
+
+    # What fetchers do --------------------------------------------------------------------------------------------
+
+    def reserve(self) -> tuple[int, int] | None:
+        """Return (offset, epoch) if a fetch should be made now; `deliver` or `cancel` must follow."""
+        with self.queue.lock:
+            if (
+                self.state is not State.ACTIVE
+                or self.fetch_offset is None
+                or self._now_s() < self.not_before_s
+                or not self.queue.reserve(self.where.broker_id)
+            ):
+                return None
+            self._reserved += 1
+            return self.fetch_offset, self.epoch
+
+    def cancel(self) -> None:
+        """Give back what `reserve` took, because nothing came."""
+        with self.queue.lock:
+            self._give_back()
+
+    def deliver(self, epoch: int, offset: int, data: bytes) -> None:
+        """Queue what a reserved fetch brought, unless the partition was given up or rewound meanwhile."""
+        complete_bytes = complete_prefix_bytes(data)
+        with self.queue.lock:
+            self._give_back()
+            # Another offset: a second fetcher, at the broker's new address, was there first.
+            is_current = epoch == self.epoch and offset == self.fetch_offset and self.state is State.ACTIVE
+            if self.queue.is_closed or not is_current:
+                return
+            if complete_bytes:
+                self.fetch_offset = offset + complete_bytes
+            else:  # less than a message: the application must hear of it before anything else is fetched
+                self.not_before_s = math.inf
+            self.queue.put(Chunk(self, epoch, offset, offset + complete_bytes, data))
+
+    @property
+    def is_postponed(self) -> bool:
+        """Whether the partition is to be left alone just now."""
+        with self.queue.lock:
+            return self._now_s() < self.not_before_s
+
+    def postpone(self, pause_s: float) -> None:
+        """Fetch nothing for a while."""
+        with self.queue.lock:
+            self.not_before_s = max(self.not_before_s, self._now_s() + pause_s)
+
+    # What the connector and the rebalance do ---------------------------------------------------------------------
+
+    def start_at(self, offset: int, epoch: int | None = None) -> bool:
+        """Be fetched from an offset, where what was consumed ends; anything queued goes.
+
+        False, and nothing done, when the partition is being given up, or was rewound since it had that `epoch`.
+        """
+        with self.queue.lock:
+            if self.state is not State.ACTIVE or epoch not in (None, self.epoch):
+                return False
+            self.restart(offset)
+            self.consumed_offset = offset
+            self.not_before_s = 0.0
+            return True
+
+    def begin_release(self) -> None:
+        """Hand out nothing new from now on."""
+        with self.queue.lock:
+            if self.state is State.ACTIVE:
+                self._leave_active(State.RELEASING)
+                self.queue.drop_unwanted()
+
+    def end_release(self, deadline_s: float) -> None:
+        """Wait until the application has come back, or the deadline, and give the partition up.
+
+        A thread that has the message in hand itself does not wait for itself.
+        """
+        with self.queue.lock:
+            while (
+                self._is_busy
+                and (chunk := self.open_chunk) is not None
+                and chunk.reader is not threading.current_thread()
+                and (remaining_s := deadline_s - self._now_s()) > 0
+            ):
+                self.queue.changed.wait(remaining_s)
+            self._give_up()
+
+    def abandon(self) -> None:
+        """Give the partition up at once, because it is ours no longer."""
+        with self.queue.lock:
+            self._give_up()
+            self.queue.drop_unwanted()
+
+    # With the lock held ------------------------------------------------------------------------------------------
+
+    def restart(self, offset: int | None) -> None:
+        """Forget what was fetched, and fetch from this offset on after a pause. The stream calls it, under the lock."""
+        self.epoch += 1
+        self.fetch_offset = offset
+        self.not_before_s = self._now_s() + RESTART_PAUSE_S
+        self._stop_flow()
+        self.queue.drop_unwanted()
+
+    @property
+    def _is_busy(self) -> bool:
+        return self.open_chunk is not None and self.open_chunk.is_busy
+
+    def _give_up(self) -> None:
+        if self._is_busy and self.state is not State.RELEASED:
+            self.queue.unfinished_releases += 1
+            logger.warning(
+                "%s: the application has not come back from %s at offset %s: it will be delivered again",
+                self.stream_id,
+                self.where,
+                self.consumed_offset,
+            )
+        self._leave_active(State.RELEASED)
+
+    def _leave_active(self, state: State) -> None:
+        self.state = state
+        self._stop_flow()
+
+    def _stop_flow(self) -> None:
+        if self.open_chunk is not None:
+            self.open_chunk.flows_until_s = 0.0
+
+    def _give_back(self) -> None:
+        if self._reserved:
+            self._reserved -= 1
+            self.queue.give_back(self.where.broker_id)
