@@ -22,7 +22,7 @@ from kafka2011.local import LocalBroker, LocalCluster
 from zk.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "scripts" / "compose.sh"
@@ -64,14 +64,6 @@ class Cluster(Protocol):
 
     def output_of(self, broker_id: int) -> str:
         """Return what a broker logged since the last start of the cluster."""
-
-
-def eventually(condition: Callable[[], object], timeout_s: float = 60.0, what: str = "the condition") -> None:
-    """Poll a condition until it holds."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, f"{what} did not come true in {timeout_s:g} s"
-        time.sleep(0.1)
 
 
 def run_here(arguments: Sequence[str], zk_connect: str, lines: bytes = b"") -> str:

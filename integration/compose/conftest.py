@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.compose import clusters
+from integration.compose.clusters import ComposeCluster, ProcessCluster
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from integration.compose.clusters import Cluster, ComposeCluster, ProcessCluster
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `clusters`
+    from integration.compose.clusters import Cluster
 
 COMPOSES = {"compose-1": 1, "compose-2": 2}
 BACK_ENDS = ("processes", *COMPOSES)
@@ -24,8 +23,7 @@ BACK_ENDS = ("processes", *COMPOSES)
 @cache
 def why_no_docker() -> str | None:
     """Return why containers cannot be started here; None when they can."""
-    reason: str | None = import_module("clusters").why_no_docker()
-    return reason
+    return clusters.why_no_docker()
 
 
 @cache
@@ -34,7 +32,7 @@ def why_not(back_end: str) -> str | None:
     if back_end not in COMPOSES or why_no_docker() is not None:
         return why_no_docker()
     try:
-        import_module("clusters").find_compose(COMPOSES[back_end])
+        clusters.find_compose(COMPOSES[back_end])
     except LookupError as error:
         return str(error)
     return None
@@ -43,15 +41,14 @@ def why_not(back_end: str) -> str | None:
 @pytest.fixture(scope="module", params=BACK_ENDS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start three brokers: of processes, then of containers by either Compose."""
-    clusters = import_module("clusters")
     made: ComposeCluster | ProcessCluster
     if request.param == "processes":
-        made = clusters.ProcessCluster(tmp_path_factory.mktemp("cluster"))
+        made = ProcessCluster(tmp_path_factory.mktemp("cluster"))
     else:
         reason = why_not(request.param)
         if reason is not None:
             pytest.skip(reason)
-        made = clusters.ComposeCluster(COMPOSES[request.param])
+        made = ComposeCluster(COMPOSES[request.param])
     try:
         made.start()
         yield made

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.compose.clusters import run_here
 from kafka2011 import ConsumerConnector, Producer
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Future
 
-    from integration.compose.clusters import Cluster, ComposeCluster, eventually, run_here
-else:
-    from clusters import eventually, run_here
+    from integration.compose.clusters import Cluster, ComposeCluster
 
 # The first of them waits for the images.
 pytestmark = pytest.mark.timeout(600)

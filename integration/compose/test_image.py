@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.compose.clusters import ROOT, docker, why_no_docker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from integration.compose.clusters import ROOT, docker, why_no_docker
-else:
-    from clusters import ROOT, docker, why_no_docker
 
 # The first test may have to wait for the images that this one is built from.
 pytestmark = pytest.mark.timeout(600)

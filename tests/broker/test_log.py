@@ -19,6 +19,7 @@ from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
 from kafka2011.message import MessageSet, decode, encode
 from kafka2011.protocol import EARLIEST, LATEST
 from tests.support.bytes_of_07 import SEGMENTS
+from tests.support.clocks import ManualClock
 from tests.support.files import count_open_files
 
 if TYPE_CHECKING:
@@ -28,20 +29,6 @@ DEADLINE_S = 20
 
 ROLLS_EARLY = LogSettings(max_segment_bytes=99, flush_interval=1)
 NEVER_BY_ITSELF = LogSettings(flush_interval=1_000_000)
-
-
-class ManualClock:
-    """Both clocks, moved by hand."""
-
-    def __init__(self) -> None:
-        self.now_ms = 1_000_000.0
-        self.wall_lead_ms = 1_600_000_000_000.0
-
-    def monotonic_s(self) -> float:
-        return self.now_ms / 1000
-
-    def wall_s(self) -> float:
-        return (self.now_ms + self.wall_lead_ms) / 1000
 
 
 class Gate:
@@ -73,7 +60,7 @@ class Gate:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    return ManualClock()
+    return ManualClock(now_s=1000, wall_lead_s=1.6e9)
 
 
 @pytest.fixture

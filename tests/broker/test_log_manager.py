@@ -17,6 +17,7 @@ from kafka2011.broker.segment import segment_path
 from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
 from kafka2011.message import encode
 from kafka2011.topic import InvalidTopicError
+from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,23 +29,9 @@ GOOD = encode(b"good")
 HOUR_MS = 3_600_000
 
 
-class ManualClock:
-    """Both clocks, moved by hand."""
-
-    def __init__(self) -> None:
-        self.now_ms = 1_000_000.0
-        self.wall_lead_ms = 1_600_000_000_000.0
-
-    def monotonic_s(self) -> float:
-        return self.now_ms / 1000
-
-    def wall_s(self) -> float:
-        return (self.now_ms + self.wall_lead_ms) / 1000
-
-
 @pytest.fixture
 def clock() -> ManualClock:
-    return ManualClock()
+    return ManualClock(now_s=1000, wall_lead_s=1.6e9)
 
 
 @pytest.fixture

@@ -19,25 +19,12 @@ from kafka2011.broker.segment import segment_path
 from kafka2011.errors import OffsetOutOfRangeError
 from kafka2011.message import encode
 from kafka2011.protocol import EARLIEST, LATEST
+from tests.support.clocks import ManualClock
 
 DAY_MS = 86_400_000
 ATTRIBUTES_AT = 5
 
 PAYLOADS = st.lists(st.binary(max_size=60), min_size=1, max_size=4)
-
-
-class ManualClock:
-    """Both clocks, moved by hand, in whole milliseconds so that ages are exact."""
-
-    def __init__(self) -> None:
-        self.now_ms = 0.0
-        self.wall_start_ms = 1_600_000_000_000.0
-
-    def monotonic_s(self) -> float:
-        return self.now_ms / 1000
-
-    def wall_s(self) -> float:
-        return (self.wall_start_ms + self.now_ms) / 1000
 
 
 class Stored(NamedTuple):
@@ -61,7 +48,7 @@ class LogMachine(RuleBasedStateMachine):
     )
     def begin(self, max_segment_bytes: int, flush_interval: int, retention_bytes: int) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="log-model-"))
-        self.clock = ManualClock()
+        self.clock = ManualClock(wall_lead_s=1.6e9)
         self.settings = LogSettings(
             max_segment_bytes=max_segment_bytes,
             flush_interval=flush_interval,
