@@ -210,6 +210,19 @@ def test_values_are_text_or_python_s_own() -> None:
         ("hostname", "a:b"),
         ("hostname", 5),
         ("bind.address", "a b"),
+        ("bind.address", ""),
+        ("bind.address", " "),
+        ("bind.address", "*"),
+        ("bind.address", "::"),
+        ("bind.address", "0"),
+        ("bind.address", "0.0.0.00"),
+        ("bind.address", "0x0"),
+        ("bind.address", "0x0.0.0.0"),
+        ("bind.address", "127.1"),
+        ("bind.address", "1.2.3.4.5"),
+        ("bind.address", "1.2.3.256"),
+        ("hostname", ""),
+        ("hostname", "0"),
         ("log.dir", " "),
         ("log.dir", 5),
         ("zk.connect", "a:1,,b"),
@@ -275,7 +288,8 @@ def test_broker_list_and_topics_are_read() -> None:
         (BrokerConfig, {"brokerid": 1, "zk.connect": "zk"}, "log.dir must be given"),
         (BrokerConfig, {"brokerid": 1, "log.dir": "/logs"}, "zk.connect must be given"),
         (BrokerConfig, {**BROKER, "bind.address": "0.0.0.0"}, "hostname must be given"),
-        (BrokerConfig, {**BROKER, "bind.address": "::1"}, "hostname must be given"),
+        (BrokerConfig, {**BROKER, "bind.address": "::1"}, "bind.address: '::1' is not a name or IPv4 address"),
+        (BrokerConfig, {**BROKER, "bind.address": "0.0.0.0", "hostname": "0.0.0.0"}, "clients cannot connect to"),
         (BrokerConfig, {**BROKER, "queued.max.bytes": 1000}, "queued.max.bytes .1000. is less than"),
         (ProducerConfig, {}, "zk.connect or broker.list must be given"),
         (ProducerConfig, {**PRODUCER, "broker.list": "0:a:1"}, "exclude one another"),
@@ -302,6 +316,8 @@ def test_values_that_default_to_other_settings() -> None:
     assert broker(log_default_flush_scheduler_interval_ms=50).log_default_flush_interval_ms == 50
     assert broker(bind_address="10.0.0.1").hostname == "10.0.0.1"
     assert broker(bind_address="0.0.0.0", hostname="broker1").hostname == "broker1"
+    for name in ("localhost", "broker_1", "b-1.example.org", "1.example", "7f"):
+        assert broker(bind_address=name).hostname == name
     assert broker(max_socket_request_bytes=2**30).queued_max_bytes == 2**30
     assert ConsumerConfig.of({**CONSUMER, "zk.synctime.ms": 70}).rebalance_backoff_ms == 70
 

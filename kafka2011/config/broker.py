@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping  # noqa: TC003  # a field's type
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003  # a field's type
 from typing import ClassVar
 
-from kafka2011.config.kinds import MAX_INT64, ZK_CONNECT, Boolean, Decimal, Directory, Integer, Text, TopicMap
+from kafka2011.config.kinds import MAX_INT64, ZK_CONNECT, Boolean, Decimal, Directory, Host, Integer, TopicMap
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import ConfigError
 from kafka2011.topic import DEFAULT_MAX_TOPIC_NAME_LENGTH
 
 DEFAULT_QUEUED_MAX_BYTES = 256 * 1024 * 1024
-
-# 0.7's znode is split at every ':', so what is registered cannot hold one.
-_REGISTERED_NAME = re.compile(r"[^:\s]+")
-_ALL_ADDRESSES = {"0.0.0.0", "::"}  # noqa: S104  # named in order to be refused as a registered name
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  # named in order to be refused as a registered name
 
 
 def _registered_name(config: BrokerConfig) -> str:
-    if config.bind_address in _ALL_ADDRESSES or ":" in config.bind_address:
+    if config.bind_address == _ALL_ADDRESSES:
         raise ConfigError(
             f"hostname must be given when bind.address is {config.bind_address}: it is the name that clients connect to"
         )
@@ -44,10 +40,10 @@ class BrokerConfig(Settings):
     }
 
     brokerid: int = setting(None, Integer(0), "The broker's number, another one for each broker of a cluster.")
-    bind_address: str = setting("127.0.0.1", Text(re.compile(r"\S+"), "an address"), "The address to listen on.")
+    bind_address: str = setting("127.0.0.1", Host(), "The IPv4 address to listen on; 0.0.0.0 means all.")
     hostname: str = setting(
         None,
-        Text(_REGISTERED_NAME, "a name or address without ':'"),
+        Host(),
         "What is registered in ZooKeeper, for clients to connect to. Must be given when the broker listens on all"
         " addresses.",
         fallback=Fallback("`bind.address`", _registered_name),
@@ -127,5 +123,7 @@ class BrokerConfig(Settings):
                 f"queued.max.bytes ({self.queued_max_bytes}) is less than max.socket.request.bytes"
                 f" ({self.max_socket_request_bytes}), so the largest request could never be read"
             )
+        if self.hostname == _ALL_ADDRESSES:
+            raise ConfigError(f"hostname: clients cannot connect to {self.hostname}")
         if self.enable_zookeeper and not self.zk_connect:
             raise ConfigError("zk.connect must be given for the broker, unless enable.zookeeper is false")

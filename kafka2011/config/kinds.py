@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ MAX_INT64 = 2**63 - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+_NUMBERS = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+))*\.?")
 _BOOLEANS = {"true": True, "false": False}
 
 T = TypeVar("T")
@@ -120,6 +123,37 @@ class Text:
     def write(self, value: str) -> str:
         """Return the text itself."""
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host's name or IPv4 address. 0.7 registers `creator:host:port`, which cannot hold an IPv6 address."""
+
+    def read(self, value: object) -> str:
+        """Return it without blanks around it. Raises ValueError."""
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r} is not text")
+        value = value.strip()
+        if not value:
+            raise ValueError("it is empty; leave it out for the default")
+        if ":" in value:
+            raise ValueError(f"{value!r} is not a name or IPv4 address (others could not be registered as 0.7 does it)")
+        # The system's own resolver takes `0`, `127.1` and `0x7f.1` for addresses too.
+        if not (_is_ipv4(value) if _NUMBERS.fullmatch(value) else _HOST_NAME.fullmatch(value)):
+            raise ValueError(f"{value!r} is not a name or IPv4 address")
+        return value
+
+    def write(self, value: str) -> str:
+        """Return the text itself."""
+        return value
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
