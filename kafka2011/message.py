@@ -29,6 +29,8 @@ from kafka2011.message_header import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kafka2011.message_header import AnyBytes
+
 MAX_NESTING = 8
 
 
@@ -78,7 +80,7 @@ class MessageSet:
         self._largest_payload_bytes = largest_payload_bytes
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> MessageSet:
+    def from_bytes(cls, data: AnyBytes) -> MessageSet:
         """Wrap bytes that are a complete set. Raises InvalidMessageError if they are not."""
         checked = scan(data)
         if checked.fault is not None or checked.end != len(data):
@@ -154,17 +156,20 @@ class Scan(NamedTuple):  # a tuple, because it is made for every request
 
 
 def scan(
-    data: bytes,
+    data: AnyBytes,
     start: int = 0,
     max_messages: int | None = None,
-    checksum: Callable[[bytes], int] = crc32,
+    checksum: Callable[[AnyBytes], int] = crc32,
+    max_bytes: int | None = None,
 ) -> Scan:
     """Walk over the outer messages of a set and check lengths, magic and CRCs; payloads stay closed.
 
-    Stops at the first fault, at the end of the bytes, or after `max_messages`. Never raises for what the bytes hold.
+    Stops at the first fault, at the end of the bytes, or after `max_messages` or the message that makes up `max_bytes`.
+    Never raises for what the bytes hold.
     """
     position = start
     size = len(data)
+    stop = size if max_bytes is None else min(size, start + max_bytes)
     last_header = size - MAGIC_1_OVERHEAD_BYTES
     unpack = HEADER_1.unpack_from
     largest = 0
@@ -172,7 +177,7 @@ def scan(
     remaining = -1 if max_messages is None else max_messages
     wrappers: list[Wrapper] = []
     fault: str | None = None
-    while position < size and messages != remaining:
+    while position < stop and messages != remaining:
         if position <= last_header:
             length, magic, attributes, crc = unpack(data, position)
             end = position + 4 + length
@@ -191,11 +196,11 @@ def scan(
         largest = max(largest, found - position - MAGIC_0_OVERHEAD_BYTES)
         messages += 1
         position = found
-    partial = size - position if fault is None and messages != remaining else 0
+    partial = size - position if fault is None and position < stop and messages != remaining else 0
     return Scan(position, messages, largest, wrappers, fault, partial)
 
 
-def _examine(data: bytes, position: int, checksum: Callable[[bytes], int]) -> int | str | None:
+def _examine(data: AnyBytes, position: int, checksum: Callable[[AnyBytes], int]) -> int | str | None:
     """Tell what stands where the hot loops found no good message of magic 1.
 
     Returns where a good one of magic 0 ends, or what is wrong, or None if the bytes end within a message.

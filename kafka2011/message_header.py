@@ -10,7 +10,10 @@ everybody else.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+AnyBytes: TypeAlias = bytes | memoryview
+"""Bytes, or a view of some that are too many to be copied."""
 
 LENGTH = struct.Struct(">i")
 LENGTH_BYTES = LENGTH.size
@@ -70,7 +73,7 @@ def header_fault(length: int, magic: int) -> str | None:
     return None
 
 
-def read_header(data: bytes, position: int = 0) -> MessageHeader | str | None:
+def read_header(data: AnyBytes, position: int = 0) -> MessageHeader | str | None:
     """Read the header at a position: what it holds, or what is wrong with it, or None if the bytes end within it.
 
     What follows the header need not be there.

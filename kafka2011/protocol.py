@@ -24,6 +24,8 @@ from kafka2011.errors import ErrorCodes, ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kafka2011.message_header import AnyBytes
+
 PRODUCE = 0
 FETCH = 1
 MULTIFETCH = 2
@@ -38,6 +40,8 @@ ANY_PARTITION = -1
 """In a produce request: the broker picks a partition at random."""
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
+LARGE_FRAME_BYTES = 4 * 1024 * 1024
+"""From this size on a frame is a view of what was received. Copying less costs less than looking through a view."""
 MAX_INT32 = 2**31 - 1
 
 _INT16 = struct.Struct(">h")
@@ -55,7 +59,7 @@ class ProduceRequest(NamedTuple):
 
     topic: str
     partition: int
-    messages: bytes
+    messages: AnyBytes
 
 
 class FetchRequest(NamedTuple):
@@ -112,7 +116,7 @@ def encode_request(request: Request) -> bytes:
         raise ProtocolError(f"a value does not fit its field in {type(request).__name__}: {error}") from error
 
 
-def decode_request(frame: bytes) -> Request:
+def decode_request(frame: AnyBytes) -> Request:
     """Return the request in a frame without its size field. Raises ProtocolError for anything else."""
     try:
         (request_type,) = _INT16.unpack_from(frame)
@@ -213,10 +217,11 @@ class FrameReader:
             self._data = self._data[self._position :] + data
             self._position = 0
 
-    def next_frame(self) -> bytes | None:
+    def next_frame(self) -> AnyBytes | None:
         """Return the next frame without its size field, or None if it is not complete.
 
-        Raises ProtocolError when its size is not positive or larger than allowed.
+        A large one that came in pieces is a view of them, so that it lies in memory once. Raises ProtocolError when its
+        size is not positive or larger than allowed.
         """
         if self._partial:
             return self._complete_partial()
@@ -238,14 +243,16 @@ class FrameReader:
             return _INT32.size - len(partial)
         return _INT32.size + self._checked(_INT32.unpack_from(partial)[0]) - len(partial)
 
-    def _complete_partial(self) -> bytes | None:
-        """Give out the frame that came in pieces; a large one must not lie in memory twice while it is handled."""
+    def _complete_partial(self) -> AnyBytes | None:
+        """Give out the frame that came in pieces."""
         missing_bytes = self.missing_bytes()
         if missing_bytes > 0:
             return None
         received = memoryview(self._partial)
         end = len(received) + missing_bytes
-        frame = bytes(received[_INT32.size : end])
+        frame: AnyBytes = received[_INT32.size : end].toreadonly()
+        if len(frame) < LARGE_FRAME_BYTES:
+            frame = bytes(frame)
         self._data = bytes(received[end:])
         self._position = 0
         self._partial = bytearray()
@@ -285,19 +292,19 @@ def _encode_fetch(request: FetchRequest) -> bytes:
 # has ended, so positions must never be negative.
 
 
-def _decode_topic(frame: bytes, position: int) -> tuple[str, int]:
+def _decode_topic(frame: AnyBytes, position: int) -> tuple[str, int]:
     (size,) = _INT16.unpack_from(frame, position)
     if size < 0:
         raise ProtocolError(f"a topic claims {size} bytes")
     start = position + _INT16.size
     end = start + size
     try:
-        return frame[start:end].decode(), end
+        return str(frame[start:end], "utf-8"), end
     except UnicodeDecodeError as error:
-        raise ProtocolError(f"topic {frame[start : min(end, start + 300)]!r} is not UTF-8") from error
+        raise ProtocolError(f"topic {bytes(frame[start : min(end, start + 300)])!r} is not UTF-8") from error
 
 
-def _decode_produce(frame: bytes, position: int) -> tuple[ProduceRequest, int]:
+def _decode_produce(frame: AnyBytes, position: int) -> tuple[ProduceRequest, int]:
     topic, position = _decode_topic(frame, position)
     partition, size = _PARTITION_AND_SIZE.unpack_from(frame, position)
     start = position + _PARTITION_AND_SIZE.size
@@ -307,12 +314,12 @@ def _decode_produce(frame: bytes, position: int) -> tuple[ProduceRequest, int]:
     return ProduceRequest(topic, partition, frame[start:end]), end
 
 
-def _decode_fetch(frame: bytes, position: int) -> tuple[FetchRequest, int]:
+def _decode_fetch(frame: AnyBytes, position: int) -> tuple[FetchRequest, int]:
     topic, position = _decode_topic(frame, position)
     return FetchRequest(topic, *_FETCH_TAIL.unpack_from(frame, position)), position + _FETCH_TAIL.size
 
 
-def _decode_parts(frame: bytes, decode: Callable[[bytes, int], tuple[_Part, int]]) -> tuple[_Part, ...]:
+def _decode_parts(frame: AnyBytes, decode: Callable[[AnyBytes, int], tuple[_Part, int]]) -> tuple[_Part, ...]:
     (count,) = _INT16.unpack_from(frame, _INT16.size)
     if count < 0:
         raise ProtocolError(f"a request claims {count} parts")

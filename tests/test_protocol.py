@@ -82,7 +82,7 @@ REQUESTS: st.SearchStrategy[Request] = st.one_of(
 
 
 def frames(reader: FrameReader) -> list[bytes]:
-    return list(iter(reader.next_frame, None))
+    return [bytes(frame) for frame in iter(reader.next_frame, None)]
 
 
 def read_in_pieces(data: bytes, cuts: list[int], reader: FrameReader) -> list[bytes]:
@@ -409,3 +409,24 @@ def test_garbage_responses_raise_only_our_errors(data: bytes, count: int) -> Non
             read()
         except KafkaError:
             continue
+
+
+def test_a_large_frame_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies in memory once while it is handled; what follows it is kept apart."""
+    monkeypatch.setattr(protocol, "LARGE_FRAME_BYTES", 1000)
+    request_ = ProduceRequest("views", 3, bytes(2000))
+    frame = encode_request(request_)
+    reader = FrameReader()
+    reader.receive_data(frame[:1500])
+    assert reader.next_frame() is None
+    reader.receive_data(frame[1500:] + frame[:7])
+    large = reader.next_frame()
+    assert isinstance(large, memoryview)
+    decoded = decode_request(large)
+    assert decoded == request_
+    assert isinstance(decoded, ProduceRequest)
+    assert isinstance(decoded.messages, memoryview)
+    assert reader.next_frame() is None
+    assert reader.buffered_bytes == 7
+    reader.receive_data(frame[7:])
+    assert reader.next_frame() == frame[4:]

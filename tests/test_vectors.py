@@ -79,7 +79,7 @@ class Broker:
 def frames(sent: bytes) -> list[bytes]:
     reader = FrameReader()
     reader.receive_data(sent)
-    found = list(iter(reader.next_frame, None))
+    found = [bytes(frame) for frame in iter(reader.next_frame, None)]
     assert reader.buffered_bytes == 0
     return found
 

@@ -199,6 +199,24 @@ def test_too_large_message(
     assert b"asked for confirmation after a set was dropped for t-0" in limited.output()
 
 
+def test_many_of_the_largest_requests_at_once(
+    limited: LocalBroker, open_connection: OpenConnection, counts_of: Counts
+) -> None:
+    """They take turns, so that none has to be closed because all of them wait for the rest of the memory."""
+    large = produce("t", bytes(MessageSet([bytes(MIB)] * 7)))
+
+    def send_one(connection: BrokerConnection) -> None:
+        connection.send(large)
+        connection.request(BARRIER)
+
+    connections = [open_connection(limited) for _ in range(8)]
+    with ThreadPoolExecutor(len(connections)) as pool:
+        list(pool.map(send_one, connections))
+    counts = counts_of(limited)
+    assert counts.get("refused", 0) == counts["memory_refused"] == 0
+    assert counts["messages_in"] == 7 * len(connections)
+
+
 def test_random_bytes(limited: LocalBroker, bystander: Callable[[LocalBroker], None], counts_of: Counts) -> None:
     """Noise, and good requests with noise in them, never do more than end their own connection."""
     generator = random.Random(2011)

@@ -94,7 +94,7 @@ def frames(data: bytes) -> list[bytes]:
     reader.receive_data(data)
     found = []
     while (frame := reader.next_frame()) is not None:
-        found.append(frame)
+        found.append(bytes(frame))
     assert reader.buffered_bytes == 0
     return found
 

@@ -23,21 +23,28 @@ from gevent import socket
 from kafka2011.broker.handlers import Reply
 from kafka2011.broker.memory_budget import MemoryRefusedError
 from kafka2011.errors import BrokerConnectionError, KafkaError
+from kafka2011.message_header import AnyBytes
 from kafka2011.protocol import FrameReader
 
 if TYPE_CHECKING:
     from collections import Counter
+
+    from gevent.lock import Semaphore
 
     from kafka2011.broker.memory_budget import MemoryBudget
     from kafka2011.broker.segment import LogSlice
 
 logger = logging.getLogger(__name__)
 
-FrameHandler = Callable[[bytes], Reply | None]
+FrameHandler = Callable[[AnyBytes], Reply | None]
 """Handles one request frame and returns what to answer, or None. Raises KafkaError to refuse it."""
 
 RECEIVE_BYTES = 64 * 1024
 LARGE_RECEIVE_BYTES = 256 * 1024
+LARGE_SHARE = 1 / 64
+"""A request is large once it holds more than this of the memory for requests: then it needs a turn to go on."""
+LARGE_TURN_WAIT_S = 0.5
+"""How long it waits for one before it takes its share nevertheless; shorter than the memory budget's patience."""
 FREE_BYTES = RECEIVE_BYTES
 """What a connection may hold outside of the budget, so that small requests are served when large ones use it up."""
 SENDFILE_BYTES = 1024 * 1024
@@ -64,14 +71,30 @@ def let_others_run() -> None:
 class Connection:
     """An accepted connection, and what it makes the broker hold. Owns its socket until `close`."""
 
-    __slots__ = ("_turn_ends_s", "_unread_bytes", "claim", "counts", "name", "opened_claim", "socket")
+    __slots__ = (
+        "_has_large_turn",
+        "_large_bytes",
+        "_large_turns",
+        "_turn_ends_s",
+        "_unread_bytes",
+        "claim",
+        "counts",
+        "name",
+        "opened_claim",
+        "socket",
+    )
 
-    def __init__(self, accepted: socket.socket, name: str, budget: MemoryBudget, counts: Counter[str]) -> None:
+    def __init__(
+        self, accepted: socket.socket, name: str, budget: MemoryBudget, counts: Counter[str], large_turns: Semaphore
+    ) -> None:
         self.socket = accepted
         self.name = name
         self.counts = counts
         self.claim = budget.claim(name, self.stop_both)
         self.opened_claim = budget.claim(name, self.stop_both)
+        self._large_turns = large_turns
+        self._large_bytes = budget.max_bytes * LARGE_SHARE
+        self._has_large_turn = False
         self._turn_ends_s = 0.0
         self._unread_bytes: int | None = None  # when stopping: how much is still to be read
 
@@ -101,18 +124,22 @@ class Connection:
         reader = FrameReader(max_frame_bytes)
         claim = self.claim
         receive_bytes = RECEIVE_BYTES
-        while data := self._receive(receive_bytes):
-            reader.receive_data(data)
+        while self._feed(reader, receive_bytes):
             claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
+            if reader.buffered_bytes > self._large_bytes and not self._has_large_turn:
+                self._has_large_turn = self._large_turns.acquire(timeout=LARGE_TURN_WAIT_S)
             while (frame := reader.next_frame()) is not None:
                 reply = handle(frame)
                 if reply is not None:
                     self._answer(reply)
                 self.pause()
             claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
+            if reader.buffered_bytes <= self._large_bytes:
+                self._end_large_turn()
             receive_bytes = RECEIVE_BYTES
             if reader.buffered_bytes and reader.missing_bytes() > RECEIVE_BYTES:
                 receive_bytes = LARGE_RECEIVE_BYTES
+                self.pause()  # it may come as fast as it is read
         if claim.refused:
             raise MemoryRefusedError("its memory was needed by others")
         if reader.buffered_bytes:
@@ -120,9 +147,21 @@ class Connection:
 
     def close(self) -> None:
         """Close the socket and give back all memory; may be called twice."""
+        self._end_large_turn()
         self.claim.resize(0)
         self.opened_claim.resize(0)
         self.socket.close()
+
+    def _end_large_turn(self) -> None:
+        if self._has_large_turn:
+            self._has_large_turn = False
+            self._large_turns.release()
+
+    def _feed(self, reader: FrameReader, most_bytes: int) -> bool:
+        """Give the reader what has come, and keep none of it here; False when no more is wanted or to come."""
+        data = self._receive(most_bytes)
+        reader.receive_data(data)
+        return bool(data)
 
     def _receive(self, most_bytes: int) -> bytes:
         """Return what has come, or nothing when no more is wanted or to come."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import gevent
 from gevent.pool import Pool
+from gevent.threadpool import ThreadPool
 
 from kafka2011.broker.log import LogFailedError
 
@@ -15,6 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka2011.broker.log import Log
+    from kafka2011.message_header import AnyBytes
+
+_Result = TypeVar("_Result")
+
+LARGE_WRITE_BYTES = 1024 * 1024
+WRITES_AT_ONCE = 4
+SLOW_WRITE_S = 0.05
+"""A small write that takes longer than this has waited for the disk, and not just for the processor."""
+SLOW_FOR_S = 1.0
+"""How long small writes go to a thread after one that was slow. A thread costs more than the write itself."""
 
 FLUSHES_AT_ONCE = 8
 """A disk brings several files to itself in little more time than one."""
@@ -23,6 +35,35 @@ FLUSHES_AT_ONCE = 8
 def fsync_in_thread(fd: int) -> None:
     """Bring a file to disk."""
     _in_thread(os.fsync, fd)
+
+
+class Writer:
+    """Writes to files: small sets at once, large ones in a thread, and all in threads while the disk is slow.
+
+    A write goes into the page cache, which takes microseconds, until the kernel makes writers wait for the disk.
+    """
+
+    def __init__(self) -> None:
+        # Of its own: the other one may be busy with files that the disk takes its time for.
+        self._pool = ThreadPool(WRITES_AT_ONCE)
+        self._slow_until_s = 0.0
+
+    def __call__(self, fd: int, data: AnyBytes) -> int:
+        """Do as os.write does."""
+        started_s = time.monotonic()
+        if len(data) < LARGE_WRITE_BYTES and started_s >= self._slow_until_s:
+            written = os.write(fd, data)
+            took_s = time.monotonic() - started_s
+        else:
+            written, took_s = _in_pool(self._pool, _timed_write, fd, data)
+        if took_s > SLOW_WRITE_S and written < LARGE_WRITE_BYTES:
+            self._slow_until_s = time.monotonic() + SLOW_FOR_S
+        return written
+
+
+def _timed_write(fd: int, data: AnyBytes) -> tuple[int, float]:
+    started_s = time.monotonic()
+    return os.write(fd, data), time.monotonic() - started_s
 
 
 def unlink_in_thread(path: Path) -> None:
@@ -51,13 +92,17 @@ def _failure_of_flush(log: Log) -> LogFailedError | None:
 
 
 def _in_thread(call: Callable[..., None], *arguments: object) -> None:
+    _in_pool(gevent.get_hub().threadpool, call, *arguments)
+
+
+def _in_pool(pool: ThreadPool, call: Callable[..., _Result], *arguments: object) -> _Result:
     """Call in a thread, and let others run meanwhile.
 
     Awaited even by a greenlet that is being killed: its file must stay open, and its error must not get lost.
     """
-    running = gevent.get_hub().threadpool.spawn(call, *arguments)
+    running = pool.spawn(call, *arguments)
     try:
-        running.get()
+        return cast("_Result", running.get())
     except gevent.GreenletExit:
         running.get()
         raise

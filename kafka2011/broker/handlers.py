@@ -106,9 +106,10 @@ class RequestHandlers:
                 return self._multifetch(request, client)
             if isinstance(request, MultiProduceRequest):
                 for produce in request.produces:
+                    client.checker.pause()
                     self._produce(produce, client)
                 return None
-            return self._offsets(request)
+            return self._offsets(request, client)
         except (InvalidTopicError, WrongPartitionError, InvalidMessageError) as error:
             raise RefusedError(str(error)) from error
 
@@ -205,11 +206,11 @@ class RequestHandlers:
         )
         return encode_response_header(code, 0)
 
-    def _offsets(self, request: OffsetsRequest) -> Reply:
+    def _offsets(self, request: OffsetsRequest, client: Client) -> Reply:
         self.counts["offsets"] += 1
         log = self._logs.get(request.topic, request.partition)
         if log is not None:
-            offsets = log.offsets_before(request.time_ms, request.max_count)
+            offsets = log.offsets_before(request.time_ms, request.max_count, client.checker.pause)
         else:
             offsets = [0] if request.time_ms in {LATEST, EARLIEST} else []
         body = encode_offsets_body(offsets)

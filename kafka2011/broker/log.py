@@ -43,11 +43,15 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.broker.log_settings import LogSettings
+    from kafka2011.message_header import AnyBytes
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 Lock = AbstractContextManager[Any]
+
+STEP_SEGMENTS = 256
+"""How many files are looked at between two pauses."""
 
 ROLL_RETRY_S = 1.0
 """Time between two tries to roll while the process may open no more files."""
@@ -68,9 +72,9 @@ class Log:
     """One partition's log in `directory`, which is made if it is absent.
 
     `recover` cuts the last segment behind its last good message first; `recovery` then tells what was found.
-    `fsync` and `unlink` (a third of a second for a gigabyte) may let others run while they wait; `make_lock` must
-    give locks that fit them. `close` closes deleted files, which takes as long, and must not wait. `request_flush` is
-    called, not again before a flush has begun, when flush_interval messages wait; by default the append flushes by
+    `fsync`, `write` and `unlink` (a third of a second for a gigabyte) may let others run while they wait; `make_lock`
+    must give locks that fit them. `close` closes deleted files, which takes as long, and must not wait. `request_flush`
+    is called, not again before a flush has begun, when flush_interval messages wait; by default the append flushes by
     itself.
     Raises LogError naming the path if the files cannot be used.
     """
@@ -84,6 +88,7 @@ class Log:
         *,
         clock: Clock,
         fsync: Callable[[int], None] = os.fsync,
+        write: Callable[[int, AnyBytes], int] = os.write,
         unlink: Callable[[Path], None] = os.unlink,
         close: Callable[[int], None] = os.close,
         make_lock: Callable[[], Lock] = threading.RLock,
@@ -103,6 +108,7 @@ class Log:
         self.waits_for_files = 0
         self._clock = clock
         self._fsync = fsync
+        self._write = write
         self._unlink = unlink
         self._close = close
         self._request_flush = request_flush or Log.flush
@@ -183,7 +189,7 @@ class Log:
 
     # Appending
 
-    def append(self, data: bytes, messages: int) -> int:
+    def append(self, data: AnyBytes, messages: int) -> int:
         """Append whole, validated messages and return the offset where they start.
 
         `messages` counts them, those inside compressed sets too. Raises LogFailedError after an I/O error, from then
@@ -197,7 +203,7 @@ class Log:
                 if self._is_roll_due():
                     self._roll_or_wait()
                 segment = self._segments.active
-                segment.append(data)
+                segment.append(data, self._write)
             except OSError as error:
                 self._fail("append to", error)
             start = self._appended
@@ -329,11 +335,11 @@ class Log:
                     continue  # deleted since we looked: look again
                 raise LogError(os_error_text("cannot read", segment.path, error)) from error
 
-    def offsets_before(self, time_ms: int, max_count: int) -> list[int]:
+    def offsets_before(self, time_ms: int, max_count: int, pause: Callable[[], None] = lambda: None) -> list[int]:
         """Return where segments start that were last written at or before a time, newest first, at most `max_count`.
 
         The flushed end counts as one more, written now, when the last segment has flushed bytes. LATEST starts at the
-        newest of these, EARLIEST is the oldest alone.
+        newest of these, EARLIEST is the oldest alone. `pause` is called now and then: there may be very many segments.
         """
         end = self._flushed.offset
         segments = self._segments
@@ -346,11 +352,13 @@ class Log:
         elif time_ms == LATEST or (has_end and int(self._clock.wall_s() * 1000) <= time_ms):
             count = len(offsets)
         else:
-            count = self._count_modified_until(time_ms, segments)
+            count = self._count_modified_until(time_ms, segments, pause)
         return offsets[:count][::-1][: max(0, max_count)]
 
-    def _count_modified_until(self, time_ms: int, segments: SegmentList) -> int:
+    def _count_modified_until(self, time_ms: int, segments: SegmentList, pause: Callable[[], None]) -> int:
         for count in range(len(segments.segments), 0, -1):
+            if count % STEP_SEGMENTS == 0:
+                pause()
             segment = segments.segments[count - 1]
             try:
                 if segment.modified_ms() <= time_ms:

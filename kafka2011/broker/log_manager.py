@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from kafka2011.message_header import AnyBytes
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class LogManager:
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
     how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
     log. `flush_all` flushes several logs, all of them even if one fails, and raises the first LogFailedError. `clock`,
-    `fsync`, `unlink`, `close`, `make_lock` and `request_flush` are as for Log.
+    `fsync`, `write`, `unlink`, `close`, `make_lock` and `request_flush` are as for Log.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class LogManager:
         max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH,
         clock: Clock = SYSTEM_CLOCK,
         fsync: Callable[[int], None] = os.fsync,
+        write: Callable[[int, AnyBytes], int] = os.write,
         unlink: Callable[[Path], None] = os.unlink,
         close: Callable[[int], None] = os.close,
         make_lock: Callable[[], Lock] = threading.RLock,
@@ -86,6 +88,7 @@ class LogManager:
         self._max_topic_name_length = max_topic_name_length
         self._clock = clock
         self._fsync = fsync
+        self._write = write
         self._unlink = unlink
         self._close = close
         self._make_lock = make_lock
@@ -204,6 +207,7 @@ class LogManager:
             self._settings_for(topic),
             clock=self._clock,
             fsync=self._fsync,
+            write=self._write,
             unlink=self._unlink,
             close=self._close,
             make_lock=self._make_lock,

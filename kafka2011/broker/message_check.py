@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.message import Scan
+    from kafka2011.message_header import AnyBytes
 
 STEP_MESSAGES = 8192
-"""Messages between two pauses: some milliseconds of work."""
+STEP_BYTES = 4 * 1024 * 1024
+"""Messages and bytes between two pauses: some milliseconds of work."""
 
 
 class CheckedSet(NamedTuple):
     """The complete messages of a set: their bytes, and how many there are, counted inside compressed ones."""
 
-    data: bytes
+    data: AnyBytes
     messages: int
 
 
@@ -44,13 +46,13 @@ class MessageChecker:
     pause: Callable[[], None] = lambda: None
     hold: Callable[[int], None] = lambda _: None
 
-    def check(self, data: bytes) -> CheckedSet:
+    def check(self, data: AnyBytes) -> CheckedSet:
         """Return the complete messages of a produced set; an empty set is one too.
 
         Raises InvalidMessageError for a bad message, or if there are bytes but no complete message, and
         MessageSizeTooLargeError when an outer payload exceeds max.message.size. Nothing of the set counts then.
         """
-        step = scan(data, 0, STEP_MESSAGES)
+        step = _scan_step(data, 0)
         if step.end == len(data) and not step.wrappers and step.largest_payload_bytes <= self.max_message_bytes:
             return CheckedSet(data, step.messages)  # nearly every set
         end, messages = _Walk(self).count(data, step)
@@ -69,7 +71,7 @@ class _Walk:
         self._held_bytes = 0
         self._remaining_bytes = checker.max_opened_bytes
 
-    def count(self, data: bytes, step: Scan, depth: int = 0) -> tuple[int, int]:
+    def count(self, data: AnyBytes, step: Scan, depth: int = 0) -> tuple[int, int]:
         """Return where the complete messages of a set end, and how many they are; the first step is already done."""
         checker = self._checker
         limit_bytes = MAX_INT32 if depth else checker.max_message_bytes
@@ -84,11 +86,13 @@ class _Walk:
                 raise InvalidMessageError(f"{step.fault} at position {step.end} of a set of {len(data)} bytes{inside}")
             messages += step.messages - len(step.wrappers)
             for wrapper in step.wrappers:
-                messages += self._count_inside(wrapper.codec, data[wrapper.payload_start : wrapper.end], depth + 1)
-            if step.messages < STEP_MESSAGES:
+                messages += self._count_inside(
+                    wrapper.codec, bytes(data[wrapper.payload_start : wrapper.end]), depth + 1
+                )
+            if step.end == len(data) or step.partial_bytes:
                 return step.end, messages
             checker.pause()
-            step = scan(data, step.end, STEP_MESSAGES)
+            step = _scan_step(data, step.end)
 
     def _count_inside(self, codec: int, payload: bytes, depth: int) -> int:
         if depth > MAX_NESTING:
@@ -106,7 +110,7 @@ class _Walk:
                     data = b"".join((pending, chunk)) if pending else chunk
                     pending = bytearray()
                     self._hold(held_outside_bytes + len(data))
-                    end, found = self.count(data, scan(data, 0, STEP_MESSAGES), depth)
+                    end, found = self.count(data, _scan_step(data, 0), depth)
                     messages += found
                     complete_bytes += end
                     pending += data[end:]
@@ -123,6 +127,10 @@ class _Walk:
         if held_bytes != self._held_bytes:
             self._held_bytes = held_bytes
             self._checker.hold(held_bytes)
+
+
+def _scan_step(data: AnyBytes, position: int) -> Scan:
+    return scan(data, position, STEP_MESSAGES, max_bytes=STEP_BYTES)
 
 
 def _announced_bytes(pending: bytearray) -> int:

@@ -7,7 +7,6 @@ the last reader is done, so that few files stay open and the bytes of a deleted 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
     from types import TracebackType
+
+    from kafka2011.message_header import AnyBytes
 
 logger = logging.getLogger(__name__)
 
@@ -228,20 +229,23 @@ class LogSegment:
         """Return `size` bytes at `position` for sending. The caller keeps them within what is flushed."""
         return LogSlice(self, self.hold(), position, size)
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: AnyBytes, write: Callable[[int, AnyBytes], int]) -> None:
         """Write all of `data` after the last byte, into the page cache. Raises OSError; none of it then counts."""
         try:
-            self._write(data)
-        except OSError:
-            with contextlib.suppress(OSError):  # recovery cuts it otherwise, and may have no room to keep a copy
+            self._write(data, write)
+        except BaseException as error:  # also when a greenlet is stopped while it waits
+            try:
                 os.ftruncate(self._fd, self.size_bytes)
+            except OSError:
+                if not isinstance(error, OSError):
+                    raise
             raise
         self.size_bytes += len(data)
 
-    def _write(self, data: bytes) -> None:
-        written = os.write(self._fd, data)
+    def _write(self, data: AnyBytes, write: Callable[[int, AnyBytes], int]) -> None:
+        written = write(self._fd, data)
         while written < len(data):  # a full disk, a signal, or more than one call can take
-            count = os.write(self._fd, memoryview(data)[written:])
+            count = write(self._fd, memoryview(data)[written:])
             if not count:
                 raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
             written += count

@@ -19,7 +19,7 @@ from gevent.lock import Semaphore
 from gevent.pool import Group
 
 from kafka2011.broker.connection import let_others_run
-from kafka2011.broker.disk_threads import close_in_thread, flush_in_threads, fsync_in_thread, unlink_in_thread
+from kafka2011.broker.disk_threads import Writer, close_in_thread, flush_in_threads, fsync_in_thread, unlink_in_thread
 from kafka2011.broker.file_limit import max_connections
 from kafka2011.broker.handlers import Client, RequestHandlers
 from kafka2011.broker.log import LogFailedError
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.handlers import Reply
     from kafka2011.broker.log import Log
     from kafka2011.config import BrokerConfig
+    from kafka2011.message_header import AnyBytes
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class KafkaServer:
             max_topic_name_length=config.max_topic_name_length,
             clock=SYSTEM_CLOCK,
             fsync=fsync_in_thread,
+            write=Writer(),
             unlink=unlink_in_thread,
             close=close_in_thread,
             make_lock=Semaphore,  # of one holder; a third of the cost of gevent's RLock
@@ -195,7 +197,7 @@ class KafkaServer:
         )
         handle = self.handlers.handle
 
-        def handle_frame(frame: bytes) -> Reply | None:
+        def handle_frame(frame: AnyBytes) -> Reply | None:
             if self.failure is not None:
                 raise BrokerFailedError("the broker is stopping after a failure")
             request = decode_request(frame)

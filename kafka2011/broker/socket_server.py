@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import gevent
 from gevent import socket
+from gevent.lock import Semaphore
 from gevent.pool import Group
 
 from kafka2011.broker.connection import Connection
@@ -56,6 +57,9 @@ class SocketServer:
         self._max_connections = max_connections
         self._on_failure = on_failure
         self._is_fatal = is_fatal
+        # So many of the largest requests have room at once, beside smaller ones. When more arrive evenly, all of them
+        # wait for memory in the end, and some have to be closed.
+        self._large_turns = Semaphore(max(1, budget.max_bytes // max_frame_bytes - 1))
         self._listener: socket.socket | None = None
         self._acceptor: gevent.Greenlet[[socket.socket], None] | None = None
         self._greenlets = Group()
@@ -120,7 +124,7 @@ class SocketServer:
                 accepted.close()
                 self._count_refusal(name, f"there are {self._max_connections} connections already")
                 continue
-            connection = Connection(accepted, name, self._budget, self.counts)
+            connection = Connection(accepted, name, self._budget, self.counts, self._large_turns)
             self._connections.add(connection)  # here, so that `stop` knows of those that have not begun
             self._greenlets.spawn(self._serve, connection)
 

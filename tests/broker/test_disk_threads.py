@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,15 @@ import gevent
 import pytest
 from gevent.lock import Semaphore
 
-from kafka2011.broker.disk_threads import FLUSHES_AT_ONCE, close_in_thread, flush_in_threads
+from kafka2011.broker import disk_threads
+from kafka2011.broker.disk_threads import (
+    FLUSHES_AT_ONCE,
+    LARGE_WRITE_BYTES,
+    SLOW_WRITE_S,
+    Writer,
+    close_in_thread,
+    flush_in_threads,
+)
 from kafka2011.broker.log import Log, LogFailedError
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.message import encode
@@ -19,6 +28,8 @@ from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kafka2011.message_header import AnyBytes
 
 DEADLINE_S = 20
 
@@ -59,6 +70,63 @@ def test_one_that_fails_does_not_keep_the_others_from_being_flushed(tmp_path: Pa
     with pytest.raises(LogFailedError, match="t-1"):
         flush_in_threads(logs)
     assert [log.unflushed_messages for log in logs] == [0, 1, 0]
+
+
+class SlowableDisk:
+    """Stands in for os.write: notes in which thread each write happens, and takes its time when told to."""
+
+    def __init__(self) -> None:
+        self.takes_s = 0.0
+        self.threads: list[bool] = []
+
+    def __call__(self, fd: int, data: AnyBytes) -> int:
+        self.threads.append(threading.current_thread() is threading.main_thread())
+        time.sleep(self.takes_s)
+        return len(data)
+
+    @property
+    def in_event_loop(self) -> bool:
+        """Where the last write happened."""
+        return self.threads[-1]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> SlowableDisk:
+    disk = SlowableDisk()
+    monkeypatch.setattr(os, "write", disk)
+    return disk
+
+
+def test_only_large_sets_are_written_in_a_thread(disk: SlowableDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread costs more than a small write, unless the disk is slow."""
+    monkeypatch.setattr(disk_threads, "SLOW_WRITE_S", 1000.0)  # whatever else this machine does
+    write = Writer()
+    assert write(1, b"small") == 5
+    assert disk.in_event_loop
+    large = memoryview(bytes(LARGE_WRITE_BYTES))
+    assert write(1, large) == LARGE_WRITE_BYTES
+    assert not disk.in_event_loop
+    write(1, b"small")
+    assert disk.in_event_loop
+
+
+def test_while_the_disk_is_slow_everything_is_written_in_threads(
+    disk: SlowableDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One small write that waits for the disk is enough, and each further one renews it."""
+    monkeypatch.setattr(disk_threads, "SLOW_FOR_S", 1000.0)
+    write = Writer()
+    disk.takes_s = 2 * SLOW_WRITE_S
+    write(1, b"small")
+    disk.takes_s = 0
+    write(1, b"small")
+    assert not disk.in_event_loop
+    monkeypatch.setattr(disk_threads, "SLOW_FOR_S", 0.0)
+    disk.takes_s = 2 * SLOW_WRITE_S
+    write(1, b"small")
+    disk.takes_s = 0
+    write(1, b"small")
+    assert disk.in_event_loop
 
 
 def test_closing_a_file_does_not_wait(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka2011.broker import log as log_module
 from kafka2011.broker.log import ROLL_RETRY_S, Log, LogFailedError
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.retention import ClockJumpGuard, count_excess, count_expired
@@ -24,6 +25,8 @@ from tests.support.files import count_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from kafka2011.message_header import AnyBytes
 
 DEADLINE_S = 20
 
@@ -479,22 +482,19 @@ def test_bytes_without_messages_are_flushed_by_the_timer_too(make_log: Callable[
 # Failing and closing
 
 
-def test_an_error_while_writing_ends_the_log(make_log: Callable[..., Log], monkeypatch: pytest.MonkeyPatch) -> None:
-    log = make_log()
+def test_an_error_while_writing_ends_the_log(make_log: Callable[..., Log]) -> None:
     good = encode(b"good")
+
+    def write_70_bytes(fd: int, data: AnyBytes) -> int:
+        if len(data) > 70 or data == good:
+            return os.write(fd, data[:70])
+        raise OSError(28, "No space left on device")
+
+    log = make_log(write=write_70_bytes)
     log.append(good, 1)
     log.flush()
-    write = os.write
-
-    def write_half(fd: int, data: bytes) -> int:
-        if len(data) < 50:
-            raise OSError(28, "No space left on device")
-        return write(fd, data[:70])
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", write_half)
-        with pytest.raises(LogFailedError, match="t-0: No space left"):
-            log.append(encode(b"x" * 90), 1)
+    with pytest.raises(LogFailedError, match="t-0: No space left"):
+        log.append(encode(b"x" * 90), 1)
     for refused in (lambda: log.append(good, 1), log.delete_old_segments):
         with pytest.raises(LogFailedError, match="No space left"):
             refused()
@@ -667,6 +667,17 @@ def test_times_are_compared_in_whole_milliseconds(make_log: Callable[..., Log], 
     clock.now_ms = 1_000_000.7
     clock.wall_lead_ms = 0
     assert log.offsets_before(1_000_000, 1) == [200]
+
+
+def test_a_search_through_many_segments_gives_others_their_turn(
+    make_log: Callable[..., Log], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "STEP_SEGMENTS", 2)
+    log = make_log(ROLLS_EARLY)
+    fill(log, 10)
+    pauses: list[None] = []
+    assert log.offsets_before(5, 1, lambda: pauses.append(None)) == []
+    assert len(pauses) == 5
 
 
 def test_a_segment_without_flushed_bytes_adds_no_end(make_log: Callable[..., Log], clock: ManualClock) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.log import Log
 
 GOOD = encode(b"good")
+BAD_LUCK = encode(b"bad luck")
 HOUR_MS = 3_600_000
 
 
@@ -332,22 +333,19 @@ def test_unserved_directories_get_no_files(make_manager: Callable[..., LogManage
         assert list((log_dir / "views-7").iterdir()) == []
 
 
-def test_no_mark_after_a_log_has_failed(
-    make_manager: Callable[..., LogManager], log_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manager = make_manager()
+def test_no_mark_after_a_log_has_failed(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    def write(fd: int, data: bytes) -> int:
+        if data == BAD_LUCK:
+            raise OSError(5, "Input/output error")
+        return os.write(fd, data)
+
+    manager = make_manager(write=write)
     manager.open()
     healthy = manager.get_or_create("clicks", 0)
     healthy.append(GOOD, 1)
     failing = manager.get_or_create("views", 0)
-    with monkeypatch.context() as patch:
-
-        def write(fd: int, data: bytes) -> int:
-            raise OSError(5, "Input/output error")
-
-        patch.setattr(os, "write", write)
-        with pytest.raises(LogFailedError):
-            failing.append(GOOD, 1)
+    with pytest.raises(LogFailedError):
+        failing.append(BAD_LUCK, 1)
     manager.close()
     assert not has_mark(log_dir)
     assert segment_path(log_dir / "clicks-0", 0).read_bytes() == GOOD

@@ -125,7 +125,7 @@ def test_what_is_accepted_can_be_consumed(data: bytes) -> None:
         except (InvalidMessageError, InvalidMessageSizeError):
             return
         raise AssertionError(f"refused, although it decodes to {decoded}") from None
-    assert len(list(decode(checked.data, "t", 0, 0, 0))) == checked.messages
+    assert len(list(decode(bytes(checked.data), "t", 0, 0, 0))) == checked.messages
 
 
 @given(st.binary(max_size=200))
@@ -286,10 +286,11 @@ class Turns:
     """Counts pauses, and the most messages and bytes that were scanned between two."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.pauses = self.messages = self.largest = 0
+        self.pauses = self.messages = self.largest = self.largest_bytes = 0
 
-        def counting(data: bytes, start: int = 0, max_messages: int | None = None) -> Scan:
-            found = scan(data, start, max_messages)
+        def counting(data: bytes, start: int, max_messages: int, *, max_bytes: int) -> Scan:
+            found = scan(data, start, max_messages, max_bytes=max_bytes)
+            self.largest_bytes = max(self.largest_bytes, found.end - start)
             self.messages += found.messages
             self.largest = max(self.largest, self.messages)
             return found
@@ -321,6 +322,17 @@ def test_others_get_their_turn(monkeypatch: pytest.MonkeyPatch, data: bytes) -> 
     assert turns.largest <= 2 * STEP_MESSAGES
 
 
+def test_large_messages_give_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred megabytes in a hundred messages are few messages, but much work. They need not be copied for it."""
+    turns = Turns(monkeypatch)
+    data = memoryview(encode(bytes(MIB)) * 40)
+    checked = MessageChecker(2 * MIB, 100 * MIB, pause=turns.pause).check(data)
+    assert checked.data is data
+    assert checked.messages == 40
+    assert turns.pauses >= 8
+    assert turns.largest_bytes <= 6 * MIB
+
+
 def test_a_block_that_opens_at_once_is_still_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single Snappy block may hold a million messages; the codec gives them in one piece, the check does not."""
     import cramjam
@@ -337,9 +349,9 @@ def test_a_message_of_many_chunks_is_looked_at_when_it_is_whole(monkeypatch: pyt
     """Not again with each chunk, which would take the square of its size."""
     scanned_bytes: list[int] = []
 
-    def counting(data: bytes, start: int = 0, max_messages: int | None = None) -> Scan:
+    def counting(data: bytes, start: int, max_messages: int, *, max_bytes: int) -> Scan:
         scanned_bytes.append(len(data) - start)
-        return scan(data, start, max_messages)
+        return scan(data, start, max_messages, max_bytes=max_bytes)
 
     monkeypatch.setattr(message_check, "scan", counting)
     assert check(wrapper(Codec.GZIP, HELLO + encode(bytes(16 * MIB)) + HELLO)).messages == 3

@@ -21,6 +21,8 @@ from kafka2011.broker.segment import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafka2011.message_header import AnyBytes
+
 
 def is_open(fd: int) -> bool:
     try:
@@ -109,7 +111,7 @@ def test_a_deleted_file_is_readable_until_its_last_slice_goes(inactive: LogSegme
 
 def test_the_active_file_stays_open_until_it_is_released_and_unread(tmp_path: Path) -> None:
     segment = LogSegment.create(tmp_path, 0)
-    segment.append(b"abc")
+    segment.append(b"abc", os.write)
     fd = segment.hold()
     segment.release()
     assert is_open(fd), "the writer still holds it"
@@ -132,21 +134,38 @@ def test_an_existing_file_is_never_taken_for_a_new_segment(tmp_path: Path) -> No
         LogSegment.create(tmp_path, 5)
 
 
-def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(tmp_path: Path) -> None:
     segment = LogSegment.create(tmp_path, 0)
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:3]))
-    segment.append(b"0123456789")
+    segment.append(b"0123456789", lambda fd, data: os.write(fd, data[:3]))
     assert segment.path.read_bytes() == b"0123456789"
     assert segment.size_bytes == 10
     segment.release()
 
 
-def test_a_write_that_gets_nowhere_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_gets_nowhere_is_an_error(tmp_path: Path) -> None:
     segment = LogSegment.create(tmp_path, 0)
-    monkeypatch.setattr(os, "write", lambda fd, data: 0)
     with pytest.raises(OSError, match="wrote 0 of 10 bytes"):
-        segment.append(b"0123456789")
+        segment.append(b"0123456789", lambda fd, data: 0)
+    segment.release()
+
+
+def test_nothing_is_left_of_a_write_that_is_stopped(tmp_path: Path) -> None:
+    """A greenlet may be killed while its write goes on in a thread: nobody counts those bytes, so none may stay."""
+
+    class Killed(BaseException):
+        pass
+
+    def write_and_die(fd: int, data: AnyBytes) -> int:
+        os.write(fd, data)
+        raise Killed
+
+    segment = LogSegment.create(tmp_path, 0)
+    segment.append(b"before", os.write)
+    with pytest.raises(Killed):
+        segment.append(b"0123456789", write_and_die)
+    segment.append(b"after", os.write)
+    assert segment.path.read_bytes() == b"beforeafter"
+    assert segment.size_bytes == 11
     segment.release()
 
 

@@ -252,5 +252,5 @@ def _payloads(broker: ScriptedBroker) -> list[bytes]:
         message.payload
         for request in broker.requests
         if isinstance(request, ProduceRequest)
-        for message in decode(request.messages, "t", None, 0, 0)
+        for message in decode(bytes(request.messages), "t", None, 0, 0)
     ]
