@@ -99,6 +99,8 @@ def _command_section(command: click.Command, context: click.Context) -> str:
     if records:
         lines += ["", "| option | meaning |", "|---|---|"]
         lines += [f"| `{_cell(record[0])}` | {_cell(record[1])} |" for record in records if record is not None]
+    if command.epilog is not None:  # a backspace, a heading, and lines as they are
+        lines += ["", "```sh", *(line.strip() for line in command.epilog.splitlines()[2:]), "```"]
     return "\n".join(lines)
 
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "dump-log": "Show the messages in segment files, and check them.",
-    "fetch": "Read one partition of one broker from an offset on.",
+    "fetch": "Read partitions from an offset on, without a group.",
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
     "offsets": "Show where a partition begins and ends; save and restore a group's offsets.",
     "ping": "Ask brokers whether they serve requests.",

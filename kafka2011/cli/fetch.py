@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import sys
-import time
+from contextlib import ExitStack
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.cli.options import broker_option
+from kafka2011.cli.formats import as_object, format_option, named
+from kafka2011.cli.options import broker_option, broker_or_zookeeper, delimiter_option, examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json_list
-from kafka2011.cli.partitions import check_partition
+from kafka2011.cli.partitions import find_partitions, partitions_option
+from kafka2011.cli.reading import following, open_places, to_the_end
 from kafka2011.config import SimpleConsumerConfig
-from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafka2011.cli.formats import Format
+    from kafka2011.cli.partitions import Wanted
+    from kafka2011.cli.reading import Place
     from kafka2011.message import Message
     from zk.cluster import Broker
 
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
-_IDLE_INTERVAL_S = 0.2
 
 
 def _read_offset(_context: click.Context, _parameter: click.Parameter, text: str) -> int | str:
@@ -36,77 +38,80 @@ def _read_offset(_context: click.Context, _parameter: click.Parameter, text: str
     raise click.BadParameter(f"{text!r} is neither a number, earliest nor latest")
 
 
-@click.command("fetch")
+@click.command(
+    "fetch",
+    epilog=examples(
+        "kafka2011 fetch views",
+        "kafka2011 fetch views --partition 0-1 --offset 4711 -f '%o %s\\n'",
+        "kafka2011 fetch views --broker localhost:6667 --partition 1 --follow",
+    ),
+)
 @click.argument("topic")
+@zookeeper_option
 @broker_option
-@click.option("--partition", type=click.IntRange(0), default=0, show_default=True, help="The partition.")
+@partitions_option
 @click.option(
     "--offset",
     callback=_read_offset,
     default="earliest",
     show_default=True,
-    help="Where to start: earliest, latest, or where a message starts.",
+    help="Where to start: earliest, latest, or where a message of the one partition starts.",
 )
 @click.option("--max-messages", type=click.IntRange(1), help="End after so many messages.")
-@click.option("--fetch-size", type=click.IntRange(1), help="Bytes to ask for at once.  [default: 1 MiB]")
+@click.option("--fetch-size", type=click.IntRange(1), help="Bytes to ask for at once.  [default: fetch.size, 1 MiB]")
 @click.option("--follow", is_flag=True, help="At the end wait for more, until Ctrl-C.")
+@format_option
+@delimiter_option
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
     topic: str,
-    broker: Broker,
-    partition: int,
+    zk_connect: str,
+    broker: Broker | None,
+    partitions: tuple[Wanted, ...],
     offset: int | str,
     max_messages: int | None,
     fetch_size: int | None,
     follow: bool,
+    given_format: Format | None,
+    delimiter: bytes,
     as_json: bool,
 ) -> None:
-    """Read one partition of one broker from an offset on.
+    """Read partitions from an offset on, without a group.
 
-    Prints each payload and a line feed. With --json a list of objects: topic, partition, offset, next_offset,
-    index_in_set, and payload, or payload_base64 where it is not UTF-8.
+    Prints each payload and a line feed, one partition after the other; with --follow as messages come. With --json a
+    list of objects: topic, broker_id, partition, offset, next_offset, index_in_set, and payload, or payload_base64
+    where it is not UTF-8.
     """
-    if follow and as_json:
-        raise click.UsageError("--follow has no end, so it cannot print one JSON document")
-    config = SimpleConsumerConfig.from_sources(environ=os.environ)
-    with SimpleConsumer.of(broker, config) as consumer:
-        if isinstance(offset, str):
-            check_partition(consumer, topic, partition)
-            offset = consumer.get_offsets_before(topic, partition, _WORDS[offset], 1)[0]
-        messages = islice(_messages(consumer, topic, partition, offset, fetch_size, follow), max_messages)
+    broker_or_zookeeper(context)
+    if as_json and (follow or given_format is not None):
+        why = "--follow has no end, so it" if follow else "--format"
+        raise click.UsageError(f"{why} cannot print one JSON document")
+    fixed = [] if fetch_size is None else [f"fetch.size={fetch_size}"]
+    config = SimpleConsumerConfig.from_sources(environ=os.environ, overrides=fixed)
+    chosen = find_partitions(topic, broker, zk_connect, partitions)
+    if isinstance(offset, int) and len(chosen) != 1:
+        raise click.UsageError(f"--offset {offset} is one partition's: name that with --partition")
+    with ExitStack() as stack:
+        places = open_places(stack, topic, chosen, config)
+        for place in places:
+            if isinstance(offset, int):
+                place.offset = offset
+            else:
+                place.go_to(_WORDS[offset])
+        messages = islice(_flushing(places) if follow else to_the_end(places), max_messages)
         if as_json:
-            show_json_list(_as_object(message) for message in messages)
+            show_json_list(as_object(message) for message in messages)
             return
-        write = sys.stdout.buffer.write
-        for message in messages:
-            write(message.payload + b"\n")
+        to_bytes = given_format or named("payload", delimiter)
+        sys.stdout.buffer.writelines(map(to_bytes, messages))
 
 
-def _messages(
-    consumer: SimpleConsumer, topic: str, partition: int, offset: int, fetch_size: int | None, follow: bool
-) -> Iterator[Message]:
-    while True:
-        start = offset
-        for message in consumer.fetch(topic, partition, offset, fetch_size):
-            yield message
-            offset = message.next_offset
-        if offset == start:
-            if not follow:
-                return
+def _flushing(places: list[Place]) -> Iterator[Message]:
+    """Flush what was printed whenever there is nothing more to print."""
+    for message in following(places):
+        if message is None:
             sys.stdout.flush()
-            time.sleep(_IDLE_INTERVAL_S)
-
-
-def _as_object(message: Message) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "topic": message.topic,
-        "partition": message.partition,
-        "offset": message.offset,
-        "next_offset": message.next_offset,
-        "index_in_set": message.index_in_set,
-    }
-    try:
-        found["payload"] = message.payload.decode()
-    except UnicodeDecodeError:
-        found["payload_base64"] = base64.b64encode(message.payload).decode()
-    return found
+        else:
+            yield message

@@ -11,33 +11,76 @@ from kafka2011.protocol import ANY_PARTITION
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator
+
 READ_BYTES = 256 * 1024
 
 
 def line_sets(
-    file: BinaryIO, max_line_bytes: int, on_read: Callable[[int], None] = lambda _read_bytes: None
+    file: BinaryIO,
+    max_line_bytes: int,
+    on_read: Callable[[int], None] = lambda _read_bytes: None,
+    *,
+    delimiter: bytes = b"\n",
+    on_too_long: Callable[[int], None] | None = None,
 ) -> Iterator[list[bytes]]:
-    """Yield lists of whole lines, without their line feeds, as they arrive: nothing waits for a set to fill.
+    """Yield lists of whole lines, without their delimiters, as they arrive: nothing waits for a set to fill.
 
-    Raises MessageSizeTooLargeError, naming the line, before it is in memory as a whole.
+    A line that is too long is never in memory as a whole. `on_too_long` is called with its number, from 1, and the line
+    is left out; without it MessageSizeTooLargeError is raised, after the lines before it were given.
     """
     read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+    cut_bytes = len(delimiter) - 1  # so much of a delimiter may wait at the end of what was read
     rest = b""
     number = 0
+    is_skipping = False
     while chunk := read(READ_BYTES):
         on_read(len(chunk))
-        lines = (rest + chunk).split(b"\n")
+        lines = (rest + chunk).split(delimiter)
         rest = lines.pop()
-        for place, line in enumerate((*lines, rest), start=number + 1):
-            if len(line) > max_line_bytes:
-                raise MessageSizeTooLargeError(
-                    f"line {place} is longer than max.message.size, {max_line_bytes} bytes; lines before it were sent"
-                )
+        if is_skipping and lines:
+            del lines[0]
+            number += 1
+            is_skipping = False
+        kept = [line for line in lines if len(line) <= max_line_bytes]
+        if len(kept) == len(lines):
+            if kept:
+                yield kept
+        else:
+            yield from _short_enough(lines, number, max_line_bytes, on_too_long)
         number += len(lines)
-        if lines:
-            yield lines
-    if rest:
-        yield [rest]
+        if not is_skipping and len(rest) > max_line_bytes + cut_bytes:
+            _too_long(number + 1, max_line_bytes, on_too_long)
+            is_skipping = True
+        if is_skipping:
+            rest = rest[len(rest) - cut_bytes :]
+    if rest and not is_skipping:
+        if len(rest) > max_line_bytes:
+            _too_long(number + 1, max_line_bytes, on_too_long)
+        else:
+            yield [rest]
+
+
+def _short_enough(
+    lines: list[bytes], number: int, max_line_bytes: int, on_too_long: Callable[[int], None] | None
+) -> Iterator[list[bytes]]:
+    """Yield the lines between those that are too long."""
+    kept: list[bytes] = []
+    for place, line in enumerate(lines, start=number + 1):
+        if len(line) <= max_line_bytes:
+            kept.append(line)
+            continue
+        if kept:
+            yield kept
+            kept = []
+        _too_long(place, max_line_bytes, on_too_long)
+    if kept:
+        yield kept
+
+
+def _too_long(number: int, max_line_bytes: int, on_too_long: Callable[[int], None] | None) -> None:
+    if on_too_long is None:
+        raise MessageSizeTooLargeError(f"line {number} is longer than max.message.size, {max_line_bytes} bytes")
+    on_too_long(number)
 
 
 def key_of(line: bytes, pattern: re.Pattern[bytes]) -> str | None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TextIO
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.cli.options import broker_option, parse_time_ms, zookeeper_option
+from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, parse_time_ms, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
-from kafka2011.cli.partitions import check_partition
+from kafka2011.cli.partitions import find_partitions, partitions_option
+from kafka2011.cli.reading import open_places
 from kafka2011.config import SimpleConsumerConfig
-from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from kafka2011.protocol import EARLIEST, LATEST
-from zk.cluster import Broker  # noqa: TC001
 from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from kafka2011.cli.partitions import Wanted
+    from zk.cluster import Broker
 
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
@@ -51,18 +55,17 @@ def command() -> None:
     """
 
 
-@command.command("show")
-@click.argument("topic")
-@broker_option
-@click.option(
-    "--partition",
-    "partitions",
-    type=click.IntRange(0),
-    multiple=True,
-    default=(0,),
-    show_default=True,
-    help="The partition; may be given many times.",
+@command.command(
+    "show",
+    epilog=examples(
+        "kafka2011 offsets views",
+        "kafka2011 offsets views --partition 0-1 --time 2011-06-12T10:00Z --max-count 10",
+    ),
 )
+@click.argument("topic")
+@zookeeper_option
+@broker_option
+@partitions_option
 @click.option(
     "--time",
     "time_ms",
@@ -70,26 +73,38 @@ def command() -> None:
     default="latest",
     show_default=True,
     metavar="TIME",
-    help="latest, earliest, milliseconds since 1970 or an ISO 8601 time: offsets from before it.",
+    help="latest, earliest, milliseconds since 1970 or an ISO 8601 time, local without a zone: offsets from before it.",
 )
 @click.option(
     "--max-count", type=click.IntRange(1), default=1, show_default=True, help="How many offsets, newest first."
 )
 @json_option
-def show(topic: str, broker: Broker, partitions: tuple[int, ...], time_ms: int, max_count: int, as_json: bool) -> None:
-    """Show where a partition ends, begins, or stood at some time.
+@click.pass_context
+def show(
+    context: click.Context,
+    topic: str,
+    zk_connect: str,
+    broker: Broker | None,
+    partitions: tuple[Wanted, ...],
+    time_ms: int,
+    max_count: int,
+    as_json: bool,
+) -> None:
+    """Show where partitions end, begin, or stood at some time.
 
     Between its end and its beginning a broker knows the offsets at which segments start, and when these were last
     written to: nothing finer.
     """
+    broker_or_zookeeper(context)
     config = SimpleConsumerConfig.from_sources(environ=os.environ)
-    with SimpleConsumer.of(broker, config) as consumer:
-        rows: list[tuple[str, int, int]] = []
-        for partition in partitions:
-            check_partition(consumer, topic, partition)
-            offsets = consumer.get_offsets_before(topic, partition, time_ms, max_count)
-            rows += ((topic, partition, offset) for offset in offsets)
-    show_table(("topic", "partition", "offset"), rows, as_json=as_json)
+    chosen = find_partitions(topic, broker, zk_connect, partitions)
+    with ExitStack() as stack:
+        rows = [
+            (topic, place.consumer.broker_id, place.partition, offset)
+            for place in open_places(stack, topic, chosen, config)
+            for offset in place.consumer.get_offsets_before(topic, place.partition, time_ms, max_count)
+        ]
+    show_table(("topic", "broker", "partition", "offset"), rows, as_json=as_json)
 
 
 @command.command("export")

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kafka2011.config.kinds import ZK_CONNECT
 from zk.cluster import UNKNOWN_ID, Broker
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+):(?P<port>[0-9]{1,5})")
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog of a command's help that shows how to call it."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def parse_broker(text: str) -> Broker:
@@ -26,9 +36,9 @@ def parse_time_ms(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def read_broker(_context: click.Context, _parameter: click.Parameter, text: str) -> Broker:
+def read_broker(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Broker | None:
     """Read the value of an option that is host:port."""
-    return parse_broker(text)
+    return None if text is None else parse_broker(text)
 
 
 def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
@@ -44,13 +54,51 @@ def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: 
     return read
 
 
+def broker_or_zookeeper(context: click.Context) -> None:
+    """Refuse both on the command line; a ZooKeeper of the environment stands back for a broker that is named."""
+    if context.params["broker"] is not None and (
+        context.get_parameter_source("zk_connect") is ParameterSource.COMMANDLINE
+    ):
+        raise click.UsageError("--broker and --zookeeper exclude one another")
+
+
+def refuse_properties(properties: tuple[str, ...], options: Mapping[str, str]) -> None:
+    """Refuse a --property that an option of its own sets; `options` gives the option of each key."""
+    for text in properties:
+        key = text.partition("=")[0].strip()
+        if key in options:
+            raise click.UsageError(f"--property {text}: give {options[key]} instead")
+
+
+_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+_ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{2}|.?)", re.DOTALL)
+
+
+def unescaped(text: str) -> bytes:
+    r"""Return the bytes that text with the escapes \n \r \t \0 \\ \xHH stands for. Raises BadParameter."""
+    parts: list[bytes] = []
+    end = 0
+    for found in _ESCAPED.finditer(text):
+        name = found[1]
+        if name not in _ESCAPES and len(name) != len("xHH"):
+            raise click.BadParameter(f"{found[0]} is no escape: there are \\n \\r \\t \\0 \\xHH and \\\\")
+        parts += (text[end : found.start()].encode(), _ESCAPES.get(name) or bytes.fromhex(name[1:]))
+        end = found.end()
+    return b"".join([*parts, text[end:].encode()])
+
+
+def _read_delimiter(_context: click.Context, _parameter: click.Parameter, text: str) -> bytes:
+    delimiter = unescaped(text)
+    if not delimiter:
+        raise click.BadParameter("it is empty")
+    return delimiter
+
+
 broker_option = click.option(
     "--broker",
     callback=read_broker,
     metavar="HOST:PORT",
-    default="127.0.0.1:6667",
-    show_default=True,
-    help="The broker to talk to.",
+    help="The one broker to talk to, instead of all that ZooKeeper knows.",
 )
 
 zookeeper_option = click.option(
@@ -63,4 +111,22 @@ zookeeper_option = click.option(
     default="127.0.0.1:2181",
     show_default=True,
     help="ZooKeeper's servers, host:port,host:port/chroot.",
+)
+
+property_option = click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting of the client, by its name in README; may be given many times.",
+)
+
+delimiter_option = click.option(
+    "-D",
+    "--delimiter",
+    callback=_read_delimiter,
+    default="\\n",
+    show_default=True,
+    metavar="TEXT",
+    help="What stands after each message; \\n \\r \\t \\0 \\xHH are escapes.",
 )

@@ -73,3 +73,8 @@ def _json_list(items: Iterable[Any]) -> Iterator[str]:
         yield f"{separator}  {json.dumps(item, ensure_ascii=False)}"
         separator = ",\n"
     yield "[]\n" if separator == "[\n" else "\n]\n"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,19 +1,108 @@
-"""Which partitions a broker has for a topic, asked of the broker itself.
+"""Which partitions a command means: asked of ZooKeeper, or of the one broker itself.
 
-No request of the protocol asks for that, but a fetch of no bytes says whether one partition is wrong, on brokers of 0.7
-too, and whether the topic is known to the broker or not.
+No request of the protocol asks a broker for its partitions, but a fetch of no bytes says whether one is wrong, on
+brokers of 0.7 too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.errors import OffsetOutOfRangeError, WrongPartitionError
+import click
+
+from kafka2011.errors import KafkaError, OffsetOutOfRangeError, WrongPartitionError
+from zk.brokers import BrokerRegistry
+from zk.cluster import TopicPartition
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from kafka2011.consumer.simple_consumer import SimpleConsumer
+    from zk.cluster import Broker
 
 _MOST_PARTITIONS = 2**20
+_PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})")
+_AFTER_EVERYTHING_MS = 2**62
+
+
+class Wanted(NamedTuple):
+    """A partition as one calls it: 0-1 with its broker, or 1 where that is clear."""
+
+    broker_id: int | None
+    number: int
+
+    def __str__(self) -> str:
+        return str(self.number) if self.broker_id is None else f"{self.broker_id}-{self.number}"
+
+
+def read_partitions(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Wanted, ...]:
+    """Read the values of --partition."""
+    found = []
+    for text in texts:
+        match = _PARTITION.fullmatch(text)
+        if match is None:
+            raise click.BadParameter(f"{text!r} is no partition: they are written 0-1 (broker and number), or 1")
+        found.append(Wanted(None if match[1] is None else int(match[1]), int(match[2])))
+    return tuple(found)
+
+
+partitions_option = click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    callback=read_partitions,
+    metavar="[BROKER-]NUMBER",
+    help="The partition, as 0-1 for number 1 of broker 0; may be given many times."
+    "  [default: all of them; with --broker 0]",
+)
+
+
+def find_partitions(
+    topic: str, broker: Broker | None, zk_connect: str, wanted: tuple[Wanted, ...]
+) -> list[tuple[Broker, int]]:
+    """Return the partitions that are wanted, all without any, with their brokers. Raises KafkaError."""
+    if broker is None:
+        return _registered(topic, zk_connect, wanted)
+    named = [str(each) for each in wanted if each.broker_id is not None]
+    if named:
+        raise click.UsageError(f"--partition {named[0]} names a broker as --broker does: give its number alone")
+    return [(broker, number) for number in sorted({each.number for each in wanted} or {0})]
+
+
+def _registered(topic: str, zk_connect: str, wanted: tuple[Wanted, ...]) -> list[tuple[Broker, int]]:
+    with connect(zk_connect) as client:
+        registry = BrokerRegistry(client)
+        partitions = TopicPartition.all_of(topic, registry.partitions_of(topic))
+        brokers = registry.brokers()
+        is_known = topic in registry.topics()
+    if not partitions:
+        state = "has no partitions on living brokers" if is_known else "is not registered"
+        raise KafkaError(f"topic {topic} {state} at {zk_connect}")
+    chosen = [where for each in wanted for where in _matching(topic, each, partitions)] if wanted else partitions
+    missing = sorted({where.broker_id for where in chosen} - brokers.keys())
+    if missing:
+        raise KafkaError(f"topic {topic} is registered by broker {missing[0]}, which is not registered itself")
+    return [(brokers[where.broker_id], where.partition) for where in sorted(set(chosen))]
+
+
+def _matching(topic: str, wanted: Wanted, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    found = [
+        where
+        for where in partitions
+        if where.partition == wanted.number and wanted.broker_id in {None, where.broker_id}
+    ]
+    if not found:
+        names = ", ".join(where.znode_name for where in partitions)
+        raise WrongPartitionError(f"topic {topic} has no partition {wanted}; there are {names}")
+    if len(found) > 1:
+        names = ", ".join(where.znode_name for where in found)
+        raise WrongPartitionError(f"topic {topic} has more than one partition {wanted}: give one of {names}")
+    return found
+
+
+def has_log(consumer: SimpleConsumer, topic: str, partition: int) -> bool:
+    """Say whether anything was ever sent to a partition: a broker knows no topic before that."""
+    return bool(consumer.get_offsets_before(topic, partition, _AFTER_EVERYTHING_MS, 1))
 
 
 def check_partition(consumer: SimpleConsumer, topic: str, partition: int) -> None:

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
-from click.core import ParameterSource
 
 from kafka2011.cli.lines import by_partition, key_of, line_sets
-from kafka2011.cli.options import broker_option, read_zk_connect
+from kafka2011.cli.one_broker import OneBroker, encoded
+from kafka2011.cli.options import (
+    broker_option,
+    broker_or_zookeeper,
+    delimiter_option,
+    examples,
+    property_option,
+    refuse_properties,
+    zookeeper_option,
+)
+from kafka2011.cli.output import counted
 from kafka2011.cli.partitions import check_partition, count_partitions
 from kafka2011.cli.progress import byte_progress
 from kafka2011.compression import Codec
-from kafka2011.config import ProducerConfig, SyncProducerConfig
+from kafka2011.config import ProducerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import BrokerConnectionError, KafkaError
-from kafka2011.message import MessageSet
-from kafka2011.producer.sync_producer import SyncProducer
+from kafka2011.errors import KafkaError, MessageSizeTooLargeError
+from kafka2011.producer.errors import NoBrokersError
 from kafka2011.protocol import ANY_PARTITION
 from kafka2011.topic import validate_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafka2011.producer.parcel import FailedSend
     from zk.cluster import Broker
 
+logger = logging.getLogger(__name__)
+
 _QUEUE_TIME_MS = 20  # lines that are typed shall not wait for others
 _CODECS = {codec.name.lower(): codec for codec in Codec}
+_OPTIONS_OF = {
+    "zk.connect": "--zookeeper",
+    "broker.list": "--broker",
+    "confirm": "--confirm",
+    "compression.codec": "--compress",
+}
 
 
 def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: str | None) -> re.Pattern[bytes] | None:
@@ -39,25 +57,25 @@ def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: st
         raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
 
 
-@click.command("produce")
-@click.argument("topic")
-@broker_option
-@click.option(
-    "--zookeeper",
-    "zk_connect",
-    callback=read_zk_connect,
-    metavar="HOST:PORT",
-    envvar="KAFKA2011_ZK_CONNECT",
-    show_envvar=True,
-    help="Publish to all brokers registered at these ZooKeeper servers, instead of to one broker.",
+@click.command(
+    "produce",
+    epilog=examples(
+        "printf 'one\\ntwo\\n' | kafka2011 produce views",
+        "kafka2011 produce access --file access.log --key-regex '^(\\S+)' --compress gzip",
+        "kafka2011 produce views --broker localhost:6667 --partition 0 --property max.message.size=2000000",
+    ),
 )
+@click.argument("topic")
+@zookeeper_option
+@broker_option
 @click.option("--file", type=click.File("rb"), default="-", help="What to read lines from.  [default: standard input]")
+@delimiter_option
 @click.option(
     "--partition",
     type=click.IntRange(ANY_PARTITION),
     default=ANY_PARTITION,
     show_default=True,
-    help="The partition of the one broker; -1: a random one for every set of lines.",
+    help="The partition of the one --broker; -1: a random one for every set of lines.",
 )
 @click.option(
     "--key-regex",
@@ -68,57 +86,87 @@ def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: st
     " partition, in order. Lines in which it finds nothing go to random ones.",
 )
 @click.option(
-    "--confirm", is_flag=True, help="With ZooKeeper: have every set proven to be in its log, and sent again if not."
+    "--confirm",
+    is_flag=True,
+    help="With --broker: send again what is not proven to be handled, instead of failing. Through ZooKeeper it is"
+    " always so.",
 )
-@click.option("--compress", type=click.Choice(list(_CODECS)), default="none", show_default=True, help="The codec.")
+@click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
+@click.option("--skip-too-long", is_flag=True, help="Leave out lines longer than max.message.size, and say which.")
+@property_option
 @click.pass_context
 def command(
     context: click.Context,
     topic: str,
-    broker: Broker,
-    zk_connect: str | None,
+    zk_connect: str,
+    broker: Broker | None,
     file: BinaryIO,
+    delimiter: bytes,
     partition: int,
     pattern: re.Pattern[bytes] | None,
     confirm: bool,
-    compress: str,
+    compress: str | None,
+    skip_too_long: bool,
+    properties: tuple[str, ...],
 ) -> None:
     """Publish lines, each as one message.
 
-    Lines are sent as they arrive, those that arrive together as one set. Ends when the broker has handled all of them.
-    A broker says nothing about a set that it refuses, but closes the connection: then this fails.
+    Lines are sent as they arrive, those that arrive together as one set. Ends when brokers have proven that they
+    handled all of them, and fails otherwise, also without any line when no broker answers. A message that is sent again
+    can arrive twice. Brokers of Kafka 0.7 itself prove nothing of a set that is too large for them.
     """
+    broker_or_zookeeper(context)
+    refuse_properties(properties, _OPTIONS_OF)
     if pattern is not None and partition != ANY_PARTITION:
         raise click.UsageError("--key-regex chooses partitions, so --partition has nothing to say")
+    if broker is None and partition != ANY_PARTITION:
+        raise click.UsageError("--partition is one of a broker's: name it with --broker")
     validate_topic(topic)
-    codec = _CODECS[compress]
-    if zk_connect is not None and context.get_parameter_source("broker") is not ParameterSource.COMMANDLINE:
-        if partition != ANY_PARTITION:
-            raise click.UsageError("--partition is one of a broker's: name it with --broker")
-        _to_cluster(zk_connect, topic, file, pattern, codec, confirm=confirm)
+    fixed = [] if compress is None else [f"compression.codec={compress}"]
+
+    def lines(config: ProducerConfig) -> Iterator[list[bytes]]:
+        on_too_long = _Skipped(config.max_message_size) if skip_too_long else None
+        with _progress(file, topic) as advance:
+            yield from line_sets(file, config.max_message_size, advance, delimiter=delimiter, on_too_long=on_too_long)
+
+    if broker is None:
+        config = _config(properties, [f"zk.connect={zk_connect}", "broker.list=", "confirm=true", *fixed])
+        _to_cluster(config, topic, lines(config), pattern)
         return
-    if confirm:
-        raise click.UsageError("--confirm needs --zookeeper")
-    _to_broker(broker, topic, file, partition, pattern, codec)
+    # The settings must name brokers; which one it is, and how it is reached, --broker says.
+    config = _config(properties, ["zk.connect=", "broker.list=0:127.0.0.1:6667", "partitioner.class=", *fixed])
+    _to_broker(broker, config, topic, lines(config), partition, pattern, resend=confirm)
+
+
+def _config(properties: tuple[str, ...], fixed: list[str]) -> ProducerConfig:
+    return ProducerConfig.from_sources(
+        environ=os.environ,
+        overrides=[*properties, *fixed],
+        defaults={"queue.time": _QUEUE_TIME_MS},
+        option="--property",
+    )
+
+
+class _Skipped:
+    """Says which lines are left out."""
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._max_line_bytes = max_line_bytes
+
+    def __call__(self, number: int) -> None:
+        logger.warning("line %d is left out: it is longer than %d bytes", number, self._max_line_bytes)
 
 
 def _to_cluster(
-    zk_connect: str, topic: str, file: BinaryIO, pattern: re.Pattern[bytes] | None, codec: Codec, *, confirm: bool
+    config: ProducerConfig, topic: str, sets: Iterator[list[bytes]], pattern: re.Pattern[bytes] | None
 ) -> None:
     from kafka2011.producer.async_producer import AsyncProducer
 
-    config = ProducerConfig.from_sources(
-        environ=os.environ,
-        overrides=[
-            f"zk.connect={zk_connect}",
-            f"confirm={str(confirm).lower()}",
-            f"compression.codec={int(codec)}",
-            f"queue.time={_QUEUE_TIME_MS}",
-        ],
-    )
     failures: list[FailedSend] = []
     with AsyncProducer(config, on_failure=failures.append) as producer:
-        for lines in _lines(file, topic, config.max_message_size):
+        is_empty = True
+        for lines in _up_to_a_fault(sets):
+            is_empty = False
             if failures:
                 break
             if pattern is None:
@@ -127,38 +175,69 @@ def _to_cluster(
                 for line in lines:
                     producer.send(topic, line, key_of(line, pattern))
     if failures:
-        raise KafkaError(f"{producer.counts.messages_failed} messages were not sent: {failures[0].error}")
+        failed = counted(producer.counts.messages_failed, "message")
+        raise KafkaError(f"{failed} not sent: {failures[0].error}")
+    if is_empty:
+        _check_somebody_lives(config)
+
+
+def _check_somebody_lives(config: ProducerConfig) -> None:
+    """Fail without brokers, though there was nothing to send: whoever pipes nothing wants to know, too."""
+    from zk.brokers import BrokerRegistry
+    from zk.connecting import connect
+
+    with connect(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms) as client:
+        if not BrokerRegistry(client).brokers():
+            raise NoBrokersError(f"no broker is registered at {config.zk_connect}")
 
 
 def _to_broker(
     broker: Broker,
+    config: ProducerConfig,
     topic: str,
-    file: BinaryIO,
+    sets: Iterator[list[bytes]],
     partition: int,
     pattern: re.Pattern[bytes] | None,
-    codec: Codec,
+    *,
+    resend: bool,
 ) -> None:
-    config = SyncProducerConfig.from_sources(environ=os.environ)
-    partitions = _ask_partitions(broker, topic, partition, pattern)
-    with SyncProducer(broker.host, broker.port, config) as producer:
-        for lines in _lines(file, topic, config.max_message_size):
-            sets = {partition: lines} if pattern is None else by_partition(lines, pattern, partitions)
-            producer.multi_send((topic, number, MessageSet(chosen, codec)) for number, chosen in sets.items())
-    if producer.broken_connections:
-        raise BrokerConnectionError(
-            f"broker {broker.address} closed the connection {producer.broken_connections} times:"
-            " lines before that may be lost"
-        )
+    codec = config.compression_codec
+    if config.compressed_topics and topic not in config.compressed_topics:
+        codec = Codec.NONE
+    with OneBroker(broker, config, resend=resend) as sender:
+        partitions = _ask_partitions(broker, config, topic, partition, pattern)
+        for lines in _up_to_a_fault(sets, sender.finish):
+            chosen = {partition: lines} if pattern is None else by_partition(lines, pattern, partitions)
+            ready = {number: list(encoded(each, codec, config.max_message_size)) for number, each in chosen.items()}
+            sender.send(topic, ready, len(lines))
+        sender.finish()
 
 
-def _lines(file: BinaryIO, topic: str, max_line_bytes: int) -> Iterator[list[bytes]]:
-    with byte_progress(f"to {topic}", os.fstat(file.fileno()).st_size or None) as advance:
-        yield from line_sets(file, max_line_bytes, advance)
+def _up_to_a_fault(sets: Iterator[list[bytes]], finish: Callable[[], object] = lambda: None) -> Iterator[list[bytes]]:
+    """Yield sets; what was sent before a line that is too long is finished first, so that the error can say so."""
+    sent = 0
+    try:
+        for lines in sets:
+            yield lines
+            sent += len(lines)
+    except MessageSizeTooLargeError as error:
+        finish()
+        before = f"{counted(sent, 'line')} before it {'was' if sent == 1 else 'were'} sent"
+        raise MessageSizeTooLargeError(f"{error}; {before} (--skip-too-long leaves such lines out)") from error
 
 
-def _ask_partitions(broker: Broker, topic: str, partition: int, pattern: re.Pattern[bytes] | None) -> int:
+def _progress(file: BinaryIO, topic: str) -> contextlib.AbstractContextManager[Callable[[int], None]]:
+    """Show a bar, unless lines are typed, which it would write over."""
+    if file.isatty():
+        return contextlib.nullcontext(lambda _read_bytes: None)
+    return byte_progress(f"to {topic}", os.fstat(file.fileno()).st_size or None)
+
+
+def _ask_partitions(
+    broker: Broker, config: ProducerConfig, topic: str, partition: int, pattern: re.Pattern[bytes] | None
+) -> int:
     """Count the partitions that keys choose from; check one that is named, since the broker would refuse in silence."""
-    with SimpleConsumer.of(broker) as consumer:
+    with SimpleConsumer.of(broker, {"socket.timeout.ms": config.socket_timeout_ms}) as consumer:
         if pattern is not None:
             return count_partitions(consumer, topic)
         if partition != ANY_PARTITION:

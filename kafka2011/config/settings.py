@@ -136,16 +136,20 @@ class Settings:
         file: Path | str | None = None,
         environ: Mapping[str, str] | None = None,
         overrides: Iterable[str] = (),
+        *,
+        defaults: Mapping[str, object] | None = None,
+        option: str = "--override",
     ) -> Self:
         """Make settings from a properties file, then the environment, then `key=value` overrides; the last one wins.
 
-        Raises ConfigError naming the file, variable or override that is wrong.
+        `defaults` stand in for the component's own. Raises ConfigError naming the file, the variable, or the override
+        that is wrong as a value of `option`.
         """
-        given: list[Given] = []
+        given = [Given(key, value, "") for key, value in (defaults or {}).items()]
         if file is not None:
             given += from_file(file)
         given += from_environment(environ or {}, cls._variables(), cls._variables_of_others())
-        given += from_overrides(overrides)
+        given += from_overrides(overrides, option)
         return cls._from_given(given)
 
     @classmethod

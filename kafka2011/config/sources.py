@@ -53,12 +53,12 @@ def from_environment(environ: Mapping[str, str], variables: Mapping[str, str], o
     return found
 
 
-def from_overrides(overrides: Iterable[str]) -> list[Given]:
-    """Split `key=value` texts. Raises ConfigError for one without an equals sign."""
+def from_overrides(overrides: Iterable[str], option: str = "--override") -> list[Given]:
+    """Split `key=value` texts, the values of a command's option. Raises ConfigError for one without an equals sign."""
     found = []
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--override {text!r} is not key=value")
-        found.append(Given(key.strip(), value, f"--override {text}"))
+            raise ConfigError(f"{option} {text!r} is not key=value")
+        found.append(Given(key.strip(), value, f"{option} {text}"))
     return found

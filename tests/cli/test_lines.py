@@ -62,8 +62,28 @@ def test_long_lines_are_refused_by_number() -> None:
     assert lines_of(b"x" * 10 + b"\n", limit=10) == [b"x" * 10]
     for end in (b"\n", b""):
         sets = line_sets(io.BytesIO(b"a\nb\n" + b"x" * 11 + end), 10)
+        assert next(sets) == [b"a", b"b"]
         with pytest.raises(MessageSizeTooLargeError, match=r"^line 3 is longer than max.message.size, 10 bytes"):
-            list(sets)
+            next(sets)
+
+
+@given(
+    st.lists(st.text("ab", max_size=12).map(str.encode), max_size=20),
+    st.sampled_from([b"\n", b"\r\n", b"--"]),
+    st.integers(1, 7),
+)
+def test_long_lines_are_left_out(lines: list[bytes], delimiter: bytes, piece_bytes: int) -> None:
+    """With somebody to tell, long lines are left out by number, in whatever pieces they and delimiters come."""
+
+    class Pieces(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return self.read(piece_bytes)
+
+    left_out: list[int] = []
+    file = Pieces(b"".join(line + delimiter for line in lines))
+    found = [line for kept in line_sets(file, 5, delimiter=delimiter, on_too_long=left_out.append) for line in kept]
+    assert found == [line for line in lines if len(line) <= 5]
+    assert left_out == [number for number, line in enumerate(lines, start=1) if len(line) > 5]
 
 
 def test_keys() -> None:

@@ -1,0 +1,106 @@
+"""Commands that run servers: a cluster, a ZooKeeper, a broker, the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from integration.cli.calling import TIMEOUT_S, command, output, rows, run
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cluster_in_one_terminal_stops_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    """`cluster` tells where it is, and stops all of it, in order, on Ctrl-C or SIGTERM; logs stay."""
+    arguments = ("--brokers", 2, "--zookeeper-port", 0, "--directory", tmp_path, "--json")
+    started = command("cluster", *arguments, "--override", "log.flush.interval=1")
+    with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        text = ""
+        while not text.endswith("\n}\n"):
+            line = running.stdout.readline()
+            assert line, running.stderr.read()
+            text += line
+        found = json.loads(text)
+        children = psutil.Process(running.pid).children(recursive=True)
+        assert len(children) >= 3
+        assert [answer["error"] for answer in rows("ping", "--zookeeper", found["zk.connect"])] == [None, None]
+        running.send_signal(number)
+        assert running.wait(TIMEOUT_S) == 0
+        assert running.stderr.read() == ""
+    eventually(lambda: not any(child.is_running() for child in children), what="the end of all processes")
+    assert [(tmp_path / f"broker-{n}" / "logs" / ".kafka_cleanshutdown").exists() for n in range(2)] == [True, True]
+
+
+def test_a_cluster_whose_broker_dies_says_so() -> None:
+    """A broker that ends by itself is a failure of the whole, and nothing is left running."""
+    with subprocess.Popen(
+        command("cluster", "--brokers", 1, "--zookeeper-port", 0),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        for line in running.stdout:
+            if line.startswith("ready"):
+                break
+        children = psutil.Process(running.pid).children(recursive=True)
+        [broker_process] = [child for child in children if "broker" in child.cmdline()]
+        os.kill(broker_process.pid, signal.SIGKILL)
+        assert running.wait(TIMEOUT_S) == 1
+        assert "broker 0 ended by itself" in running.stderr.read()
+    eventually(lambda: not any(child.is_running() for child in children), what="the end of all processes")
+
+
+def test_a_zookeeper_in_one_terminal_stops_cleanly() -> None:
+    """`zookeeper` tells where it listens, serves, and stops on Ctrl-C."""
+    with subprocess.Popen(
+        command("zookeeper", "--port", 0), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        address = running.stdout.readline().split("listens on ")[1].partition(";")[0]
+        [child] = psutil.Process(running.pid).children()
+        assert output("registry", "--zookeeper", address).startswith(address)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(TIMEOUT_S) == 0
+        assert running.stderr.read() == ""
+    eventually(lambda: not child.is_running(), what="the end of the server")
+
+
+def test_a_broker_says_why_it_does_not_start(tmp_path: Path) -> None:
+    """A broker whose port is taken, or whose directory is no directory, fails with one line naming it."""
+    file = tmp_path / "file"
+    file.touch()
+    alone = ("--override", "enable.zookeeper=false", "--override", "brokerid=0", "--override", "port=0")
+    done = run("broker", *alone, "--override", f"log.dir={file}")
+    assert done.returncode == 1
+    assert str(file) in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_without_faults_delivers_every_line_once(tmp_path: Path) -> None:
+    """Ends by itself, accounts for every line in logs and groups, and leaves no process behind."""
+    log = tmp_path / "lines"
+    log.write_text("".join(f"client-{number % 7} line {number}\n" for number in range(300)))
+    options = ("--faults", "none", "--seconds", 2, "--file", log, "--directory", tmp_path / "demo", "--json")
+    result = run("demo", *options)
+    assert result.returncode == 0, result.stderr
+    account = json.loads(result.stdout)
+    assert account["is_good"]
+    assert [(of["received"], of["repeats"]) for of in account["accounts"]] == [(300, {})] * 3
+    left = [
+        process.pid for process in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(process.info["cmdline"])
+    ]
+    assert left == []

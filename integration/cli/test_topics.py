@@ -1,0 +1,79 @@
+"""Topics, brokers and znodes, as commands show them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.cli.calling import PARTITIONS, output, rows, run
+
+if TYPE_CHECKING:
+    from kafka2011 import LocalCluster
+
+
+def test_topics_are_created_listed_and_described(cluster: LocalCluster, zookeeper: tuple[str, str]) -> None:
+    """`topics create` makes a topic where it is told to, and extends it; the others show it."""
+    [made] = rows("topics", "create", "created", "--brokers", "1", *zookeeper)
+    assert (made["topic"], made["broker"], made["partitions"]) == ("created", 1, PARTITIONS)
+    assert {"topic": "created", "brokers": 1, "partitions": PARTITIONS} in rows("topics", "list", *zookeeper)
+    assert len(rows("topics", "create", "created", *zookeeper)) == 2
+    described = rows("topics", "describe", "created", *zookeeper)
+    assert [item["partition"] for item in described] == [f"{b}-{p}" for b in range(2) for p in range(PARTITIONS)]
+    assert {(item["earliest"], item["latest"]) for item in described} == {(0, 0)}
+    assert described[0]["broker"] == f"127.0.0.1:{cluster.brokers[0].port}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("topics", "create", "t", "--brokers", "0,7"), "broker 7 is not registered"),
+        (("topics", "create", "a/b"), "topic 'a/b' is not a name"),
+        (("topics", "describe", "nowhere"), "topic nowhere is not registered"),
+    ],
+)
+def test_topics_that_cannot_be(arguments: tuple[str, ...], words: str, zookeeper: tuple[str, str]) -> None:
+    """Wrong brokers, names and topics fail with one line."""
+    done = run(*arguments, *zookeeper)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_ping(cluster: LocalCluster, zookeeper: tuple[str, str]) -> None:
+    """`ping` fails as soon as one broker is silent, and says which."""
+    answers = rows("ping", *zookeeper)
+    assert [answer["error"] for answer in answers] == [None, None]
+    silent = f"127.0.0.1:{cluster.zookeeper.port if cluster.zookeeper else 0}"  # speaks another protocol
+    done = run("ping", silent, *zookeeper, "--timeout-ms", 500, "--json")
+    assert done.returncode == 1
+    assert done.stderr == f"kafka2011: error: no answer from {silent}\n"
+    assert [answer["error"] is None for answer in json.loads(done.stdout)] == [False, True, True]
+
+
+def test_ping_takes_the_port_from_the_environment(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside a broker's own environment `ping` needs no argument."""
+    monkeypatch.setenv("KAFKA2011_PORT", str(cluster.brokers[1].port))
+    [answer] = rows("ping")
+    assert answer["broker"] == f"127.0.0.1:{cluster.brokers[1].port}"
+
+
+def test_registry(cluster: LocalCluster, zookeeper: tuple[str, str]) -> None:
+    """`registry` shows every znode, as a tree or as objects."""
+    found = {item["path"]: item for item in rows("registry", *zookeeper)}
+    port = cluster.brokers[0].port
+    assert str(found["/brokers/ids/0"]["data"]).endswith(f":127.0.0.1:{port}")
+    assert found["/brokers/ids/0"]["ephemeral"]
+    assert not found["/brokers/topics"]["ephemeral"]
+    tree = output("registry", *zookeeper)
+    assert f":127.0.0.1:{port}  (ephemeral)" in tree
+    assert tree.splitlines()[1][1:] == "── brokers"
+
+
+def test_an_unreachable_zookeeper_is_one_line() -> None:
+    """Without ZooKeeper a command fails in its session timeout, and says where it looked."""
+    done = run("registry", "--zookeeper", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr
+    assert done.stderr.count("\n") == 1

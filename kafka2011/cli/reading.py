@@ -1,0 +1,126 @@
+"""Reading partitions as they are named, without a group: from an offset, a time or the last few messages on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka2011.cli.partitions import check_partition, has_log
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.protocol import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from contextlib import ExitStack
+
+    from kafka2011.config import SimpleConsumerConfig
+    from kafka2011.message import Message
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+_IDLE_S = 0.2
+_MANY_SEGMENTS = 1_000_000
+
+
+@dataclass(slots=True)
+class Place:
+    """A partition and where to go on in it."""
+
+    consumer: SimpleConsumer
+    topic: str
+    partition: int
+    offset: int = 0
+
+    def fetch(self) -> Iterator[Message]:
+        """Yield what one fetch gives, and go on after each."""
+        for message in self.consumer.fetch(self.topic, self.partition, self.offset):
+            yield message
+            self.offset = message.next_offset
+
+    def go_to(self, time_ms: int) -> None:
+        """Go to LATEST, EARLIEST, or the newest segment that was last written to before a time."""
+        ask = self.consumer.get_offsets_before
+        found = ask(self.topic, self.partition, time_ms, 1) or ask(self.topic, self.partition, EARLIEST, 1)
+        self.offset = found[0]
+
+    def take_last(self, count: int) -> list[Message]:
+        """Return the last messages there are, and go to after them.
+
+        An offset does not tell where the message before it begins: this walks over whole segments, newest first.
+        """
+        end, *starts = [
+            *self.consumer.get_offsets_before(self.topic, self.partition, LATEST, _MANY_SEGMENTS),
+            *self.consumer.get_offsets_before(self.topic, self.partition, EARLIEST, 1),
+        ]
+        last: deque[Message] = deque(maxlen=count)
+        upto = end
+        for start in sorted({start for start in starts if start < end}, reverse=True):
+            in_segment: deque[Message] = deque(maxlen=count)
+            self.offset = start
+            while self.offset < upto:
+                before = self.offset
+                in_segment.extend(message for message in self.fetch() if message.offset < upto)
+                if self.offset == before:
+                    break
+            last = deque([*in_segment, *last], maxlen=count)
+            if len(last) == count:
+                break
+            upto = start
+        self.offset = end
+        return list(last)
+
+
+def open_places(
+    stack: ExitStack, topic: str, partitions: Iterable[tuple[Broker, int]], config: SimpleConsumerConfig
+) -> list[Place]:
+    """Return places at the beginning of partitions; one consumer for each broker, which the stack closes.
+
+    Raises WrongPartitionError. Warns of a partition to which nobody has ever sent: its topic may be a slip of the pen.
+    """
+    consumers: dict[Broker, SimpleConsumer] = {}
+    places = []
+    for broker, partition in partitions:
+        if broker not in consumers:
+            consumers[broker] = stack.enter_context(SimpleConsumer.of(broker, config))
+        consumer = consumers[broker]
+        check_partition(consumer, topic, partition)
+        places.append(Place(consumer, topic, partition))
+    if not any(has_log(place.consumer, topic, place.partition) for place in places):
+        asked = ", ".join(broker.address for broker in consumers)
+        logger.warning("nobody has sent anything to topic %s yet, says broker %s: is that its name?", topic, asked)
+    return places
+
+
+def to_the_end(places: Iterable[Place]) -> Iterator[Message]:
+    """Yield what partitions hold, one after the other."""
+    for place in places:
+        while True:
+            before = place.offset
+            yield from place.fetch()
+            if place.offset == before:
+                break
+
+
+def following(places: list[Place], timeout_ms: int | None = None) -> Iterator[Message | None]:
+    """Yield what partitions hold and get, in turns, and None when there is nothing now.
+
+    Ends when there was nothing for `timeout_ms`.
+    """
+    idle_since_s = time.monotonic()
+    while True:
+        is_idle = True
+        for place in places:
+            for message in place.fetch():
+                is_idle = False
+                yield message
+        if not is_idle:
+            idle_since_s = time.monotonic()
+            continue
+        yield None
+        if timeout_ms is not None and (time.monotonic() - idle_since_s) * 1000 >= timeout_ms:
+            return
+        time.sleep(_IDLE_S)
