@@ -94,7 +94,7 @@ def test_zookeeper_is_away_for_longer_than_the_session(
     eventually(lambda: len(reader.receipts) > 50)
     own_zookeeper.kill()
     killed_s = now_s()
-    lease = member._rebalancer.session.lease  # type: ignore[union-attr]
+    lease = member._membership.rebalancer.session.lease  # type: ignore[union-attr]
     eventually(lambda: now_s() > lease.until_s)
     ran_out_s = lease.until_s  # it moves when ZooKeeper is back
     assert ran_out_s <= killed_s + 2
@@ -123,7 +123,7 @@ def test_retention_passes_a_consumer(new_cluster: NewCluster, open_member: OpenM
     member.rewind(TOPIC, 0, 0, offset=0)  # a new group that wants the largest offset begins behind all there is
     reader = Reader(stream, pause_s=0.02, holding=True)
     eventually(lambda: len(reader.receipts) == 1 and len(stream._queue._chunks) == 3)
-    [owned] = member._rebalancer.owned.values()  # type: ignore[union-attr]
+    [owned] = member._membership.rebalancer.owned.values()  # type: ignore[union-attr]
     fetched = (owned.feed.fetch_offset or 0) // PADDED
     assert fetched > 2
     send(broker, range(8, 40))
@@ -154,6 +154,6 @@ def first_segment(broker: LocalBroker) -> int:
 
 
 def started(member: ConsumerConnector) -> bool:
-    rebalancer = member._rebalancer
-    assert rebalancer is not None
-    return all(owned.feed.fetch_offset is not None for owned in list(rebalancer.owned.values()))
+    membership = member._membership
+    assert membership is not None
+    return all(owned.feed.fetch_offset is not None for owned in list(membership.rebalancer.owned.values()))

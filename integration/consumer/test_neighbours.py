@@ -129,7 +129,7 @@ def test_an_owner_node_deleted_by_another_is_claimed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """0.7 deletes by path, unchecked; the member notices by its watch and loses nothing."""
-    monkeypatch.setattr("kafka2011.consumer.connector.AUDIT_INTERVAL_S", 1000)
+    monkeypatch.setattr("kafka2011.consumer.membership.AUDIT_INTERVAL_S", 1000)
     broker, group = shared_cluster.brokers[0], f"g-{topic}"
     produce(broker, topic, range(10))
     client = zk_of(shared_cluster)

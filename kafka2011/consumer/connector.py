@@ -1,7 +1,8 @@
 """ConsumerConnector: the high-level consumer, a member of a group (paper, section 3.2; 0.7's consumer API).
 
-It only puts the parts together: the rebalance decides what is owned, fetchers pull it, streams hand it out, and the
-committer writes how far that went. Plain threads; it works under an application's own gevent patching too.
+It only puts the parts together: the membership keeps the member in its group, the rebalance decides what is owned,
+fetchers pull it, streams hand it out, and the committer writes how far that went. Plain threads; it works under an
+application's own gevent patching too.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Self
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.group import ZkGroup
+from kafka2011.consumer.membership import Membership
 from kafka2011.consumer.offsets import OffsetCommitter
-from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
+from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
@@ -27,24 +29,16 @@ from kafka2011.protocol import EARLIEST
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 from zk.connecting import connect
-from zk.errors import NodeHeld, ZkError
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
     from kafka2011.consumer.owned_partition import OwnedPartition
     from kafka2011.consumer.topic_filter import TopicFilter
 
 logger = logging.getLogger(__name__)
-
-AUDIT_INTERVAL_S = 10.0
-"""How often a member looks whether its owner nodes still stand: others may delete them by path."""
-_THREAD_TIMEOUT_S = 10.0
-_LEASE_RETRIES = 10
-_LOOK_AGAIN_S = 0.1
-_SHORTEST_WAIT_S = 0.01
 
 
 class ConsumerConnector:
@@ -67,17 +61,12 @@ class ConsumerConnector:
         self._events.wake(self._wake.set)
         self._committer = OffsetCommitter()
         self._fetchers = FetcherManager(self.config, self._start_found)
-        self._rebalancer: Rebalancer | None = None
-        self._rebalance_lock = threading.Lock()
+        self._membership: Membership | None = None
         self._streams: dict[str, list[MessageStream]] = {}
         self._filtered_streams: list[MessageStream] = []
-        self._stopping = threading.Event()
-        self._has_left = threading.Event()
-        self._threads: list[threading.Thread] = []
         self._shutdown_lock = threading.Lock()
-        self._is_shut_down = False
-        self._is_closed = False
-        self._failed_rebalances = 0
+        self._shutting_down: threading.Thread | None = None
+        self._is_shut_down = threading.Event()
 
     # Streams -----------------------------------------------------------------------------------------------------
 
@@ -109,7 +98,8 @@ class ConsumerConnector:
         if offsets is None:
             for stream in self._all_streams():
                 stream.count_in_hand_as_done()
-            self._commit()
+            if self._membership is not None:
+                self._membership.commit()
             return
         given = [(self._owned(*where), offset) for where, offset in offsets.items()]
         for owned, offset in given:
@@ -169,36 +159,26 @@ class ConsumerConnector:
 
     def _shutdown(self) -> None:
         with self._shutdown_lock:
-            if self._is_closed:
-                return
-            self._is_shut_down = True
-            self._stopping.set()
-            self._wake.set()
-            with ExitStack() as last:  # each step is taken, whatever becomes of the one before
-                last.callback(self._client.shutdown)
-                last.callback(self._join_threads)
-                last.callback(self._events.close)
-                last.callback(self._fetchers.close)
-                last.callback(self._has_left.set)
-                for stream in self._all_streams():
-                    last.callback(stream.close)
-                if self._rebalancer is not None:
-                    self._await_connection()
-                    with self._rebalance_lock:
-                        self._rebalancer.leave(commit=self.config.autocommit_enable)
-            self._is_closed = True
-
-    def _await_connection(self) -> None:
-        """Wait a moment for a connection that is just being made anew: without one nothing can be committed."""
-        deadline_s = self._clock.monotonic_s() + self.config.rebalance_backoff_ms / 1000
-        while self._events.session_id is None and (remaining_s := deadline_s - self._clock.monotonic_s()) > 0:
-            self._events.wait(remaining_s)
-
-    def _join_threads(self) -> None:
-        deadline_s = self._clock.monotonic_s() + _THREAD_TIMEOUT_S
-        for thread in self._threads:
-            thread.join(max(deadline_s - self._clock.monotonic_s(), 0))
-        self._threads.clear()
+            is_first = self._shutting_down is None
+            if is_first:
+                self._shutting_down = threading.current_thread()
+        if not is_first:
+            if self._shutting_down is not threading.current_thread():
+                self._is_shut_down.wait()
+            return
+        membership = self._membership
+        with ExitStack() as last:  # each step is taken, whatever becomes of the one before
+            last.callback(self._is_shut_down.set)
+            last.callback(self._client.shutdown)
+            if membership is not None:
+                last.callback(membership.stop)
+            last.callback(self._events.close)
+            last.callback(self._fetchers.close)
+            for stream in self._all_streams():
+                last.callback(stream.close)
+            if membership is not None:
+                membership.begin_leave()
+                membership.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -215,17 +195,19 @@ class ConsumerConnector:
 
     def owned_partitions(self) -> list[TopicPartition]:
         """Return what this member owns now: tuples of topic, broker id and partition, sorted."""
-        return sorted(self._rebalancer.owned) if self._rebalancer else []
+        return sorted(self._owned_now())
 
     def counts(self) -> dict[str, int]:
         """Return what was counted since the start: rebalances, commits, conflicts, resets, redeliveries."""
         total = self._fetchers.counts.copy()
-        for counts in (self._committer.counts, self._rebalancer.counts if self._rebalancer is not None else {}):
+        every = [self._committer.counts]
+        if self._membership is not None:
+            every += [self._membership.counts, self._membership.rebalancer.counts]
+        for counts in every:
             total.update(dict(counts))  # copied at once: its own thread goes on counting
         for stream in self._all_streams():
             total["messages"] += stream.delivered_messages
             total["unfinished_releases"] += stream.unfinished_releases
-        total["failed_rebalances"] = self._failed_rebalances
         return dict(sorted(total.items()))
 
     # Inside ------------------------------------------------------------------------------------------------------
@@ -247,11 +229,14 @@ class ConsumerConnector:
     def _all_streams(self) -> list[MessageStream]:
         return [*self._filtered_streams, *(stream for streams in self._streams.values() for stream in streams)]
 
+    def _owned_now(self) -> Mapping[TopicPartition, OwnedPartition]:
+        return self._membership.rebalancer.owned if self._membership is not None else {}
+
     def _streams_of(self, topic: str) -> list[MessageStream]:
         return self._filtered_streams or self._streams.get(topic, [])
 
     def _check_not_joined(self) -> None:
-        if self._is_shut_down or self._rebalancer is not None:
+        if self._shutting_down is not None or self._membership is not None:
             raise KafkaError(f"{self.consumer_id} has created its streams already, or is shut down")
 
     def _join(self, topic_count: TopicCount) -> None:
@@ -266,95 +251,26 @@ class ConsumerConnector:
             clock=self._clock,
             release_wait_ms=self.config.rebalance_backoff_ms,
         )
-        self._enter(rebalancer)
-        self._rebalancer = rebalancer
-        self._start(self._rebalance_loop, rebalancer)
-        self._start(self._lease_loop, rebalancer)
-        if self.config.autocommit_enable:
-            self._start(self._commit_loop)
-
-    def _enter(self, rebalancer: Rebalancer) -> None:
-        """Become a member; a member of the same consumerid that has just died keeps its node until its session ends."""
-        deadline_s = self._clock.monotonic_s() + 2 * self._client.session_timeout_ms / 1000
-        while True:
-            try:
-                rebalancer.enter()
-            except NodeHeld:
-                if self._clock.monotonic_s() >= deadline_s or self._stopping.wait(_LOOK_AGAIN_S):
-                    raise
-            else:
-                return
-
-    def _start(self, loop: Callable[..., None], *arguments: object) -> None:
-        name = f"{self.consumer_id} {loop.__name__.strip('_')}"
-        thread = threading.Thread(target=loop, args=arguments, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _rebalance_loop(self, rebalancer: Rebalancer) -> None:
-        """Rebalance whenever something has changed, again and again until it succeeds, and look after our own nodes."""
-        backoff_s = self.config.rebalance_backoff_ms / 1000
-        failures, next_failure_s = 0, 0.0
-        while not self._stopping.is_set():
-            self._wake.clear()
-            try:
-                with self._rebalance_lock:
-                    if self._stopping.is_set():
-                        return
-                    is_done = rebalancer.try_once()
-                why = "another member still owns a partition"
-            except (TryAgainError, ZkError) as error:
-                is_done, why = False, str(error)
-            except Exception as error:
-                logger.exception("%s: a rebalance failed", self.consumer_id)
-                is_done, why = False, repr(error)
-            if is_done:
-                failures = 0
-            elif self._clock.monotonic_s() >= next_failure_s:  # tries that events bring forward are not counted
-                next_failure_s = self._clock.monotonic_s() + backoff_s
-                failures += 1
-                if failures % self.config.rebalance_retries_max == 0:
-                    self._failed_rebalances += 1
-                    logger.warning("%s: no rebalance after %d tries, going on: %s", self.consumer_id, failures, why)
-            self._wake.wait(AUDIT_INTERVAL_S if is_done else backoff_s)
-
-    def _lease_loop(self, rebalancer: Rebalancer) -> None:
-        """Keep the lease: ask ZooKeeper something at least every third of the session timeout."""
-        while not self._has_left.is_set():
-            assert rebalancer.session is not None
-            lease = rebalancer.session.lease
-            wait_s = lease.renew_interval_s
-            asked_s = self._clock.monotonic_s()
-            try:
-                lease.renew()
-            except ZkError as error:
-                logger.info("%s: the lease is not renewed: %s", self.consumer_id, error)
-                wait_s /= _LEASE_RETRIES
-            self._has_left.wait(max(wait_s - (self._clock.monotonic_s() - asked_s), _SHORTEST_WAIT_S))
-
-    def _commit_loop(self) -> None:
-        is_failing = False
-        while not self._stopping.wait(self.config.autocommit_interval_ms / 1000):
-            try:
-                self._commit()
-            except KafkaError as error:
-                level = logging.INFO if is_failing else logging.WARNING  # loud only when it is the first of a row
-                logger.log(level, "%s: offsets are not committed for now: %s", self.consumer_id, error)
-                is_failing = True
-            except Exception:
-                logger.exception("%s: a commit failed", self.consumer_id)
-            else:
-                is_failing = False
-
-    def _commit(self) -> None:
-        if self._rebalancer is not None:
-            self._committer.commit(list(self._rebalancer.owned.values()))
+        self._membership = Membership(
+            self.consumer_id,
+            rebalancer,
+            self._committer,
+            config=self.config,
+            events=self._events,
+            wake=self._wake,
+            clock=self._clock,
+        )
+        try:
+            self._membership.enter(2 * self._client.session_timeout_ms / 1000)
+        except BaseException:
+            self._membership = None
+            raise
 
     def _make_explicit(self, topic: str) -> None:
         """Commit only what the application gives from now on, of this topic."""
-        assert self._rebalancer is not None
-        self._rebalancer.explicit_topics.add(topic)
-        for owned in list(self._rebalancer.owned.values()):
+        assert self._membership is not None
+        self._membership.rebalancer.explicit_topics.add(topic)
+        for owned in list(self._owned_now().values()):
             if owned.where.topic == topic and not owned.is_explicit:
                 owned.explicit_offset = owned.feed.consumed_offset  # up to here it was implicit
                 owned.is_explicit = True
@@ -366,7 +282,7 @@ class ConsumerConnector:
 
     def _owned(self, topic: str, broker_id: int, partition: int) -> OwnedPartition:
         where = TopicPartition(topic, broker_id, partition)
-        owned = self._rebalancer.owned.get(where) if self._rebalancer is not None else None
+        owned = self._owned_now().get(where)
         if owned is None:
             raise KafkaError(f"{self.consumer_id} does not own partition {where}")
         return owned

@@ -177,6 +177,23 @@ def test_only_the_thread_that_took_a_message_counts_it_as_done() -> None:
     assert payloads(rig.stream) == [b"b"]
 
 
+def test_a_thread_with_the_id_of_a_dead_one_does_not_count_its_message_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system uses ids of threads again: who died with a message in hand had not finished it."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b"]))
+    died = in_thread(lambda: next(rig.stream))
+    died.join(WAIT_S)
+    for _ in range(10_000):
+        other = in_thread(rig.stream.count_in_hand_as_done)
+        other.join(WAIT_S)
+        if other.ident == died.ident:  # which soon comes true
+            break
+    else:
+        pytest.fail("no thread got the same id")
+    assert feed.consumed_offset == 0
+
+
 def test_shallow_iteration_gives_compressed_sets_closed() -> None:
     """Each as one message, consumed as one."""
     rig = Rig(shallow=True)

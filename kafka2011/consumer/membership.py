@@ -1,0 +1,200 @@
+"""Membership: a member's way into its group and out of it, and the threads that keep it there (paper, section 3.2).
+
+One thread rebalances, one keeps the lease, one commits. Each takes turns until the end, whatever a turn raises.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafka2011.consumer.rebalancer import TryAgainError
+from kafka2011.errors import KafkaError
+from zk.errors import NodeHeld, ZkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.config import ConsumerConfig
+    from kafka2011.consumer.offsets import OffsetCommitter
+    from kafka2011.consumer.rebalancer import Rebalancer
+    from zk.clock import Clock
+    from zk.sessions import SessionEvents
+
+logger = logging.getLogger(__name__)
+
+AUDIT_INTERVAL_S = 10.0
+"""How often a member looks whether its owner nodes still stand: others may delete them by path."""
+_THREAD_TIMEOUT_S = 10.0
+_LAST_TRY_TIMEOUT_S = 60.0
+_LEASE_RETRIES = 10
+_LOOK_AGAIN_S = 0.1
+_SHORTEST_WAIT_S = 0.01
+
+
+class Membership:
+    """Keeps a rebalancer's member in its group, from `enter` to `leave`. `wake` is set when the group has changed."""
+
+    def __init__(
+        self,
+        consumer_id: str,
+        rebalancer: Rebalancer,
+        committer: OffsetCommitter,
+        *,
+        config: ConsumerConfig,
+        events: SessionEvents,
+        wake: threading.Event,
+        clock: Clock,
+    ) -> None:
+        self.rebalancer = rebalancer
+        self._consumer_id = consumer_id
+        self._committer = committer
+        self._config = config
+        self._backoff_s = config.rebalance_backoff_ms / 1000
+        self._events = events
+        self._wake = wake
+        self._clock = clock
+        self._leaving = threading.Event()
+        self._has_left = threading.Event()
+        self._threads: dict[str, threading.Thread] = {}
+        self._failed_tries = 0
+        self._next_failure_s = 0.0  # tries that events bring forward are not counted
+        self._is_commit_failing = False
+        self.counts: Counter[str] = Counter(failed_rebalances=0)
+
+    def enter(self, longest_wait_s: float) -> None:
+        """Become a member, and start. A node of the same consumerid stays until the session of who had it has ended.
+
+        Raises NodeHeld when it is still there after that wait.
+        """
+        deadline_s = self._clock.monotonic_s() + longest_wait_s
+        while True:
+            try:
+                self.rebalancer.enter()
+                break
+            except NodeHeld:
+                if self._clock.monotonic_s() >= deadline_s or self._leaving.wait(_LOOK_AGAIN_S):
+                    raise
+        assert self.rebalancer.session is not None
+        retry_lease_s = self.rebalancer.session.lease.renew_interval_s / _LEASE_RETRIES
+        self._start("rebalance", self._rebalance, self._wake, self._leaving, self._backoff_s)
+        self._start("lease", self._renew_lease, self._has_left, self._has_left, retry_lease_s)
+        if self._config.autocommit_enable:
+            self._start("commit", self._commit, self._leaving, self._leaving, self._backoff_s)
+
+    def is_rebalancing_here(self) -> bool:
+        """Say whether this is the thread that rebalances, which cannot wait for its own end."""
+        return self._threads.get("rebalance") is threading.current_thread()
+
+    def begin_leave(self) -> None:
+        """Begin no other try of a rebalance."""
+        self._leaving.set()
+        self._wake.set()
+
+    def leave(self) -> None:
+        """Give everything up, commit (with autocommit.enable), and be a member no longer; after `begin_leave`."""
+        self._await_connection()
+        rebalancing = self._threads.get("rebalance")
+        if rebalancing is not None:
+            rebalancing.join(_LAST_TRY_TIMEOUT_S)
+            if rebalancing.is_alive():
+                logger.warning(
+                    "%s leaves by the end of its session: its last rebalance has not ended", self._consumer_id
+                )
+                return
+        self.rebalancer.leave(commit=self._config.autocommit_enable)
+
+    def stop(self) -> None:
+        """End all threads and wait for them."""
+        self._leaving.set()
+        self._has_left.set()
+        self._wake.set()
+        deadline_s = self._clock.monotonic_s() + _THREAD_TIMEOUT_S
+        for thread in self._threads.values():
+            thread.join(max(deadline_s - self._clock.monotonic_s(), 0))
+
+    def commit(self) -> None:
+        """Commit what was consumed of everything owned."""
+        self._committer.commit(list(self.rebalancer.owned.values()))
+
+    # The threads -------------------------------------------------------------------------------------------------
+
+    def _start(
+        self, name: str, turn: Callable[[], float], wake: threading.Event, end: threading.Event, retry_s: float
+    ) -> None:
+        """Take turns until `end`; each says after how long the next one comes, if `wake` does not bring it forward."""
+
+        def take_turns() -> None:
+            while not end.is_set():
+                try:
+                    wait_s = turn()
+                except Exception:
+                    # A bug, but a member that holds partitions and does nothing would be worse than a repeated report.
+                    logger.exception("%s: an unexpected error in its %s thread", self._consumer_id, name)
+                    self.counts[f"{name}_errors"] += 1
+                    wait_s = retry_s
+                wake.wait(wait_s)
+
+        thread = threading.Thread(target=take_turns, name=f"{self._consumer_id} {name}", daemon=True)
+        self._threads[name] = thread
+        thread.start()
+
+    def _rebalance(self) -> float:
+        """Try to rebalance, again and again until it succeeds; then look after our own nodes now and then."""
+        self._wake.clear()
+        if self._leaving.is_set():
+            return 0.0
+        try:
+            if self.rebalancer.try_once():
+                self._failed_tries = 0
+                return AUDIT_INTERVAL_S
+            why = "another member still owns a partition"
+        except (TryAgainError, ZkError) as error:
+            why = str(error)
+        except Exception as error:
+            self._count_failed_try(repr(error))
+            raise
+        self._count_failed_try(why)
+        return self._backoff_s
+
+    def _count_failed_try(self, why: str) -> None:
+        if self._clock.monotonic_s() >= self._next_failure_s:
+            self._next_failure_s = self._clock.monotonic_s() + self._backoff_s
+            self._failed_tries += 1
+            if self._failed_tries % self._config.rebalance_retries_max == 0:
+                self.counts["failed_rebalances"] += 1
+                logger.warning(
+                    "%s: no rebalance after %d tries, going on: %s", self._consumer_id, self._failed_tries, why
+                )
+
+    def _renew_lease(self) -> float:
+        """Keep the lease: ask ZooKeeper something at least every third of the session timeout."""
+        assert self.rebalancer.session is not None
+        lease = self.rebalancer.session.lease
+        wait_s = lease.renew_interval_s
+        asked_s = self._clock.monotonic_s()
+        try:
+            lease.renew()
+        except ZkError as error:
+            logger.info("%s: the lease is not renewed: %s", self._consumer_id, error)
+            wait_s /= _LEASE_RETRIES
+        return max(wait_s - (self._clock.monotonic_s() - asked_s), _SHORTEST_WAIT_S)
+
+    def _commit(self) -> float:
+        try:
+            self.commit()
+        except KafkaError as error:
+            level = logging.INFO if self._is_commit_failing else logging.WARNING  # loud when it is the first of a row
+            logger.log(level, "%s: offsets are not committed for now: %s", self._consumer_id, error)
+            self._is_commit_failing = True
+        else:
+            self._is_commit_failing = False
+        return self._config.autocommit_interval_ms / 1000
+
+    def _await_connection(self) -> None:
+        """Wait a moment for a connection that is just being made anew: without one nothing can be committed."""
+        deadline_s = self._clock.monotonic_s() + self._backoff_s
+        while self._events.session_id is None and (remaining_s := deadline_s - self._clock.monotonic_s()) > 0:
+            self._events.wait(remaining_s)
