@@ -11,7 +11,7 @@ from kafka2011.consumer.offsets import ContendedOffsetError, Left, OffsetCommitt
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.stream import MessageStream
 from tests.support.clocks import ManualClock
-from tests.support.in_memory_group import LOST, REFUSED, MemoryRegistries, World
+from tests.support.registries_in_memory import LOST, REFUSED, MemoryRegistries, World
 from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkUnavailable
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kafka2011.consumer.topic_count import TopicCount
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
-from tests.support.in_memory_group import LOST, REFUSED, Member, OldMember, World, drain, settle
+from tests.support.members_in_memory import Member, OldMember, drain, settle
+from tests.support.registries_in_memory import LOST, REFUSED, World
 from zk.cluster import TopicPartition
 
 T0, T1, T2, T3 = (TopicPartition("t", 0, number) for number in range(4))
