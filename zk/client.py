@@ -4,7 +4,7 @@
   that brings. Ours refuses them at once (NotConnected), and refuses every call made `within_session` of another
   session. Checking, queueing and the change of state happen under one lock, so a call can only ever be sent on
   the connection, and in the session, that it was checked against.
-- kazoo does not tell the session timeout that the server granted; a lease needs it.
+- kazoo does not tell the session timeout that the server granted, nor when it asked for a session; a lease needs both.
 - kazoo may spend a whole session timeout on one address that swallows packets. Ours gives each its share of it, so that
   a session lives on when only one address of several answers.
 - kazoo's timeouts under gevent derive from BaseException; nothing here uses them.
@@ -24,9 +24,13 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
+from zk.clock import SYSTEM_CLOCK
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +62,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if not isinstance(request, Connect):
             return super()._invoke(timeout, request, xid)
+        asked_s = self.client.clock.monotonic_s()
         answer = super()._invoke(min(timeout, self.share_s), request, xid)
         self.client.granted_timeout_ms = answer[0].time_out
+        self.client.connect_asked = (answer[0].session_id, asked_s)
         return answer
 
 
@@ -81,7 +87,7 @@ class _PatientForAShare:
 class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
     """A kazoo client that never queues a call over a reconnect. Made by `zk.connecting.connect`; a context manager."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int, handler: Any) -> None:
+    def __init__(self, hosts: str, session_timeout_ms: int, handler: Any, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
@@ -96,6 +102,8 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
         self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
         self.requested_timeout_ms = session_timeout_ms
         self.granted_timeout_ms = 0
+        self.clock = clock
+        self.connect_asked = (0, 0.0)  # the last connect that was answered: its session, and when it was asked for
 
     @property
     def session_id(self) -> int | None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
-from zk.clock import SYSTEM_CLOCK
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zk.client import ZkClient
-    from zk.clock import Clock
+
+_RENEWALS = 6
+"""How many times in a session timeout a lease is to be renewed."""
+_APART = 1 / 3
+"""What part of the session timeout lies between a question and the one that proves it: more than the half tick from one
+of the leader's pings to the next, since a session lasts two ticks at least."""
 
 
 class SessionEvents:
@@ -62,33 +67,55 @@ class SessionEvents:
 class SessionLease:
     """How long one session surely lives, by answered questions and a clock, without trust in any listener.
 
+    It is the leader that ends a session, and a follower tells it which sessions were heard of only when the leader
+    pings, every half tick. So an answer says that *this* server has heard of us, which is of no use if it is cut off
+    from the leader the moment after. But a sync is answered by the leader, over the same connection and in the same
+    order as the follower's answers to its pings. So a sync that was answered proves what was asked at least a ping
+    earlier: the lease counts from the newest question that was answered a third of the session timeout before it.
+    A connect is passed on to the leader at once, so it counts by itself.
+
     A process that was stopped past its session and woken runs on for long before its listeners know. So somebody
-    `renew`s at least every third of the session timeout, and who acts for the session looks just before whether the
-    clock has reached `until_s`, which lies one session timeout after the last answered question was asked. A lease that
-    ran out unnoticed comes back when a question is answered in the same session: the session lived.
+    `renew`s every `renew_interval_s`, and who acts for the session looks just before whether the clock has reached
+    `until_s`. A lease that ran out unnoticed comes back when questions are answered in the same session: it lived.
     """
 
-    def __init__(self, client: ZkClient, session_id: int, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, client: ZkClient, session_id: int) -> None:
         self.session_id = session_id
         self._client = client
         self._nodes = Nodes(client, session_id)
-        self._clock = clock
+        self._clock = client.clock
         self._lock = threading.Lock()
+        self._answered: deque[tuple[float, float]] = deque()  # when questions were asked and answered, oldest first
         self.until_s = 0.0  # on the clock; a plain attribute, since it is read for every message
         self._ended = False
 
     @property
     def renew_interval_s(self) -> float:
         """How often to renew."""
-        return self._client.session_timeout_ms / 3000
+        return self._client.session_timeout_ms / 1000 / _RENEWALS
 
     def renew(self) -> None:
         """Ask ZooKeeper's leader something in this session. Raises ZkUnavailable when there is no answer."""
         asked_s = self._clock.monotonic_s()
         self._nodes.sync()
+        timeout_s = self._client.session_timeout_ms / 1000
         with self._lock:
-            if not self._ended:
-                self.until_s = max(self.until_s, asked_s + self._client.session_timeout_ms / 1000)
+            answered_s = self._clock.monotonic_s()
+            proven_s = self._proven_s(asked_s - timeout_s * _APART)
+            if proven_s is not None and not self._ended:
+                self.until_s = max(self.until_s, proven_s + timeout_s)
+            if not self._answered or answered_s - self._answered[-1][1] >= timeout_s / _RENEWALS / 2:
+                self._answered.append((asked_s, answered_s))  # more of them would be of no use
+
+    def _proven_s(self, answered_before_s: float) -> float | None:
+        """Return when the newest question was asked that the leader surely heard of; None when there is none."""
+        while len(self._answered) > 1 and self._answered[1][1] <= answered_before_s:
+            self._answered.popleft()
+        proven_s = [asked_s for asked_s, answered_s in self._answered if answered_s <= answered_before_s]
+        connected_to, asked_s = self._client.connect_asked
+        if connected_to == self.session_id:
+            proven_s.append(asked_s)
+        return max(proven_s, default=None)
 
     def end(self) -> None:
         """Give the lease up for good."""

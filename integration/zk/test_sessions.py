@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.clocks import ManualClock
+from integration.zk.ensemble import Ensemble
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
@@ -23,34 +23,32 @@ from zk.owners import OwnerRegistry
 from zk.sessions import SessionEvents, SessionLease
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zk.client import ZkClient
-    from zk.clock import Clock
     from zk.local import LocalZooKeeper
 
 
-def lease_of(client: ZkClient, clock: Clock = SYSTEM_CLOCK) -> SessionLease:
+def lease_of(client: ZkClient) -> SessionLease:
     assert client.session_id is not None
-    return SessionLease(client, client.session_id, clock)
+    return SessionLease(client, client.session_id)
 
 
 def is_held(lease: SessionLease) -> bool:
     return SYSTEM_CLOCK.monotonic_s() < lease.until_s
 
 
-def test_a_lease_counts_from_before_the_question(client: ZkClient) -> None:
-    """It holds for less than the session timeout from then, and not before the first answer."""
-    clock = ManualClock(now_s=100.0)
-    lease = lease_of(client, clock)
+def test_a_lease_counts_from_the_connect(client: ZkClient) -> None:
+    """It does not hold before the first answer, and not after its end."""
+    lease = lease_of(client)
     assert lease.until_s == 0
     lease.renew()
-    assert lease.until_s == 102
-    clock.now_s = 102.5
-    lease.renew()
-    assert lease.until_s == 104.5
+    session_id, asked_s = client.connect_asked
+    assert session_id == client.session_id
+    assert lease.until_s == asked_s + 2.0
     lease.end()
     lease.renew()
     assert lease.until_s == 0
-    assert lease.renew_interval_s < 2 / 2
 
 
 def test_a_lease_does_not_pass_to_the_next_session(client: ZkClient) -> None:
@@ -179,3 +177,23 @@ def await_claim(owners: OwnerRegistry, partition: TopicPartition, stream_id: str
         except NodeHeld:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_lease_ends_before_the_leader_gives_the_session_up(tmp_path: Path) -> None:
+    """The follower is cut off from the leader just after it has answered: the leader has not heard of that answer."""
+    with Ensemble(tmp_path) as ensemble:
+        leader = ensemble.leader
+        follower = leader % 3 + 1
+        link = ensemble.link(follower, leader)
+        with connect(ensemble.address(follower), 5000) as member, connect(ensemble.address(leader), 5000) as other:
+            Nodes(member).create("/mine", b"", ephemeral=True)
+            lease = lease_of(member)
+            for _ in range(3):
+                lease.renew()
+                time.sleep(1.2)  # the longest before kazoo asks something by itself
+            lease.renew()
+            link.freeze()
+            assert is_held(lease)
+            eventually(lambda: not Nodes(other).exists("/mine"))
+            assert not is_held(lease)

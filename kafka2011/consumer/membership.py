@@ -170,7 +170,7 @@ class Membership:
                 )
 
     def _renew_lease(self) -> float:
-        """Keep the lease: ask ZooKeeper something at least every third of the session timeout."""
+        """Keep the lease: ask ZooKeeper something as often as it wants."""
         assert self.rebalancer.session is not None
         lease = self.rebalancer.session.lease
         wait_s = lease.renew_interval_s
