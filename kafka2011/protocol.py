@@ -298,10 +298,8 @@ def _decode_topic(frame: AnyBytes, position: int) -> tuple[str, int]:
         raise ProtocolError(f"a topic claims {size} bytes")
     start = position + _INT16.size
     end = start + size
-    try:
-        return str(frame[start:end], "utf-8"), end
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"topic {bytes(frame[start : min(end, start + 300)])!r} is not UTF-8") from error
+    # Bytes that are not UTF-8 become characters that no topic's name has. So they spoil their part of a request only.
+    return str(frame[start:end], "utf-8", "backslashreplace"), end
 
 
 def _decode_produce(frame: AnyBytes, position: int) -> tuple[ProduceRequest, int]:

@@ -122,7 +122,6 @@ def test_snappy_streams_may_be_joined_and_blocks_of_any_size() -> None:
         b"",
         SNAPPY_HEADER[:8],
         SNAPPY_HEADER[:15],
-        SNAPPY_HEADER + b"\0\0\0",
         SNAPPY_HEADER + struct.pack(">i", 5) + b"\0",
         SNAPPY_HEADER + struct.pack(">i", -1) + b"\0",
         SNAPPY_HEADER + struct.pack(">i", 2**31 - 1) + b"\0",
@@ -135,6 +134,13 @@ def test_damaged_snappy_is_refused(data: bytes) -> None:
     """Cut headers, lengths that do not fit, and blocks that are none."""
     with pytest.raises(InvalidMessageError, match="Snappy"):
         decompress(Codec.SNAPPY, data)
+
+
+@pytest.mark.parametrize("stray", [b"\0", b"\xff\xff", b"\0\0\1"])
+def test_a_few_stray_bytes_end_a_snappy_stream(stray: bytes) -> None:
+    """As snappy-java takes them: too few for the length of another block."""
+    assert decompress(Codec.SNAPPY, SNAPPY_HEADER + block(raw_snappy(b"one")) + stray) == b"one"
+    assert decompress(Codec.SNAPPY, SNAPPY_HEADER + stray) == b""
 
 
 @pytest.mark.parametrize("codec", [0, 3, -1, 99])

@@ -81,6 +81,14 @@ REQUESTS: st.SearchStrategy[Request] = st.one_of(
 )
 
 
+def topics_of(request_: Request) -> list[str]:
+    if isinstance(request_, MultiFetchRequest):
+        return [fetch.topic for fetch in request_.fetches]
+    if isinstance(request_, MultiProduceRequest):
+        return [produce.topic for produce in request_.produces]
+    return [request_.topic]
+
+
 def frames(reader: FrameReader) -> list[bytes]:
     return [bytes(frame) for frame in iter(reader.next_frame, None)]
 
@@ -161,8 +169,9 @@ def test_garbage_raises_only_protocol_errors(frame: bytes) -> None:
         request_ = decode_request(frame)
     except ProtocolError:
         return
-    body = encode_request(request_)[4:]
-    assert frame[: len(body)] == body
+    if not any(r"\x" in topic for topic in topics_of(request_)):  # what stands for bytes that are not UTF-8
+        body = encode_request(request_)[4:]
+        assert frame[: len(body)] == body
 
 
 def _damaged(body: bytes, at: int, byte: int) -> bytes:
@@ -180,7 +189,6 @@ def _damaged(body: bytes, at: int, byte: int) -> bytes:
         ("0002 ffff", "claims -1 parts"),
         ("0000 0001 61 00000000 00000003 0102", "claims 3 bytes in a request of 15"),
         ("0000 0001 61 00000000 ffffffff", "claims -1 bytes"),
-        ("0001 0002 c3 28", "not UTF-8"),
     ],
 )
 def test_refusals_say_what_is_wrong(frame: str, text: str) -> None:
@@ -430,3 +438,10 @@ def test_a_large_frame_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reader.buffered_bytes == 7
     reader.receive_data(frame[7:])
     assert reader.next_frame() == frame[4:]
+
+
+def test_a_topic_that_is_not_utf_8_spoils_nothing_but_its_own_part() -> None:
+    """It becomes a text that no topic's name can be, and shows what came."""
+    frame = encode_request(MultiFetchRequest((FetchRequest("ab", 0, 0, 1), FetchRequest("cd", 0, 0, 1))))
+    decoded = decode_request(frame[4:].replace(b"ab", b"\xc3\x28"))
+    assert decoded == MultiFetchRequest((FetchRequest("\\xc3(", 0, 0, 1), FetchRequest("cd", 0, 0, 1)))

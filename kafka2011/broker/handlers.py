@@ -7,7 +7,7 @@
 | fetch | a piece of a segment file | error number in the answer |
 | multifetch | one answer, outer error 0 | each part carries its own error number |
 | multifetch of nothing | answered: what came before was handled | after a dropped set: connection closed |
-| offsets | list of offsets | wrong partition: connection closed |
+| offsets | list of offsets | wrong partition, negative number: connection closed |
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class RequestHandlers:
         partition = request.partition
         if partition == ANY_PARTITION:
             partition = self._logs.choose_partition(request.topic)
-        log = self._logs.get(request.topic, partition)  # refuses a wrong topic or partition before it looks at the set
+        # As in 0.7.2, the first set makes the topic, good or not. A wrong name or partition is refused before.
+        log = self._logs.get_or_create(request.topic, partition)
         try:
             checked = client.checker.check(request.messages)
         except MessageSizeTooLargeError as error:
@@ -135,8 +136,6 @@ class RequestHandlers:
             return
         except InvalidMessageError as error:
             raise RefusedError(f"produce to {request.topic}-{partition}: {error}") from error
-        if log is None:
-            log = self._logs.get_or_create(request.topic, partition)
         if checked.data:
             log.append(checked.data, checked.messages)
             counts["messages_in"] += checked.messages
@@ -210,6 +209,8 @@ class RequestHandlers:
         self.counts["offsets"] += 1
         log = self._logs.get(request.topic, request.partition)
         if log is not None:
+            if request.max_count < 0:
+                raise RefusedError(f"offsets of {request.topic}-{request.partition}: {request.max_count} is no number")
             offsets = log.offsets_before(request.time_ms, request.max_count, client.checker.pause)
         else:
             offsets = [0] if request.time_ms in {LATEST, EARLIEST} else []

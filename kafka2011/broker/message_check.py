@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka2011.compression import open_chunks
 from kafka2011.errors import InvalidMessageError, MessageSizeTooLargeError
 from kafka2011.message import MAX_NESTING, scan
-from kafka2011.message_header import LENGTH, LENGTH_BYTES
+from kafka2011.message_header import LENGTH, LENGTH_BYTES, MIN_LENGTH
 from kafka2011.protocol import MAX_INT32
 
 if TYPE_CHECKING:
@@ -49,14 +49,15 @@ class MessageChecker:
     def check(self, data: AnyBytes) -> CheckedSet:
         """Return the complete messages of a produced set; an empty set is one too.
 
-        Raises InvalidMessageError for a bad message, or if there are bytes but no complete message, and
-        MessageSizeTooLargeError when an outer payload exceeds max.message.size. Nothing of the set counts then.
+        As in 0.7.2, what is cut off at the end does not count, whatever it is, nor do a few bytes that are no length.
+        Raises InvalidMessageError for a bad message, or if there is no complete message, and MessageSizeTooLargeError
+        when an outer payload exceeds max.message.size. Nothing of the set counts then.
         """
         step = _scan_step(data, 0)
         if step.end == len(data) and not step.wrappers and step.largest_payload_bytes <= self.max_message_bytes:
             return CheckedSet(data, step.messages)  # nearly every set
         end, messages = _Walk(self).count(data, step)
-        if end == 0 and data:
+        if end == 0 and len(data) >= LENGTH_BYTES:
             raise InvalidMessageError(f"a set of {len(data)} bytes holds no complete message")
         return CheckedSet(data if end == len(data) else data[:end], messages)
 
@@ -81,7 +82,8 @@ class _Walk:
                 raise MessageSizeTooLargeError(
                     f"a payload of {step.largest_payload_bytes} bytes exceeds max.message.size {limit_bytes}"
                 )
-            if step.fault is not None:
+            is_cut_off = not depth and step.fault is not None and _is_cut_off(data, step.end)
+            if step.fault is not None and not is_cut_off:
                 inside = " inside a compressed message" if depth else ""
                 raise InvalidMessageError(f"{step.fault} at position {step.end} of a set of {len(data)} bytes{inside}")
             messages += step.messages - len(step.wrappers)
@@ -89,7 +91,7 @@ class _Walk:
                 messages += self._count_inside(
                     wrapper.codec, bytes(data[wrapper.payload_start : wrapper.end]), depth + 1
                 )
-            if step.end == len(data) or step.partial_bytes:
+            if step.end == len(data) or step.partial_bytes or is_cut_off:
                 return step.end, messages
             checker.pause()
             step = _scan_step(data, step.end)
@@ -127,6 +129,12 @@ class _Walk:
         if held_bytes != self._held_bytes:
             self._held_bytes = held_bytes
             self._checker.hold(held_bytes)
+
+
+def _is_cut_off(data: AnyBytes, position: int) -> bool:
+    """Say whether a message that cannot be good has a length that makes sense, but is not all there."""
+    (length,) = LENGTH.unpack_from(data, position)
+    return int(length) >= MIN_LENGTH and position + LENGTH_BYTES + int(length) > len(data)
 
 
 def _scan_step(data: AnyBytes, position: int) -> Scan:

@@ -37,13 +37,14 @@ def check(data: bytes, max_message_bytes: int = MIB, max_opened_bytes: int = 100
     return MessageChecker(max_message_bytes, max_opened_bytes).check(data)
 
 
-def naive_split(data: bytes, limit: int) -> tuple[list[tuple[int, bytes]], bytes]:
+def naive_split(data: bytes, limit: int, depth: int) -> tuple[list[tuple[int, bytes]], bytes]:
     """Return (codec, payload) of each whole message, and the bytes of the partial one behind them."""
     messages = []
     while len(data) >= 4:
         length = int.from_bytes(data[:4], "big", signed=True)
         body = data[4 : 4 + length]
-        if length < 5 or (len(data) > 4 and (data[4] > 1 or (data[4] == 1 and length < 6))):
+        is_strange = length < 5 or (len(data) > 4 and (data[4] > 1 or (data[4] == 1 and length < 6)))
+        if length < 5 or (is_strange and (depth or len(body) == length)):
             raise InvalidMessageError("bad")
         if len(body) < length:
             break
@@ -59,8 +60,8 @@ def naive_split(data: bytes, limit: int) -> tuple[list[tuple[int, bytes]], bytes
 
 def naive_count(data: bytes, limit: int, depth: int = 0) -> tuple[int, int]:
     """Return the size of the whole messages and how many they are, opening everything at once."""
-    messages, rest = naive_split(data, limit)
-    if depth > MAX_NESTING or (data and not messages):
+    messages, rest = naive_split(data, limit, depth)
+    if depth > MAX_NESTING or (not messages and len(data) >= (1 if depth else 4)):
         raise InvalidMessageError("bad")
     count = 0
     for codec, payload in messages:
@@ -99,7 +100,11 @@ def produced(draw: st.DrawFn) -> bytes:
 
 @given(produced())
 @example(b"")
+@example(b"\xff" * 3)
 @example(HELLO + b"\0\0\0\x0b\2")
+@example(HELLO + b"\0\0\0\x0b\2" + bytes(10))
+@example(wrapper(Codec.GZIP, HELLO + b"\0\0\0\x0b\2"))
+@example(HELLO + b"\0\0\0\x05\1")
 @example(encode(bytes(LIMIT + 1)) + b"\xff" * 4)
 @example(b"\xff" * 4 + encode(bytes(LIMIT + 1)))
 @example(wrapper(Codec.GZIP, HELLO[:-1]))
@@ -136,6 +141,23 @@ def test_garbage_raises_only_message_errors(data: bytes) -> None:
     except InvalidMessageError:
         return
     assert scan(data).end == len(checked.data)
+
+
+@pytest.mark.parametrize("partial", [b"\0\0\0\x0b\2", b"\0\0\0\x0b\xff12345", b"\0\0\0\5\1", b"\0\0\0"])
+def test_whatever_is_cut_off_at_the_end_is_left_out(partial: bytes) -> None:
+    """As 0.7.2 does: it looks at nothing of a message that is not all there."""
+    assert check(HELLO + partial) == (HELLO, 1)
+    with pytest.raises(InvalidMessageError):
+        check(HELLO + b"\0\0\0\4\2" + bytes(9))
+    if len(partial) >= 4:
+        with pytest.raises(InvalidMessageError):
+            check(partial)
+
+
+@pytest.mark.parametrize("data", [b"\0", b"\xff\xff", b"\0\0\1"])
+def test_a_few_bytes_are_an_empty_set(data: bytes) -> None:
+    """As for 0.7.2: too few for a length, so there is nothing to look at."""
+    assert check(data) == (b"", 0)
 
 
 def test_a_set_that_is_whole_is_not_copied() -> None:
