@@ -102,9 +102,7 @@ class Log:
         self.settings = settings
         self.failure: LogFailedError | None = None
         self.flushes = 0
-        self.rolls = 0
         self.deleted_segments = 0
-        self.deleted_bytes = 0
         self.waits_for_files = 0
         self._clock = clock
         self._fsync = fsync
@@ -124,7 +122,6 @@ class Log:
         except OSError as error:
             raise LogError(os_error_text("cannot open the log in", directory, error)) from error
         self._appended = self._flushed = self._flushing = _End(self._segments.active.end_offset, 0)
-        self._opened_end_offset = self._appended.offset
         self._flush_is_requested = False
         self._last_flush_s = clock.monotonic_s()
         self._first_append_s: float | None = None  # to the active segment, by this process
@@ -171,16 +168,6 @@ class Log:
     def unflushed_messages(self) -> int:
         """How many messages wait for a flush."""
         return self._appended.messages - self._flushed.messages
-
-    @property
-    def appended_bytes(self) -> int:
-        """How many bytes this process has appended."""
-        return self._appended.offset - self._opened_end_offset
-
-    @property
-    def appended_messages(self) -> int:
-        """How many messages this process has appended."""
-        return self._appended.messages
 
     @property
     def segment_offsets(self) -> tuple[int, ...]:
@@ -250,7 +237,6 @@ class Log:
         segment = self._create_segment(self._appended.offset)
         self._segments = SegmentList.of((*kept, segment))
         self._first_append_s = None
-        self.rolls += 1
         old.release()
         logger.info("rolled %s-%d to a new segment at offset %d", self.topic, self.partition, segment.start_offset)
 
@@ -447,7 +433,6 @@ class Log:
                 else f"beyond {self.settings.retention_bytes} bytes"
             )
             self.deleted_segments += 1
-            self.deleted_bytes += segment.size_bytes
             deleted.append(
                 DeletedSegment(
                     self.topic, self.partition, segment.start_offset, segment.size_bytes, segment.path, reason

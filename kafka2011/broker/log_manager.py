@@ -307,11 +307,6 @@ class LogManager:
         return sum(log.flushes for log in self.logs())
 
     @property
-    def appended_bytes(self) -> int:
-        """How many bytes were appended since the start."""
-        return sum(log.appended_bytes for log in self.logs())
-
-    @property
     def deleted_segments(self) -> int:
         """How many segments retention has deleted since the start."""
         return sum(log.deleted_segments for log in self.logs())

@@ -171,6 +171,7 @@ class KafkaServer:
         total.update(self.handlers.counts)
         total["flushes"] = self.logs.flushes
         total["deleted_segments"] = self.logs.deleted_segments
+        total["clock_jumps"] = self.logs.clock_jumps
         total["waits_for_files"] = self.logs.waits_for_files
         total["memory_peak_bytes"] = self.budget.peak_bytes
         total["memory_refused"] = self.budget.refused

@@ -196,11 +196,6 @@ class Settings:
             unseen += component.__subclasses__()
         return names
 
-    def to_properties(self) -> dict[str, str]:
-        """Return every setting as text under its dotted key, as `from_properties` reads it; empty ones are left out."""
-        texts = ((item.key, item.kind.write(getattr(self, item.name))) for item in self.settings())
-        return {key: text for key, text in texts if text}
-
 
 def _read(item: Setting, value: object, source: str = "") -> Any:
     try:
