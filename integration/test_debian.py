@@ -28,4 +28,4 @@ def test_the_packages_are_there(suite: str, java: str) -> None:
         pytest.skip(asked.stderr)
     assert asked.returncode == 0, asked.stdout + asked.stderr
     installed = {line.split()[1] for line in asked.stdout.splitlines() if line.startswith("Inst ")}
-    assert installed >= {f"{java}-jre-headless", "python3-venv"}
+    assert installed >= {f"{java}-jre-headless", "python3-venv", "gcc"}

@@ -1,6 +1,16 @@
 # To be sourced by a script that has `say` and `fail`: installs Debian packages where that is allowed.
 # shellcheck shell=bash
 
+readonly COMPILER_PACKAGES=(gcc libc6-dev python3-dev)
+
+# crcmod comes as source, and leaves its C part out where it cannot compile it for this Python.
+ensure_compiler() {
+    command -v gcc >/dev/null &&
+        "$1" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
+        apt_install "${COMPILER_PACKAGES[@]}" \
+            "a C compiler and Python's headers are needed to compile crcmod: apt-get install ${COMPILER_PACKAGES[*]}"
+}
+
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
 }

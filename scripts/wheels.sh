@@ -72,21 +72,14 @@ fill() {
     mv "$directory.part" "$directory"
 }
 
-can_compile() {
-    command -v gcc >/dev/null &&
-        "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
-}
-
 python=$(find_python)
 if [ -z "$python" ]; then
     run_in_container "$@"
     exit
 fi
-if [ ! -d "$DIRECTORY" ] && ! can_compile; then
-    apt_install gcc libc6-dev python3-dev \
-        "a C compiler and Python's headers are needed to compile crcmod: apt-get install gcc python3-dev"
-fi
-fill "$DIRECTORY" "$(requirements build-system requires && requirements project dependencies)"
+[ -d "$DIRECTORY" ] || ensure_compiler "$python"
+# pip's cache may hold a crcmod that was made without a compiler.
+fill "$DIRECTORY" "$(requirements build-system requires && requirements project dependencies)" --no-cache-dir
 if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/null; then
     rm -rf "$DIRECTORY"
     fail "crcmod was not compiled: a C compiler and Python's headers are needed (apt-get install gcc python3-dev)"
