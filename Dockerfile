@@ -29,7 +29,7 @@ RUN set -eu; \
     /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
         install --quiet --requirement /tmp/requirements.txt; \
     /opt/kafka2011/bin/python -c 'import crcmod._crcfunext, cramjam'
-COPY LICENSE README.md pyproject.toml /source/
+COPY LICENSE README.md pyproject.toml setup.py /source/
 COPY zk /source/zk
 COPY pyspark_kafka2011 /source/pyspark_kafka2011
 COPY kafka2011 /source/kafka2011

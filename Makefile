@@ -82,5 +82,5 @@ setup-local setup-test: setup-%:
 
 .PHONY: clean
 clean: ## remove all that was made or installed here, .venv too
-	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv build dist kafka2011/*.so *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find kafka2011 pyspark_kafka2011 zk tests integration proof scripts -name __pycache__ -type d -prune -exec rm -rf {} +

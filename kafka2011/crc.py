@@ -1,7 +1,8 @@
 """CRC-32 of a payload, computed by two implementations that know nothing of each other.
 
-zlib serves the hot path. crcmod, which derives its tables from the polynomial alone, proves it right at start and
-repeats the sums in `dump-log --verify`. (Paper, section 3.3: a CRC per message against corruption.)
+zlib serves the hot path, but for the C code that has its own (`kafka2011.plain`). crcmod, which derives its tables from
+the polynomial alone, proves them right at start and repeats the sums in `dump-log --verify`. (Paper, section 3.3: a CRC
+per message against corruption.)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import crcmod
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 logger = logging.getLogger(__name__)
 
@@ -38,17 +39,19 @@ def crcmod_is_compiled() -> bool:
     return "crcmod._crcfunext" in sys.modules
 
 
-def self_check() -> None:
-    """Compare both implementations with the published check value and with one another.
+def self_check(others: Mapping[str, Callable[[bytes], int]] | None = None) -> None:
+    """Compare both implementations, and others by name, with the published check value and with one another.
 
     Raises KafkaError when one of them is wrong: nothing that is written after that could be trusted.
     """
-    for name, implementation in (("zlib", crc32), ("crcmod", independent_crc32)):
+    implementations = {"zlib": crc32, "crcmod": independent_crc32, **(others or {})}
+    for name, implementation in implementations.items():
         value = implementation(CHECK_INPUT)
         if value != CHECK_VALUE:
             raise KafkaError(f"CRC-32 by {name} of {CHECK_INPUT!r} is {value:#010x} instead of {CHECK_VALUE:#010x}")
     sample = bytes(range(256)) * 4
-    if crc32(sample) != independent_crc32(sample):
-        raise KafkaError("CRC-32 by zlib and by crcmod differ")
+    for name, implementation in implementations.items():
+        if implementation(sample) != independent_crc32(sample):
+            raise KafkaError(f"CRC-32 by {name} and by crcmod differ")
     if not crcmod_is_compiled():
         logger.warning("crcmod was built without a C compiler: dump-log --verify will be slow")

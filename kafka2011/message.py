@@ -8,13 +8,15 @@ object; nothing here knows of files, sockets or topics' whereabouts.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011 import plain, plain_python
 from kafka2011.compression import DEFAULT_MAX_OPENED_BYTES, Codec, compress, decompress
 from kafka2011.crc import crc32
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
 from kafka2011.message_header import (
-    CODEC_MASK,
     HEADER_0,
     HEADER_1,
     LENGTH,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from kafka2011.message_header import AnyBytes
 
 MAX_NESTING = 8
+RUN_MESSAGES = 100
+"""Plain messages decoded at a time: enough to make each one cheap, few enough to cost little memory."""
 
 
 class Message(NamedTuple):
@@ -116,18 +120,10 @@ class MessageSet:
 
 def _encode_all(payloads: Iterable[bytes], magic: int) -> tuple[bytes, int]:
     """Return the messages for all payloads, and the size of the largest payload."""
-    parts: list[bytes] = []
-    largest = 0
-    pack = HEADER_1.pack
-    for payload in payloads:
-        size = len(payload)
-        if size > largest:  # noqa: PLR1730 (a hot loop, and max() costs a call)
-            largest = size
-        if magic == 1:
-            parts += (pack(size + 6, 1, 0, crc32(payload)), payload)
-        else:
-            parts.append(encode(payload, magic=magic))
-    return b"".join(parts), largest
+    items = payloads if isinstance(payloads, list) else list(payloads)
+    if magic == 1:
+        return plain.chosen.encode(items) or plain_python.encode(items)
+    return b"".join([encode(item, magic=magic) for item in items]), max(map(len, items), default=0)
 
 
 class Wrapper(NamedTuple):
@@ -170,57 +166,55 @@ def scan(
     position = start
     size = len(data)
     stop = size if max_bytes is None else min(size, start + max_bytes)
-    last_header = size - MAGIC_1_OVERHEAD_BYTES
-    unpack = HEADER_1.unpack_from
-    largest = 0
-    messages = 0
+    largest = messages = 0
     remaining = -1 if max_messages is None else max_messages
     wrappers: list[Wrapper] = []
     fault: str | None = None
+    walk = plain.chosen.walk if checksum is crc32 else partial(plain_python.walk, checksum=checksum)
     while position < stop and messages != remaining:
-        if position <= last_header:
-            length, magic, attributes, crc = unpack(data, position)
-            end = position + 4 + length
-            if magic == 1 and length > MIN_LENGTH and end <= size and checksum(data[position + 10 : end]) == crc:
-                if length - 6 > largest:  # noqa: PLR1730 (as above)
-                    largest = length - 6
-                if attributes & CODEC_MASK:
-                    wrappers.append(Wrapper(position, position + 10, end, attributes & CODEC_MASK))
-                messages += 1
-                position = end
-                continue
+        position, more, large = walk(data, position, stop, remaining - messages if remaining >= 0 else -1)
+        if more:
+            messages += more
+            largest = max(largest, large)
+            continue
         found = _examine(data, position, checksum)
-        if not isinstance(found, int):
+        if not isinstance(found, Found):
             fault = found
             break
-        largest = max(largest, found - position - MAGIC_0_OVERHEAD_BYTES)
+        largest = max(largest, found.end - found.payload_start)
+        if found.codec:
+            wrappers.append(Wrapper(position, found.payload_start, found.end, found.codec))
         messages += 1
-        position = found
-    partial = size - position if fault is None and position < stop and messages != remaining else 0
-    return Scan(position, messages, largest, wrappers, fault, partial)
+        position = found.end
+    partial_bytes = size - position if fault is None and position < stop and messages != remaining else 0
+    return Scan(position, messages, largest, wrappers, fault, partial_bytes)
 
 
-def _examine(data: AnyBytes, position: int, checksum: Callable[[AnyBytes], int]) -> int | str | None:
-    """Tell what stands where the hot loops found no good message of magic 1.
+class Found(NamedTuple):
+    """One good message: where its payload starts, where it ends, and how the payload is compressed."""
 
-    Returns where a good one of magic 0 ends, or what is wrong, or None if the bytes end within a message.
-    """
+    payload_start: int
+    end: int
+    codec: int
+
+
+def _examine(data: AnyBytes, position: int, checksum: Callable[[AnyBytes], int]) -> Found | str | None:
+    """Tell what stands at a position: a good message, or what is wrong, or None if the bytes end within a message."""
     size = len(data)
-    if size - position >= MAGIC_0_OVERHEAD_BYTES:
+    if size - position >= MAGIC_0_OVERHEAD_BYTES:  # the short way for magic 0
         length, magic, crc = HEADER_0.unpack_from(data, position)
-        end = position + LENGTH_BYTES + int(length)
-        is_whole = magic == 0 and length >= MIN_LENGTH and end <= size
-        if is_whole and checksum(data[position + MAGIC_0_OVERHEAD_BYTES : end]) == crc:
-            return end
+        start, end = position + MAGIC_0_OVERHEAD_BYTES, position + LENGTH_BYTES + length
+        if magic == 0 and length >= MIN_LENGTH and end <= size and checksum(data[start:end]) == crc:
+            return Found(start, end, 0)
     header = read_header(data, position)
     if not isinstance(header, MessageHeader):
         return header
-    end = position + header.message_bytes
+    start, end = position + header.overhead_bytes, position + header.message_bytes
     if end > size:
         return None
-    if checksum(data[position + header.overhead_bytes : end]) != header.crc:
+    if checksum(data[start:end]) != header.crc:
         return f"CRC differs from the stored {header.crc:#010x}"
-    return end
+    return Found(start, end, header.codec)
 
 
 def decode(
@@ -230,7 +224,6 @@ def decode(
     partition: int,
     offset: int,
     max_opened_bytes: int = DEFAULT_MAX_OPENED_BYTES,
-    _depth: int = 0,
 ) -> Iterator[Message]:
     """Yield the messages of a fetched set that starts at `offset`; a message cut off at the end is left out.
 
@@ -238,24 +231,26 @@ def decode(
     partition and offset at the first message whose bytes are wrong, after all good ones before it were given, and
     InvalidMessageSizeError when not even the first message is complete: it names the size needed.
     """
+    return chain.from_iterable(_decode(data, topic, broker_id, partition, offset, max_opened_bytes))
+
+
+def _decode(
+    data: bytes,
+    topic: str,
+    broker_id: int | None,
+    partition: int,
+    offset: int,
+    max_opened_bytes: int | None,
+    depth: int = 0,
+) -> Iterator[Iterable[Message]]:
+    """Yield the messages run by run; compressed ones stay closed if `max_opened_bytes` is None."""
     position = 0
     size = len(data)
-    last_header = size - MAGIC_1_OVERHEAD_BYTES
-    unpack = HEADER_1.unpack_from
-    new = tuple.__new__  # about half the cost of calling Message(...)
     while position < size:
-        if position <= last_header:
-            length, magic, attributes, crc = unpack(data, position)
-            end = position + 4 + length
-            payload = data[position + 10 : end]
-            if magic == 1 and length > MIN_LENGTH and end <= size and crc32(payload) == crc:
-                if attributes & CODEC_MASK:
-                    wrapper = Message(topic, broker_id, partition, offset + position, offset + end, 0, payload)
-                    yield from _open_wrapper(wrapper, attributes & CODEC_MASK, max_opened_bytes, _depth + 1)
-                else:
-                    yield new(Message, (topic, broker_id, partition, offset + position, offset + end, 0, payload))
-                position = end
-                continue
+        run, position = plain.chosen.decode(Message, data, position, RUN_MESSAGES, topic, broker_id, partition, offset)
+        if run:
+            yield run
+            continue
         found = _examine(data, position, crc32)
         if found is None:
             if position == 0:
@@ -263,9 +258,13 @@ def decode(
             return
         if isinstance(found, str):
             raise InvalidMessageError(f"corrupt message in {topic}-{partition} at offset {offset + position}: {found}")
-        payload = data[position + MAGIC_0_OVERHEAD_BYTES : found]
-        yield Message(topic, broker_id, partition, offset + position, offset + found, 0, payload)
-        position = found
+        payload = data[found.payload_start : found.end]
+        message = Message(topic, broker_id, partition, offset + position, offset + found.end, 0, payload)
+        if found.codec and max_opened_bytes is not None:
+            yield _open_wrapper(message, found.codec, max_opened_bytes, depth + 1)
+        else:
+            yield (message,)
+        position = found.end
 
 
 def _too_small(data: bytes, topic: str, partition: int, offset: int) -> InvalidMessageSizeError:
@@ -290,7 +289,8 @@ def _open_wrapper(wrapper: Message, codec: int, max_opened_bytes: int, depth: in
     index = 0
     try:
         opened = decompress(codec, payload, max_opened_bytes)
-        for inner in decode(opened, topic, broker_id, partition, 0, max_opened_bytes - len(opened), depth):
+        inside = _decode(opened, topic, broker_id, partition, 0, max_opened_bytes - len(opened), depth)
+        for inner in chain.from_iterable(inside):
             if held is not None:
                 yield new(Message, (topic, broker_id, partition, start, start, index, held))
                 index += 1
@@ -308,29 +308,9 @@ def complete_prefix_bytes(data: bytes) -> int:
 
     Stops at a length that no message has; whoever decodes the set finds out what is wrong there.
     """
-    position = 0
-    last_length = len(data) - LENGTH_BYTES
-    unpack = LENGTH.unpack_from
-    while position <= last_length:
-        (length,) = unpack(data, position)
-        end = position + 4 + length
-        if length < MIN_LENGTH or end > len(data):
-            break
-        position = end
-    return position
+    return plain.chosen.complete_prefix_bytes(data)
 
 
 def decode_shallow(data: bytes, topic: str, broker_id: int | None, partition: int, offset: int) -> Iterator[Message]:
     """Yield the messages of a fetched set as `decode` does, but compressed ones whole: their payloads stay closed."""
-    position = 0
-    while position < len(data):
-        checked = scan(data, position, max_messages=1)
-        if not checked.messages:
-            if checked.fault is not None or position == 0:  # `decode` knows how to say what is wrong
-                yield from decode(data[position:], topic, broker_id, partition, offset + position)
-            return
-        header = read_header(data, position)
-        assert isinstance(header, MessageHeader), "scan found a good message"
-        payload = data[position + header.overhead_bytes : checked.end]
-        yield Message(topic, broker_id, partition, offset + position, offset + checked.end, 0, payload)
-        position = checked.end
+    return chain.from_iterable(_decode(data, topic, broker_id, partition, offset, None))

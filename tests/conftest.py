@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from kafka2011 import plain, plain_python
 from tests.support.captured import CAPTURED
 from tests.support.scripted_broker import ScriptedBroker
 
@@ -23,11 +24,23 @@ settings.load_profile("kafka2011")
 collect_ignore = [] if CAPTURED.is_dir() else ["test_captured.py"]
 
 
-def pytest_report_header() -> str:
-    """Say what the bytes of Kafka 0.7 are compared with."""
-    if CAPTURED.is_dir():
-        return f"bytes of Kafka 0.7: typed, and compared with the captured ones in {CAPTURED}"
-    return f"bytes of Kafka 0.7: typed, and not compared with captured ones, since {CAPTURED} is absent"
+def pytest_report_header() -> list[str]:
+    """Say what the bytes of Kafka 0.7 are compared with, and what works on messages."""
+    compared = f"compared with the captured ones in {CAPTURED}"
+    if not CAPTURED.is_dir():
+        compared = f"not compared with captured ones, since {CAPTURED} is absent"
+    return [f"bytes of Kafka 0.7: typed, and {compared}", plain.chosen.DESCRIPTION]
+
+
+@pytest.fixture(scope="module", params=["Python", "C"])
+def each_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a module's tests with each of the two that work on plain messages."""
+    code = plain_python if request.param == "Python" else plain.compiled
+    if code is None:
+        pytest.skip("the C code is not built (scripts/setup.sh does it where there is a compiler)")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "chosen", code)
+        yield
 
 
 @pytest.fixture

@@ -413,6 +413,7 @@ def test_environment_of_several_components(caplog: pytest.LogCaptureFixture) -> 
         "KAFKA2011_GROUPID": "g",
         "KAFKA2011_QUEUE_ENQUEUE_TIMEOUT_MS": "0",
         "KAFKA2011_NUM_THREADS": "8",
+        "KAFKA2011_PURE": "1",  # not of a component
     }
     with caplog.at_level(logging.WARNING):
         assert BrokerConfig.from_sources(environ=environ).brokerid == 5

@@ -65,3 +65,12 @@ def test_slow_crcmod_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         crc.self_check()
     assert "slow" in caplog.text
+
+
+def test_others_are_checked_too() -> None:
+    """What else computes CRCs here is compared, and named when it is wrong."""
+    crc.self_check({"C": zlib.crc32})
+    with pytest.raises(KafkaError, match="by C "):
+        crc.self_check({"C": zlib.adler32})
+    with pytest.raises(KafkaError, match="by C and by crcmod differ"):
+        crc.self_check({"C": lambda data: zlib.crc32(data) if len(data) < 16 else 0})

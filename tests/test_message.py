@@ -19,6 +19,8 @@ from kafka2011.message import MAX_NESTING, Message, MessageSet, decode, encode, 
 if TYPE_CHECKING:
     from kafka2011.message_header import AnyBytes
 
+pytestmark = pytest.mark.usefixtures("each_code")
+
 # Written out by hand: length, magic, attributes (magic 1), CRC, payload.
 HELLO_1 = bytes.fromhex("0000000b 01 00 3610a686 68656c6c6f")
 HELLO_0 = bytes.fromhex("0000000a 00 3610a686 68656c6c6f")

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("each_code")
+
 ALL_SENT = {**PRODUCED, **CLOSED, **{name: sent for name, (sent, _) in ANSWERED.items()}}
 
 

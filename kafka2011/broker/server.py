@@ -18,6 +18,7 @@ from gevent.event import Event
 from gevent.lock import Semaphore
 from gevent.pool import Group
 
+from kafka2011 import plain
 from kafka2011.broker.connection import let_others_run
 from kafka2011.broker.disk_threads import Writer, close_in_thread, flush_in_threads, fsync_in_thread, unlink_in_thread
 from kafka2011.broker.file_limit import max_connections
@@ -117,7 +118,7 @@ class KafkaServer:
         if self._started:
             return
         config = self._config
-        self_check()
+        self_check(plain.checksums())
         self._started = True
         self._stopping.clear()
         self.logs.open(_RecoveryReport())

@@ -86,7 +86,9 @@ def _module(command: str) -> str:
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        click.echo(f"{PROGRAM} {importlib.metadata.version(PROGRAM)}")
+        from kafka2011 import plain
+
+        click.echo(f"{PROGRAM} {importlib.metadata.version(PROGRAM)} ({plain.chosen.DESCRIPTION})")
         ctx.exit()
 
 

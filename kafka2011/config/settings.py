@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from kafka2011.config.sources import ENVIRONMENT_PREFIX, Given, from_environment, from_file, from_overrides
 from kafka2011.errors import ConfigError
+from kafka2011.plain import PURE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -188,7 +189,7 @@ class Settings:
     @classmethod
     def _variables_of_others(cls) -> set[str]:
         """Names that are no mistake here, since one environment may serve several components."""
-        names: set[str] = set()
+        names = {PURE_VARIABLE}
         unseen: list[type[Settings]] = [Settings]
         while unseen:
             component = unseen.pop()

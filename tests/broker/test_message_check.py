@@ -22,6 +22,8 @@ from kafka2011.message import MAX_NESTING, MessageSet, decode, encode, scan
 if TYPE_CHECKING:
     from kafka2011.message import Scan
 
+pytestmark = pytest.mark.usefixtures("each_code")
+
 MIB = 1024 * 1024
 LIMIT = 100
 """max.message.size of the random sets."""

@@ -17,6 +17,8 @@ from kafka2011.compression import Codec
 from kafka2011.errors import LogError
 from kafka2011.message import MessageSet, encode
 
+pytestmark = pytest.mark.usefixtures("each_code")
+
 START = 5000
 MESSAGES = [encode(b"hello"), encode(b""), encode(b"kafka 0.7"), encode(b"old", magic=0), encode(b"last one")]
 WHOLE = b"".join(MESSAGES)

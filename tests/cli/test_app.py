@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from kafka2011 import plain
 from kafka2011.cli import app
 from kafka2011.errors import ConfigError, KafkaError
 
@@ -87,10 +88,13 @@ def test_overview_says_what_the_commands_say() -> None:
         assert command.name == name
 
 
-def test_version() -> None:
-    """`--version` tells the installed version."""
+def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--version` tells the installed version, and what works on messages; KAFKA2011_PURE=1 chooses Python."""
+    version = f"kafka2011 {importlib.metadata.version('kafka2011')}"
     done = run("--version")
-    assert (done.returncode, done.stdout) == (0, f"kafka2011 {importlib.metadata.version('kafka2011')}\n")
+    assert (done.returncode, done.stdout) == (0, f"{version} ({plain.chosen.DESCRIPTION})\n")
+    monkeypatch.setenv("KAFKA2011_PURE", "1")
+    assert run("--version").stdout == f"{version} (messages in Python)\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""Chooses who works on runs of plain messages: C (`_plain.c`) where it was built, else Python (`plain_python`).
+
+A plain message is a good one of magic 1 that is not compressed: nearly every one. Both do the same, C some ten times as
+fast. The environment variable KAFKA2011_PURE=1 chooses Python.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Protocol, cast
+
+from kafka2011 import plain_python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from kafka2011.message_header import AnyBytes
+
+    T = TypeVar("T", bound=tuple[object, ...])
+
+PURE_VARIABLE = "KAFKA2011_PURE"
+
+
+class PlainCode(Protocol):
+    """What both can do; `plain_python` describes the functions."""
+
+    @property
+    def DESCRIPTION(self) -> str:  # noqa: N802 (a constant of a module)
+        """What `--version` says of it."""
+
+    def encode(self, payloads: Sequence[bytes], /) -> tuple[bytes, int] | None:
+        """Return the messages for all payloads, and the largest size. None: not bytes all of them, let Python do it."""
+
+    def walk(self, data: AnyBytes, position: int, stop: int, max_messages: int, /) -> tuple[int, int, int]:
+        """Return where a run ends, how many messages it has, and the size of its largest payload."""
+
+    def decode(
+        self,
+        kind: type[T],
+        data: bytes,
+        position: int,
+        max_messages: int,
+        topic: str,
+        broker_id: int | None,
+        partition: int,
+        offset: int,
+        /,
+    ) -> tuple[list[T], int]:
+        """Return the messages of a run, and where it ends."""
+
+    def complete_prefix_bytes(self, data: bytes, /) -> int:
+        """Return how many bytes of a set belong to complete messages."""
+
+
+class CompiledCode(PlainCode, Protocol):
+    """What C can do besides."""
+
+    def crc32(self, data: AnyBytes, /) -> int:
+        """Return the CRC-32 by the fastest way that this processor has."""
+
+    def portable_crc32(self, data: AnyBytes, /) -> int:
+        """Return the CRC-32 by the way for every processor."""
+
+    def columns(
+        self, data: bytes, position: int, stop: int, max_messages: int, base: int, /
+    ) -> tuple[int, int, bytes, bytes, bytes]:
+        """Return a run as columns: its end, its messages, their edges (int64), ends of values (int32), and values.
+
+        Only messages that start before `stop` count. `base` is the offset of the data's first byte.
+        """
+
+
+def _load() -> CompiledCode | None:
+    if os.environ.get(PURE_VARIABLE, "0") not in {"", "0"}:
+        return None
+    try:
+        return cast("CompiledCode", importlib.import_module("kafka2011._plain"))
+    except ImportError:  # built without a compiler
+        return None
+
+
+compiled: CompiledCode | None = _load()
+chosen: PlainCode = compiled or cast("PlainCode", plain_python)
+"""What `kafka2011.message` calls."""
+
+
+def checksums() -> dict[str, Callable[[AnyBytes], int]]:
+    """Return what computes CRCs here besides zlib, by name."""
+    return {} if compiled is None else {"C": compiled.crc32}

@@ -1,0 +1,279 @@
+"""Runs of plain messages, in C and in Python: both do the same, whatever the bytes."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka2011 import plain, plain_python
+from kafka2011.compression import Codec
+from kafka2011.message import Message, MessageSet, encode
+
+if TYPE_CHECKING:
+    from kafka2011.plain import CompiledCode
+
+HELLO = encode(b"hello")
+OTHERS = [
+    encode(b"old", magic=0),
+    bytes(MessageSet([b"closed"] * 3, Codec.GZIP)),
+    bytes.fromhex("00000005 01 00 00000000"),  # no room for the attributes
+    bytes.fromhex("ffffffff 01 00 00000000"),
+    bytes.fromhex("7fffffff 01 00 00000000"),
+    HELLO[:-1] + b"?",
+    HELLO[:9],
+    b"\0\0",
+]
+SETS = st.lists(st.one_of(st.binary(max_size=100).map(encode), st.sampled_from([HELLO, *OTHERS])), max_size=8).map(
+    b"".join
+)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledCode:
+    if plain.compiled is None:
+        pytest.skip("the C code is not built (scripts/setup.sh does it where there is a compiler)")
+    return plain.compiled
+
+
+@given(st.lists(st.binary(max_size=300)))
+def test_both_encode_alike(compiled: CompiledCode, payloads: list[bytes]) -> None:
+    """The same bytes, and the same largest size."""
+    assert compiled.encode(payloads) == plain_python.encode(payloads)
+
+
+@pytest.mark.parametrize("odd", [bytearray(b"two"), memoryview(b"two"), type("Bytes", (bytes,), {})(b"two")])
+def test_payloads_of_other_types_are_encoded_too(compiled: CompiledCode, odd: bytes) -> None:
+    """C leaves what is not just bytes to Python, which takes any of these."""
+    assert compiled.encode([b"one", odd]) is None
+    assert list(MessageSet([b"one", odd])) == [b"one", b"two"]
+
+
+@given(SETS, st.integers(-3, 300), st.integers(0, 400), st.integers(-1, 6))
+def test_both_find_the_same_runs(
+    compiled: CompiledCode, data: bytes, position: int, stop: int, max_messages: int
+) -> None:
+    """From any position on, one within a message too, to any other, of any number of messages, in any kind of bytes."""
+    position = min(position, len(data) + 1)
+    wanted = plain_python.walk(data, position, stop, max_messages) if position >= 0 else (position, 0, 0)
+    for each in (data, bytearray(data), memoryview(data), memoryview(b"?" + data)[1:]):
+        assert compiled.walk(each, position, stop, max_messages) == wanted  # type: ignore[arg-type]
+
+
+@given(SETS, st.integers(0, 300), st.integers(0, 6), st.sampled_from([0, -1, 10**12, 2**63 - 1, 2**63, 2**70]))
+def test_both_decode_alike(compiled: CompiledCode, data: bytes, position: int, max_messages: int, offset: int) -> None:
+    """The same messages with the same offsets; what no 64 bits hold is left to Python."""
+    position = min(position, len(data))
+    arguments = (Message, data, position, max_messages, "views", None, 7, offset)
+    wanted, got = plain_python.decode(*arguments), compiled.decode(*arguments)
+    if offset + len(data) < 2**63:
+        assert got == wanted
+    else:
+        assert got in (wanted, ([], position))
+
+
+def test_messages_by_both_are_the_same_in_every_way(compiled: CompiledCode) -> None:
+    """Type, hash, text, names and pickles: nobody can tell which code made a message."""
+    arguments = (Message, HELLO * 3, 0, 100, "views", 3, 7, 1000)
+    wanted, got = plain_python.decode(*arguments)[0], compiled.decode(*arguments)[0]
+    assert [type(each) for each in got] == [Message] * 3
+    assert [hash(each) for each in got] == [hash(each) for each in wanted]
+    assert repr(got) == repr(wanted)
+    assert [each._asdict() for each in got] == [each._asdict() for each in wanted]
+    assert pickle.loads(pickle.dumps(got)) == wanted
+    assert [gc.is_tracked(each) for each in got] == [gc.is_tracked(each) for each in wanted]
+    assert len({*got, *wanted}) == 3
+
+
+def test_other_bytes_are_left_to_python(compiled: CompiledCode) -> None:
+    """Payloads cut from a bytearray are bytearrays, which C does not make."""
+    assert compiled.decode(Message, bytearray(HELLO), 0, 1, "t", 0, 0, 0) == ([], 0)  # type: ignore[arg-type]
+    assert compiled.walk(memoryview(HELLO * 2).cast("H"), 0, 100, -1) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("walk", (HELLO, 0)),
+        ("walk", ("text", 0, 100, -1)),
+        ("walk", (HELLO, 0, 100, "many")),
+        ("decode", (HELLO, 0)),
+        ("decode", (dict, HELLO, 0, 1, "t", 0, 0, 0)),
+        ("decode", (HELLO, HELLO, 0, 1, "t", 0, 0, 0)),
+        ("decode", (Message, HELLO, 0, 1, "t", 0, 0, "far")),
+        ("columns", (bytearray(HELLO), 0, 100, 1, 0)),
+        ("columns", (HELLO, 0, None, 1, 0)),
+        ("complete_prefix_bytes", ("text",)),
+        ("crc32", ("text",)),
+    ],
+)
+def test_wrong_arguments_are_type_errors(compiled: CompiledCode, name: str, arguments: tuple[object, ...]) -> None:
+    """And never a crash."""
+    with pytest.raises(TypeError):
+        getattr(compiled, name)(*arguments)
+
+
+@given(SETS, st.integers(0, 300), st.integers(0, 400), st.integers(-1, 6), st.integers(0, 2**40))
+def test_columns_are_the_messages(
+    compiled: CompiledCode, data: bytes, position: int, stop: int, max_messages: int, base: int
+) -> None:
+    """The columns hold what `decode` gives of the messages that start before a position."""
+    position = min(position, len(data))
+    messages, _ = plain_python.decode(Message, data, position, max_messages, "t", 0, 0, base)
+    wanted = [message for message in messages if message.offset - base < stop]
+    end, rows, edges, ends, values = compiled.columns(data, position, stop, max_messages, base)
+    found_edges = struct.unpack(f"={rows + 1}q", edges)
+    found_ends = struct.unpack(f"={rows + 1}i", ends)
+    assert rows == len(wanted)
+    assert list(found_edges) == [base + position, *(message.next_offset for message in wanted)]
+    assert end == found_edges[-1] - base
+    assert found_ends[0] == 0
+    assert [values[a:b] for a, b in pairwise(found_ends)] == [m.payload for m in wanted]
+    assert found_ends[-1] == len(values)
+
+
+@given(st.one_of(SETS, st.binary(max_size=100)))
+def test_both_find_the_same_complete_prefix(compiled: CompiledCode, data: bytes) -> None:
+    """Of messages of any kind, by their lengths alone."""
+    assert compiled.complete_prefix_bytes(data) == plain_python.complete_prefix_bytes(data)
+
+
+def test_crcs_are_zlibs_at_every_size_and_alignment(compiled: CompiledCode) -> None:
+    """The fast way goes by 64 and by 16 bytes and what is left; the portable one by 8."""
+    noise = bytes((i * 167 + (i >> 3) * 59) & 0xFF for i in range(1000))
+    for start in range(17):
+        for size in (*range(200), 255, 256, 257, 511, 512, 513, 900):
+            data = memoryview(noise)[start : start + size]
+            wanted = zlib.crc32(data)
+            assert compiled.crc32(data) == wanted, (start, size)
+            assert compiled.portable_crc32(data) == wanted, (start, size)
+
+
+@given(st.binary(max_size=2000))
+def test_crcs_are_zlibs(compiled: CompiledCode, data: bytes) -> None:
+    """Of anything."""
+    assert compiled.crc32(data) == compiled.portable_crc32(data) == zlib.crc32(data)
+
+
+def test_nothing_is_kept(compiled: CompiledCode) -> None:
+    """After many calls as many references and blocks of memory exist as before."""
+    topic, broker, partition, payload = "a topic of its own", 10**10, 10**11, b"a payload of its own"
+    data = encode(payload) * 20 + OTHERS[0]
+
+    def work() -> None:
+        for _ in range(20):
+            compiled.encode([payload] * 20)
+            compiled.encode([payload, "text"])  # type: ignore[list-item]
+            compiled.walk(data, 0, len(data), -1)
+            compiled.decode(Message, data, 0, 100, topic, broker, partition, 10**12)
+            compiled.columns(data, 0, len(data), -1, 0)
+            compiled.complete_prefix_bytes(data)
+            compiled.crc32(data)
+            with pytest.raises(TypeError):
+                compiled.decode(dict, data, 0, 100, topic, broker, partition, 0)  # type: ignore[type-var]
+
+    def counts() -> list[int]:
+        gc.collect()
+        kept = (topic, broker, partition, payload, data, Message)
+        return [sys.getallocatedblocks() // 100, *(sys.getrefcount(each) for each in kept)]
+
+    work()
+    before = counts()
+    work()
+    assert counts() == before
+
+
+def test_long_runs_let_other_threads_run(compiled: CompiledCode) -> None:
+    """A run of more than 64 KiB is walked without the interpreter's lock, a shorter one with it."""
+    long, short = HELLO * 200_000, HELLO * 4000
+    seen: list[bool] = []
+    gate = threading.Lock()
+    interval_s = sys.getswitchinterval()
+    gate.acquire()
+
+    def wait() -> None:
+        with gate:
+            seen.append(True)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        sys.setswitchinterval(1000)  # only who gives the lock away lets others have it
+        gate.release()
+        for _ in range(2000):
+            compiled.walk(short, 0, len(short), -1)
+        after_short = bool(seen)
+        deadline_s = time.monotonic() + 60
+        while not seen and time.monotonic() < deadline_s:
+            compiled.walk(long, 0, len(long), -1)
+        after_long = bool(seen)
+    finally:
+        sys.setswitchinterval(interval_s)
+        thread.join()
+    assert (after_short, after_long) == (False, True)
+
+
+OUT_OF_MEMORY = """
+import gc, sys
+import _testcapi
+from kafka2011 import plain
+from kafka2011.message import Message, MessageSet
+
+code = plain.compiled
+payloads = [bytes([65 + i]) * 1000 for i in range(10)]
+data = bytes(MessageSet(payloads))
+calls = [
+    lambda: code.encode(payloads),
+    lambda: code.walk(data, 300, len(data), -1),
+    lambda: code.walk(data, 0, len(data), -1),
+    lambda: code.decode(Message, data, 0, 100, "views", 3, 7, 10**12),
+    lambda: code.columns(data, 0, len(data), -1, 10**12),
+    lambda: code.complete_prefix_bytes(data),
+    lambda: code.crc32(data),
+]
+for call in calls:
+    wanted = call()
+    failures = successes = number = 0
+    while successes < 20:
+        gc.collect()  # empties the lists of free objects, which would hide allocations
+        failed = got = None
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            got = call()
+        except MemoryError:
+            failed = True
+        finally:
+            _testcapi.remove_mem_hooks()
+        number += 1
+        if failed:
+            failures, successes = failures + 1, 0
+        else:
+            assert got == wanted
+            successes += 1
+    print(failures)
+"""
+
+
+@pytest.mark.usefixtures("compiled")
+def test_want_of_memory_is_an_error() -> None:
+    """Each allocation of each function fails once: that is a MemoryError, and the next call works."""
+    pytest.importorskip("_testcapi", reason="this Python has no _testcapi, which makes allocations fail")
+    done = subprocess.run(
+        [sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    failures = [int(line) for line in done.stdout.split()]
+    assert failures[0] >= 2  # the set, and the answer
+    assert failures[3] >= 40  # four or more for each of ten messages
+    assert failures[4] >= 4
