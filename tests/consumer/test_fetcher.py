@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, cast
 
 import pytest
@@ -23,6 +22,7 @@ from kafka2011.errors import (
 )
 from kafka2011.message import MessageSet
 from kafka2011.protocol import EARLIEST, FetchRequest
+from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TopicPartition
@@ -37,13 +37,8 @@ WAIT_S = 20
 CONFIG = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1})
 
 
-@dataclass
-class Lease:
-    until_s: float = float("inf")
-
-
 class OnlyLease:
-    lease = Lease()
+    lease = LeaseInMemory(until_s=float("inf"))
 
 
 class ScriptedBroker:

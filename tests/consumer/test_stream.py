@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -17,24 +16,18 @@ from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, MessageSt
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
 from kafka2011.message import MessageSet, encode
 from tests.support.clocks import ManualClock
+from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kafka2011.consumer.group import GroupSession, Lease
+    from kafka2011.consumer.group import GroupSession
     from kafka2011.message import Message
 
 WAIT_S = 20
 ONE = 11  # bytes of a message with one byte of payload
-
-
-@dataclass
-class FixedLease:
-    """A lease that a test ends and begins by hand."""
-
-    until_s: float = 1000.0
 
 
 class Rig(ManualClock):
@@ -42,7 +35,7 @@ class Rig(ManualClock):
 
     def __init__(self, *, max_chunks: int = 10, timeout_ms: int = 0, shallow: bool = False) -> None:
         super().__init__(now_s=10.0)
-        self.lease = FixedLease()
+        self.lease = LeaseInMemory(until_s=1000)
         self.rooms_made = 0
         self.stream = MessageStream(
             "g_m-0",
@@ -57,7 +50,7 @@ class Rig(ManualClock):
         self.rooms_made += 1
 
     def own(self, number: int = 0, start: int = 0) -> PartitionFeed:
-        feed = self.stream.feed(TopicPartition("t", 0, number), cast("Lease", self.lease))
+        feed = self.stream.feed(TopicPartition("t", 0, number), self.lease)
         feed.start_at(start)
         return feed
 

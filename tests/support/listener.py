@@ -58,7 +58,8 @@ class Listener:
         for thread in self._threads:
             thread.join(DEADLINE_S)
             assert not thread.is_alive(), "somebody keeps a connection open"
-        assert self.failures == []
+        if self.failures:
+            raise self.failures[0]
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):  # the listener was closed

@@ -7,7 +7,7 @@ calls of all members happen, which of them fail, and when sessions expire.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import greenlet
@@ -17,6 +17,7 @@ from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.message import Message, MessageSet, decode
 from tests.support.clocks import ManualClock
+from tests.support.leases import LeaseInMemory
 from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost, NodeHeld, NotConnected, SessionExpired, VersionConflict
 from zk.offsets import CommittedOffset
@@ -192,22 +193,6 @@ class World(ManualClock):
         return found
 
 
-@dataclass
-class MemoryLease:
-    """Lasts as long as the session."""
-
-    until_s: float = 0.0
-    renew_interval_s: float = 1.0
-    renew_answer: Callable[[], None] = field(default=lambda: None)
-
-    def renew(self) -> None:
-        self.renew_answer()
-        self.until_s = float("inf")
-
-    def end(self) -> None:
-        self.until_s = 0.0
-
-
 class MemorySession:
     """The registries in one session of one member."""
 
@@ -215,7 +200,7 @@ class MemorySession:
         self._world = world
         self._connection = connection
         self.session_id = world.new_session()
-        self.lease = MemoryLease(renew_answer=lambda: self._answer("renew", lambda: None))
+        self.lease = LeaseInMemory(renew_answer=lambda: self._answer("renew", lambda: None))
 
     def _answer(self, name: str, act: Callable[[], Answer]) -> Answer:
         self._world.pause()
