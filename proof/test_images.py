@@ -6,8 +6,12 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 IMAGE = "kafka2011:proof"
@@ -33,8 +37,8 @@ with LocalCluster(brokers=2, properties={"log.flush.interval": 1}) as cluster:
 
 
 @pytest.fixture(scope="module")
-def images() -> None:
-    """Build both images, with all that they are built from; skip where there is no Docker."""
+def images() -> Iterator[None]:
+    """Build both images, with all that they are built from, and take them away again; skip where there is no Docker."""
     answer = subprocess.run(["docker", "info"], capture_output=True, text=True, timeout=30, check=False)
     if answer.returncode != 0:
         pytest.skip(f"docker info: {answer.stderr.strip()}")
@@ -47,6 +51,8 @@ def images() -> None:
         check=False,
     )
     assert built.returncode == 0, built.stderr
+    yield
+    subprocess.run(["docker", "image", "rm", SPARK_IMAGE, IMAGE], capture_output=True, check=False)
 
 
 @pytest.mark.usefixtures("images")
