@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -125,13 +125,28 @@ def publish() -> Callable[..., int]:
     return append
 
 
+def given(cluster: LocalCluster, options: Mapping[str, object]) -> dict[str, str]:
+    """Return options as text, with the tests' own ZooKeeper; a None takes one away."""
+    every = {"zk.connect": cluster.zk_connect, **options}
+    return {key: str(value) for key, value in every.items() if value is not None}
+
+
+@pytest.fixture
+def stream(spark: SparkSession, cluster: LocalCluster) -> Callable[..., DataFrame]:
+    """Load a stream of a topic from its beginning; a None among the options takes one away."""
+
+    def load(topic: str, **options: object) -> DataFrame:
+        every = {"subscribe": topic, "startingOffsets": "earliest"} | options
+        return spark.readStream.format("kafka2011").options(**given(cluster, every)).load()
+
+    return load
+
+
 @pytest.fixture
 def read(spark: SparkSession, cluster: LocalCluster) -> Callable[..., DataFrame]:
     """Load a batch of a topic; a None among the options takes one away."""
 
     def load(topic: str, **options: object) -> DataFrame:
-        given = {"zk.connect": cluster.zk_connect, "subscribe": topic} | options
-        kept = {key: str(value) for key, value in given.items() if value is not None}
-        return spark.read.format("kafka2011").options(**kept).load()
+        return spark.read.format("kafka2011").options(**given(cluster, {"subscribe": topic} | options)).load()
 
     return load

@@ -210,3 +210,21 @@ def test_register_makes_the_format_known(spark: SparkSession) -> None:
     register(spark)
     with pytest.raises(AnalysisException, match="must be given"):
         spark.read.format("kafka2011").load().count()
+
+
+def test_filters_leave_partitions_out(
+    filled: tuple[str, list[bytes]], read: Callable[..., DataFrame], spark: SparkSession
+) -> None:
+    """With the option, and with Spark's own setting, without which it fails every read that has a filter."""
+    topic, _ = filled
+    frame = read(topic, pushFilters="true").where("brokerId = 1 AND partition = 0 AND length(value) > 0")
+    with pytest.raises(AnalysisException, match="filterPushdown"):
+        frame.count()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = read(topic, pushFilters="true").where("brokerId = 1 AND partition = 0 AND length(value) > 0")
+        assert frame.rdd.getNumPartitions() == 1
+        assert frame.count() == 500
+        assert read(topic).where("brokerId = 1").count() == 1000
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
+from kafka2011.local import LocalCluster
+from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.partitioner import DefaultPartitioner
+from kafka2011.spark.options import WriteOptions
+from kafka2011.spark.sink import plan_placement
+from tests.support.clocks import ManualClock
 from tests.support.waiting import eventually
+from zk.brokers import BrokerRegistry
+from zk.cluster import Broker
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka2011.local import LocalCluster
+    from zk.local import LocalZooKeeper
 
 
 @pytest.fixture
@@ -111,6 +119,7 @@ def test_a_stream_is_written(
     create: Callable[..., None],
     publish: Callable[..., int],
     read: Callable[..., DataFrame],
+    stream: Callable[..., DataFrame],
     tmp_path: Path,
 ) -> None:
     """From one topic into another."""
@@ -119,9 +128,7 @@ def test_a_stream_is_written(
     sent = [b"%d" % number for number in range(500)]
     publish(cluster.brokers[0], topic, sent)
     query = (
-        spark.readStream.format("kafka2011")
-        .options(**{"zk.connect": cluster.zk_connect, "subscribe": topic, "startingOffsets": "earliest"})
-        .load()
+        stream(topic)
         .select("value")
         .writeStream.format("kafka2011")
         .options(**{"zk.connect": cluster.zk_connect, "topic": f"{topic}.copy"})
@@ -152,6 +159,42 @@ def test_a_broker_that_restarts_under_a_write_loses_nothing(
     values = [row.value for row in read(topic).collect()]
     assert {int(value) for value in values} == set(range(3000))
     lost.stop()
+
+
+def test_a_write_waits_for_a_broker(zk_connect: str) -> None:
+    """None is registered when it is planned, and one is soon after."""
+    options = WriteOptions.from_options({"zk.connect": zk_connect, "topic": "views"})
+    broker = Broker.created(0, "localhost", 9092, 0)
+    with connect(zk_connect) as client:
+        registry = BrokerRegistry(client)
+        placement = plan_placement(options, sleep=lambda _: registry.register(broker))
+    assert placement.brokers == (broker,)
+    waiting = ManualClock()
+    impatient = WriteOptions.from_options(
+        {"zk.connect": f"{zk_connect}/empty", "topic": "views", "confirm.timeout.ms": "5000"}
+    )
+    with pytest.raises(NoBrokersError, match=r"for 5000 ms \(confirm\.timeout\.ms\)"):
+        plan_placement(impatient, waiting, waiting.sleep)
+    assert waiting.now_s == 5.0
+
+
+def test_rows_that_brokers_drop_fail_the_write(
+    spark: SparkSession,
+    zookeeper: LocalZooKeeper,
+    tmp_path: Path,
+    write: Callable[..., None],
+    read: Callable[..., DataFrame],
+) -> None:
+    """They are larger than the brokers take: no task ends as if it had written them."""
+    elsewhere = f"{zookeeper.connect_string}/small-messages"
+    properties = {"max.message.size": 1000, "log.flush.interval": 1}
+    with LocalCluster(1, zk_connect=elsewhere, directory=tmp_path, properties=properties):
+        frame = spark.range(0, 10, 1, 1).selectExpr("rpad(cast(id AS string), if(id = 7, 5000, 10), 'x') AS value")
+        with pytest.raises(PySparkException, match="not confirmed"):
+            write(frame, topic="views", **{"zk.connect": elsewhere})
+        small = frame.where("length(value) = 10")
+        write(small, topic="views", **{"zk.connect": elsewhere})
+        assert read("views", **{"zk.connect": elsewhere}).distinct().count() >= 9
 
 
 @pytest.mark.parametrize(

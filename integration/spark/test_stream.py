@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from kafka2011.compression import Codec
+from kafka2011.local import LocalCluster
 from kafka2011.spark import lag_bytes
 from tests.support.waiting import eventually
+from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.connecting import connect
 from zk.offsets import OffsetRegistry
@@ -19,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local import LocalBroker
+    from zk.local import LocalZooKeeper
 
 SOON = {"fetchOffset.retryIntervalMs": 200, "fetchOffset.numRetries": 300}
 
@@ -44,6 +48,7 @@ class Batches:
         self.rows: dict[int, list[Given]] = {}
         self.repeated: set[int] = set()
         self.fail_at = -1
+        self.fail_at_rows = False
 
     def take(self, frame: DataFrame, batch_id: int) -> None:
         columns = ("brokerId", "partition", "offset", "indexInSet", "value")
@@ -52,7 +57,7 @@ class Batches:
             assert rows == self.rows[batch_id], f"batch {batch_id} came again with other rows"
             self.repeated.add(batch_id)
         self.rows[batch_id] = rows
-        if batch_id == self.fail_at:
+        if batch_id == self.fail_at or (self.fail_at_rows and rows):
             raise RuntimeError("the sink fails")
 
     @property
@@ -71,18 +76,14 @@ def batches() -> Batches:
 
 @pytest.fixture
 def start(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path, batches: Batches
+    stream: Callable[..., DataFrame], tmp_path: Path, batches: Batches
 ) -> Iterator[Callable[..., StreamingQuery]]:
     """Start a query of a topic from the same checkpoint as before; it ends with the test."""
     running: list[StreamingQuery] = []
 
     def begin(topic: str, *, trigger: dict[str, bool | str] | None = None, **options: object) -> StreamingQuery:
-        given = {"zk.connect": cluster.zk_connect, "subscribe": topic, "startingOffsets": "earliest", **SOON, **options}
-        kept = {key: str(value) for key, value in given.items() if value is not None}
         query = (
-            spark.readStream.format("kafka2011")
-            .options(**kept)
-            .load()
+            stream(topic, **SOON | options)
             .writeStream.foreachBatch(batches.take)
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(**trigger or {"processingTime": "100 milliseconds"})
@@ -153,7 +154,7 @@ def test_partitions_that_appear_are_read_and_lag_is_reported(
     progress = [json.loads(each.json)["sources"][0] for each in query.recentProgress]
     partition = TopicPartition(f"{topic}.a", 0, 0)
     lags = [lag_bytes(each)[partition] for each in progress if each["endOffset"]]
-    assert max(lags) > 0
+    assert max(lag or 0 for lag in lags) > 0
     eventually(lambda: lag_bytes(json.loads(query.lastProgress.json)["sources"][0])[partition] == 0)
 
 
@@ -195,12 +196,128 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(
     lost.kill()
     publish(other, topic, numbered(100, 50))
     eventually(lambda: batches.values == numbered(0, 50) + numbered(100, 50))
+    away = TopicPartition(topic, lost.broker_id, 0)
+    eventually(lambda: lag_bytes(json.loads(query.lastProgress.json)["sources"][0])[away] is None)
     lost.start()
     publish(lost, topic, numbered(200, 50))
     eventually(lambda: len(batches.all) == 150)
     assert batches.values == numbered(0, 50) + numbered(100, 50) + numbered(200, 50)
     assert query.isActive
     lost.stop()
+
+
+def gone(cluster: LocalCluster, broker: LocalBroker) -> bool:
+    """Whether a broker is no longer registered."""
+    with connect(cluster.zk_connect) as client:
+        return broker.broker_id not in BrokerRegistry(client).brokers()
+
+
+def test_the_first_rows_are_read_again_though_a_broker_is_away(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+) -> None:
+    """A broker dies in the first micro-batch with rows; where it began is in the checkpoint, so nothing is missing."""
+    lost, other = cluster.add_broker(), cluster.brokers[0]
+    create(topic, [lost, other])
+    publish(lost, topic, numbered(0, 50))
+    publish(other, topic, numbered(100, 50))
+    batches.fail_at_rows = True
+    with pytest.raises(StreamingQueryException, match="the sink fails"):
+        start(topic).awaitTermination(60)
+    batches.fail_at_rows = False
+    lost.kill()
+    eventually(lambda: gone(cluster, lost))
+    start(topic)
+    lost.start()
+    publish(lost, topic, numbered(200, 10))
+    sent = numbered(0, 50) + numbered(100, 50) + numbered(200, 10)
+    eventually(lambda: batches.values == sent)
+    assert batches.repeated
+    lost.stop()
+
+
+def test_the_first_rows_being_lost_is_an_error(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+) -> None:
+    """Retention removes them between a failure of the first micro-batch with rows and its replay."""
+    broker = cluster.add_broker()
+    create(topic, [broker])
+    for piece in range(6):
+        publish(broker, topic, numbered(piece * 100, 100))
+    batches.fail_at_rows = True
+    with pytest.raises(StreamingQueryException, match="the sink fails"):
+        start(topic, trigger=AVAILABLE_NOW).awaitTermination(60)
+    batches.fail_at_rows = False
+    broker.stop()
+    min((broker.log_dir / f"{topic}-0").glob("*.kafka")).unlink()
+    broker.start()
+    with pytest.raises(StreamingQueryException, match="and 0 was to be read: retention"):
+        start(topic, trigger=AVAILABLE_NOW).awaitTermination(60)
+    broker.stop()
+
+
+def test_latest_of_a_broker_that_is_away_at_the_start_is_what_it_was_then(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+) -> None:
+    """It comes back and is read from there, not from its beginning."""
+    lost, other = cluster.add_broker(), cluster.brokers[0]
+    create(topic, [lost, other])
+    publish(lost, topic, numbered(0, 50))
+    lost.stop()
+    query = start(topic, startingOffsets="latest")
+    eventually(lambda: query.lastProgress is not None)
+    lost.start()
+    partition = f"{lost.broker_id}-0"
+    eventually(lambda: partition in json.loads(query.lastProgress.sources[0].endOffset)[topic])
+    publish(lost, topic, numbered(100, 10))
+    eventually(lambda: batches.values == numbered(100, 10))
+    lost.stop()
+
+
+def test_a_misspelt_topic_is_no_success(topic: str, start: Callable[..., StreamingQuery]) -> None:
+    """An availableNow query would end as if it had read it."""
+    with pytest.raises(StreamingQueryException, match=f"topic {topic}-misspelt is unknown"):
+        start(f"{topic}-misspelt", trigger=AVAILABLE_NOW).awaitTermination(60)
+
+
+def test_a_query_lives_through_an_outage_of_zookeeper(
+    own_zookeeper: LocalZooKeeper,
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+    tmp_path: Path,
+) -> None:
+    """Its brokers are known, so it goes on reading from them, long after planning would give up on ZooKeeper."""
+
+    def read(number: int) -> bool:
+        return len(batches.all) == number
+
+    elsewhere = own_zookeeper.connect_string
+    with LocalCluster(1, zk_connect=elsewhere, directory=tmp_path, properties={"log.flush.interval": 1}) as own:
+        publish(own.brokers[0], "views", numbered(0, 10))
+        query = start("views", **{"zk.connect": elsewhere, "fetchOffset.numRetries": 2})
+        eventually(lambda: batches.values == numbered(0, 10))
+        own_zookeeper.stop()
+        for size in range(11, 17):
+            publish(own.brokers[0], "views", numbered(size, 1))
+            eventually(partial(read, size))
+        assert query.isActive
+        query.stop()
+        own_zookeeper.start()
 
 
 def test_a_broker_that_stays_away_ends_the_query(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
     from kafka2011.spark.group import commit_offsets
-    from kafka2011.spark.offsets import lag_bytes
+    from kafka2011.spark.offsets import SourceMetrics, lag_bytes, source_metrics
     from kafka2011.spark.plan import ResolvedOffsets, resolve_offsets
 
 __all__ = [
@@ -24,10 +24,12 @@ __all__ = [
     "CorruptMessageError",
     "DataLossError",
     "ResolvedOffsets",
+    "SourceMetrics",
     "commit_offsets",
     "lag_bytes",
     "register",
     "resolve_offsets",
+    "source_metrics",
 ]
 
 _HOMES = {
@@ -35,9 +37,11 @@ _HOMES = {
     "CorruptMessageError": "kafka2011.spark.errors",
     "DataLossError": "kafka2011.spark.errors",
     "ResolvedOffsets": "kafka2011.spark.plan",
+    "SourceMetrics": "kafka2011.spark.offsets",
     "commit_offsets": "kafka2011.spark.group",
     "lag_bytes": "kafka2011.spark.offsets",
     "resolve_offsets": "kafka2011.spark.plan",
+    "source_metrics": "kafka2011.spark.offsets",
 }
 
 

@@ -31,6 +31,14 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 Nested: TypeAlias = dict[str, dict[str, int]]
 """As options, checkpoints and progress have them: `{"topic": {"0-1": 123}}`, with the names of the offset registry."""
 
+MARK = ""
+"""What stands beside topics in a stream's offsets has this name, which no topic can have."""
+
+NEW_QUERY: Nested = {MARK: {}}
+"""The offset of a query that has written nothing to its checkpoint. No micro-batch ever ends with it."""
+
+_SINCE = "sinceMs"
+
 MAX_OFFSET = 2**63 - 1
 MAX_SEGMENTS = 1_000_000
 
@@ -54,12 +62,25 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(nest(offsets))
 
 
+def mark(nested: Nested, since_ms: int | None) -> Nested:
+    """Add to a stream's offsets the time from which it reads partitions that appear; None: from their beginning."""
+    return nested if since_ms is None else nested | {MARK: {_SINCE: since_ms}}
+
+
+def since_ms_of(nested: Mapping[str, Any]) -> int | None:
+    """Return what `mark` added."""
+    since_ms: int | None = nested.get(MARK, {}).get(_SINCE)
+    return since_ms
+
+
 def flatten(nested: object, least: int = 0) -> Offsets:
     """Read offsets from what JSON holds. Raises ValueError, saying what is wrong and where."""
     if not isinstance(nested, Mapping):
         raise ValueError(f'{nested!r} is not {{"topic": {{"0-1": 123}}}}')  # noqa: TRY004 (one more bad value)
     offsets: Offsets = {}
     for topic, by_partition in nested.items():
+        if topic == MARK:
+            continue
         try:
             validate_topic(str(topic))
         except InvalidTopicError as error:
@@ -89,15 +110,45 @@ def _partition(topic: str, name: str) -> TopicPartition:
         raise ValueError(f"topic {topic!r}: {name!r} is not {{broker id}}-{{partition}}") from error
 
 
-def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int | None]:
     """Return for each partition how many bytes of the log the query had not read.
 
     `source_progress` is one entry of `query.lastProgress["sources"]`. A partition that the query has not begun counts
-    from the start of its log. Raises ValueError when it is not the progress of this source.
+    from the start of its log. None where nobody says where the log ends: its broker is away, or its topic is no longer
+    subscribed to. Raises ValueError when it is not the progress of this source.
     """
     read = flatten(_offsets(source_progress, "endOffset"))
     latest = flatten(_offsets(source_progress, "latestOffset"))
-    return {partition: max(end - read.get(partition, 0), 0) for partition, end in latest.items()}
+    return {
+        each: max(latest[each] - read.get(each, 0), 0) if each in latest else None
+        for each in sorted(read.keys() | latest.keys())
+    }
+
+
+class SourceMetrics(NamedTuple):
+    """What one micro-batch read of the source, and what waits. Bytes are those of logs, compressed as they are there.
+
+    `lag_bytes` is of the partitions whose ends are known; `unknown_partitions` counts the others. What was corrupt is
+    in the executors' logs, and is a row each with corruptMessages=null: only so can Spark count it.
+    """
+
+    rows: int
+    bytes: int
+    lag_bytes: int
+    unknown_partitions: int
+
+
+def source_metrics(source_progress: Mapping[str, Any]) -> SourceMetrics:
+    """Return the numbers of one entry of `query.lastProgress["sources"]`. Raises ValueError as `lag_bytes` does."""
+    start = flatten(_offsets(source_progress, "startOffset"))
+    end = flatten(_offsets(source_progress, "endOffset"))
+    lags = lag_bytes(source_progress).values()
+    return SourceMetrics(
+        int(source_progress["numInputRows"]),
+        sum(max(offset - start.get(each, offset), 0) for each, offset in end.items()),
+        sum(lag for lag in lags if lag is not None),
+        sum(lag is None for lag in lags),
+    )
 
 
 def _offsets(source_progress: Mapping[str, Any], name: str) -> object:

@@ -5,6 +5,7 @@ Spark hands options over without regard to case, so they are read without regard
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,6 +55,24 @@ class OffsetsKind:
         return to_json(value)
 
 
+_NO_COUNTS = "offsets are bytes here, so nothing counts messages"
+OF_SPARKS_CONNECTOR = {
+    "assign": "subscribe, with startingOffsets and endingOffsets that leave nothing of other partitions",
+    "endingoffsetsbytimestamp": "endingTimestamp",
+    "groupidprefix": "groupid",
+    "includeheaders": "no option: messages have no headers",
+    "maxoffsetspertrigger": f"maxBytesPerTrigger: {_NO_COUNTS}",
+    "maxrecordsperpartition": f"minPartitions: {_NO_COUNTS}",
+    "maxtriggerdelay": "a trigger's processingTime",
+    "minoffsetspertrigger": f"a trigger's processingTime: {_NO_COUNTS}",
+    "startingoffsetsbytimestamp": "startingTimestamp",
+    "startingoffsetsbytimestampstrategy": "startingTimestamp",
+    "kafka.bootstrap.servers": "zk.connect, where brokers are found, or broker.list",
+    "kafka.group.id": "groupid",
+}
+"""Options of Spark's own Kafka connector, in small letters, and what there is here in their place."""
+
+
 class _Options(Settings):
     """What options have in common."""
 
@@ -68,6 +87,19 @@ class _Options(Settings):
         exact = {item.key.lower(): item.key for item in cls.settings()}
         given = {exact.get(key.lower(), key): value for key, value in options.items()}
         return cls.from_properties({key: value for key, value in given.items() if key.lower() not in cls.FROM_SPARK})
+
+    @classmethod
+    def _unknown(cls, key: str, known: list[str]) -> str:
+        text = f"unknown setting {key!r} of the {cls.COMPONENT}"
+        theirs = OF_SPARKS_CONNECTOR.get(key.lower())
+        if theirs is None and key.lower().startswith("kafka."):
+            theirs = f"one of {', '.join(known)}"
+        if theirs is not None:
+            return f"{text}: it is one of Spark's own Kafka connector; here it is {theirs}"
+        # Spark may have made its letters small, and the nearest name should be found all the same.
+        exact = {each.lower(): each for each in known}
+        near = difflib.get_close_matches(key.lower(), exact, n=1, cutoff=0.5)
+        return f"{text}: did you mean {exact[near[0]]!r}?" if near else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +144,13 @@ class ReadOptions(_Options):
         "What a corrupt message does: `fail` stops, `skip` leaves it out and logs how many, `null` gives a row for it"
         " whose value is null.",
         key="corruptMessages",
+    )
+    max_message_bytes: int = setting(
+        64 * 1024 * 1024,
+        Integer(1024),
+        "A message or compressed set that says it is longer counts as corrupt: a task holds no more at once. In bytes;"
+        " not less than brokers' `max.message.size`.",
+        key="maxMessageBytes",
     )
     poll_timeout_ms: int = setting(
         120_000, Integer(1), "How long a task waits for a broker that is away.", key="kafkaConsumer.pollTimeoutMs"
@@ -168,6 +207,13 @@ class BatchOptions(ReadOptions):
         Integer(NO_TIMESTAMP, MAX_INT64),
         "End behind the segment that was being written at this time, in ms. Goes before endingOffsets.",
         key="endingTimestamp",
+    )
+    push_filters: bool = setting(
+        False,
+        Boolean(),
+        "Plan only partitions that filters on `topic`, `brokerId` and `partition` leave. Needs"
+        " `spark.sql.python.filterPushdown.enabled=true`: without that, Spark fails every read that has a filter.",
+        key="pushFilters",
     )
 
     def _check(self) -> None:

@@ -5,6 +5,7 @@ Runs on the driver. Everything that it asks of ZooKeeper and brokers it asks of 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -19,11 +20,11 @@ from kafka2011.spark.options import BatchOptions
 from kafka2011.spark.reader import RangePartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable
 
-    from kafka2011.spark.lookup import Cluster, OffsetLookup
-    from kafka2011.spark.offsets import LogBounds
-    from kafka2011.spark.options import OffsetSpec, ReadOptions
+    from kafka2011.spark.lookup import Answers, Cluster, OffsetLookup
+    from kafka2011.spark.offsets import LogBounds, Offsets
+    from kafka2011.spark.options import OffsetSpec, ReadOptions, StreamOptions
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -79,21 +80,88 @@ class DataLoss:
             )
         logger.warning("data loss: %s", what)
 
+    def report_away(self, away: Mapping[TopicPartition, BrokerAwayError]) -> None:
+        """Take note of partitions whose brokers did not come back in time. Raises BrokerAwayError."""
+        if not away:
+            return
+        what = f"{', '.join(str(each) for each in sorted(away))} cannot be read: {next(iter(away.values()))}"
+        if self._fail:
+            raise BrokerAwayError(f"{what}. To go on with what there is, set failOnDataLoss to false")
+        logger.warning("data loss: %s", what)
 
-def resolve_batch(options: BatchOptions, lookup: OffsetLookup) -> list[OffsetRange]:
-    """Return the range of each partition that a batch reads, sorted, empty ones too."""
+
+def resolve_batch(
+    options: BatchOptions, lookup: OffsetLookup, keep: Callable[[TopicPartition], bool] = lambda _: True
+) -> list[OffsetRange]:
+    """Return the range of each partition that a batch reads and that is to be kept, sorted, empty ones too."""
     loss = DataLoss(options)
     cluster = lookup.cluster()
-    _check_topics(options, cluster)
-    partitions = _awaited(options, lookup, cluster, loss)
+    for topic in unknown_topics(options, cluster):
+        raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
+    _check_named(options, "startingOffsets", options.starting_offsets)
+    _check_named(options, "endingOffsets", options.ending_offsets)
+    partitions = set(filter(keep, _awaited(options, lookup, cluster, loss)))
     bounds = {partition: lookup.bounds(partition) for partition in partitions}
-    starts = starting_offsets(options, lookup, bounds)
+    starts = _starting_offsets(options, lookup, bounds)
     ends = _ending_offsets(options, lookup, bounds)
     return [_within(bounds[each], each, starts[each], ends[each], loss) for each in sorted(partitions)]
 
 
-def starting_offsets(
-    options: ReadOptions, lookup: OffsetLookup, bounds: Mapping[TopicPartition, LogBounds]
+def unknown_topics(options: ReadOptions, cluster: Cluster) -> list[str]:
+    """Return the topics that are subscribed to by name and that nobody has ever registered."""
+    return [topic for topic in options.subscribe if topic not in cluster.topics]
+
+
+def resolve_stream_start(options: StreamOptions, lookup: OffsetLookup) -> Offsets:
+    """Return where a new query begins, by time, by group or by startingOffsets.
+
+    What a group or JSON gives as an offset holds whether or not its broker is there. A partition whose broker is away
+    and that neither gives one for is left out: it appears later, see `OffsetLookup.birth`. Only an end that JSON asks
+    for by name is waited for. Raises ConfigError, DataLossError, BrokerAwayError.
+    """
+    loss = DataLoss(options)
+    cluster = lookup.cluster()
+    found = set(cluster.partitions)
+    if options.starting_timestamp >= 0:
+        return births(lookup, found, options.starting_timestamp)
+    spec = options.starting_offsets
+    assert spec is not None
+    named = spec if isinstance(spec, Mapping) else {}
+    _check_named(options, "startingOffsets", spec)
+    given = {each: offset for each, offset in named.items() if offset >= 0}
+    if options.groupid:
+        given |= lookup.committed(sorted({*options.subscribe, *filter(options.wants, cluster.topics)}))
+    for partition in sorted({*named, *given} - found):
+        if partition.broker_id in cluster.brokers:
+            loss.report(_no_such_partition(partition))
+            given.pop(partition, None)
+    rest = found - given.keys()
+    if isinstance(spec, Mapping):
+        _check_complete("startingOffsets", rest - spec.keys())
+        ends, away = lookup.await_ends(each for each in named.keys() - given.keys() if named[each] == LATEST)
+        loss.report_away(away)
+        return given | ends | births(lookup, rest - ends.keys() - away.keys())
+    if spec == LATEST:
+        return given | answered(lookup.ends(rest))
+    return given | births(lookup, rest)
+
+
+def answered(answers: Answers) -> Offsets:
+    """Return the answers that are no errors."""
+    return {each: answer for each, answer in answers.items() if isinstance(answer, int)}
+
+
+def births(lookup: OffsetLookup, partitions: Iterable[TopicPartition], since_ms: int | None = None) -> Offsets:
+    """Return where to begin with partitions that have appeared, as far as their brokers answer."""
+    found: Offsets = {}
+    for partition in answered(lookup.ends(partitions)):
+        with contextlib.suppress(BrokerConnectionError):  # gone since: it appears again
+            found[partition] = lookup.birth(partition, since_ms)
+    return found
+
+
+def _starting_offsets(
+    options: BatchOptions, lookup: OffsetLookup, bounds: Mapping[TopicPartition, LogBounds]
 ) -> dict[TopicPartition, int]:
     """Return where to begin with each partition: by time, by group, or by startingOffsets. May lie out of bounds."""
     if options.starting_timestamp >= 0:
@@ -122,27 +190,34 @@ def _by_spec(
     bounds: Mapping[TopicPartition, LogBounds],
 ) -> dict[TopicPartition, int]:
     chosen: dict[TopicPartition, int] = {}
-    missing: list[str] = []
+    if not isinstance(spec, int):
+        _check_complete(key, set(partitions) - spec.keys())
     for partition in partitions:
-        offset = spec if isinstance(spec, int) else spec.get(partition)
-        if offset is None:
-            missing.append(str(partition))
-        elif offset == EARLIEST:
+        offset = spec if isinstance(spec, int) else spec[partition]
+        if offset == EARLIEST:
             chosen[partition] = bounds[partition].earliest
         else:
             chosen[partition] = bounds[partition].latest if offset == LATEST else offset
-    if missing:
-        raise ConfigError(
-            f"{key} must name every partition (-2 is the earliest offset, -1 the latest); it lacks"
-            f" {', '.join(sorted(missing))}"
-        )
     return chosen
 
 
-def _check_topics(options: BatchOptions, cluster: Cluster) -> None:
-    for topic in options.subscribe:
-        if topic not in cluster.topics:
-            raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
+def _check_complete(key: str, missing: Collection[TopicPartition]) -> None:
+    if missing:
+        raise ConfigError(
+            f"{key} must name every partition (-2 is the earliest offset, -1 the latest); it lacks"
+            f" {', '.join(str(each) for each in sorted(missing))}"
+        )
+
+
+def _check_named(options: ReadOptions, key: str, spec: OffsetSpec | None) -> None:
+    if isinstance(spec, Mapping):
+        for topic in sorted({each.topic for each in spec}):
+            if not options.wants(topic):
+                raise ConfigError(f"{key} names topic {topic}, which is not subscribed to")
+
+
+def _no_such_partition(partition: TopicPartition) -> str:
+    return f"{partition} is not there: broker {partition.broker_id} has no such partition"
 
 
 def _named(options: BatchOptions) -> set[TopicPartition]:
@@ -160,19 +235,38 @@ def _awaited(options: BatchOptions, lookup: OffsetLookup, cluster: Cluster, loss
     if options.groupid:
         topics = [topic for topic in cluster.topics if options.wants(topic)]
         wanted |= lookup.committed(topics).keys()
+    for partition, error in lookup.await_brokers(wanted - found).items():
+        loss.report(f"{partition} is not there: {error}")
+    _report_missing_brokers(options, lookup, wanted, loss)
+    cluster = lookup.cluster()
+    found = set(cluster.partitions)
     for partition in sorted(wanted - found):
-        try:
-            lookup.broker(partition)
-        except BrokerAwayError as error:
-            loss.report(f"{partition} is not there: {error}")
-    found = set(lookup.cluster().partitions)
-    for partition in sorted(wanted - found):
-        if partition.broker_id in lookup.cluster().brokers:
-            loss.report(f"{partition} is not there: broker {partition.broker_id} has no such partition")
+        if partition.broker_id in cluster.brokers:
+            loss.report(_no_such_partition(partition))
     for topic in options.subscribe:
         if all(partition.topic != topic for partition in found):
             found |= _await_topic(lookup, topic)
     return found
+
+
+def _report_missing_brokers(
+    options: BatchOptions, lookup: OffsetLookup, reported: Collection[TopicPartition], loss: DataLoss
+) -> None:
+    """Take note of brokers that are away, of which a group or broker.list remembers that they had a wanted topic.
+
+    The registry itself forgets a broker with its session. Waits only where going on without them is not allowed.
+    """
+    brokers = lookup.cluster().brokers
+    missing = {each for each in lookup.remembered() - set(reported) if each.broker_id not in brokers}
+    if options.fail_on_data_loss:
+        missing = set(lookup.await_brokers(missing))
+    if missing:
+        ids = sorted({each.broker_id for each in missing})
+        topics = sorted({each.topic for each in missing})
+        loss.report(
+            f"brokers {', '.join(map(str, ids))} are away, and offsets of consumer groups, or broker.list, tell of"
+            f" partitions there of {', '.join(topics)}"
+        )
 
 
 def _await_topic(lookup: OffsetLookup, topic: str) -> set[TopicPartition]:
@@ -200,21 +294,44 @@ def _within(bounds: LogBounds, partition: TopicPartition, start: int, end: int, 
     return OffsetRange(partition, start, end)
 
 
-def plan(lookup: OffsetLookup, ranges: Sequence[OffsetRange], min_partitions: int) -> list[RangePartition]:
-    """Return the tasks that read the ranges; more than one for a range where `min_partitions` wants so many."""
+def plan(
+    lookup: OffsetLookup, ranges: Iterable[OffsetRange], min_partitions: int, loss: DataLoss
+) -> list[RangePartition]:
+    """Return the tasks that read the ranges; more than one for a range where `min_partitions` wants so many.
+
+    Ranges whose brokers do not come back in time are lost.
+    """
     full = [each for each in ranges if each.size_bytes]
-    tasks = share_tasks([each.size_bytes for each in full], min_partitions)
+    away = lookup.await_brokers(each.topic_partition for each in full)
+    loss.report_away(away)
+    there = [each for each in full if each.topic_partition not in away]
+    tasks = share_tasks([each.size_bytes for each in there], min_partitions)
     return [
         RangePartition(part, lookup.broker(each.topic_partition))
-        for each, count in zip(full, tasks, strict=True)
+        for each, count in zip(there, tasks, strict=True)
         for part in (_cut(lookup, each, count) if count > 1 else [each])
     ]
 
 
 def _cut(lookup: OffsetLookup, whole: OffsetRange, tasks: int) -> list[OffsetRange]:
+    """Cut what is still there of a range; what is gone stays with the first part, whose task says so."""
     partition = whole.topic_partition
-    known = [offset for offset in lookup.bounds(partition).boundaries if whole.start <= offset < whole.end]
-    return whole.cut(cuts(whole, tasks, known, lambda base, target: lookup.walk(partition, base, target).offset))
+    try:
+        bounds = lookup.bounds(partition)
+    except BrokerAwayError:  # it is registered: a task waits for it longer
+        return [whole]
+    start = max(whole.start, bounds.earliest)
+    if start >= whole.end:
+        return [whole]
+
+    def scan(base: int, target: int) -> int:
+        try:
+            return lookup.walk(partition, base, target).offset
+        except OffsetOutOfRangeError:  # retention came in between
+            return base
+
+    known = [offset for offset in bounds.boundaries if start <= offset < whole.end]
+    return whole.cut(cuts(OffsetRange(partition, start, whole.end), tasks, known, scan))
 
 
 def admit(

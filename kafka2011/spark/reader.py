@@ -50,6 +50,7 @@ class ReadSettings:
     away_timeout_ms: int
     fail_on_data_loss: bool
     corrupt_messages: str
+    max_message_bytes: int = 64 * 1024 * 1024
 
     @classmethod
     def of(cls, options: ReadOptions) -> Self:
@@ -60,6 +61,7 @@ class ReadSettings:
             options.poll_timeout_ms,
             options.fail_on_data_loss,
             options.corrupt_messages,
+            options.max_message_bytes,
         )
 
 
@@ -127,7 +129,8 @@ class RangeReader:
                 yield self._columns.take()
         if self.corrupt_messages:
             logger.warning(
-                "%d corrupt messages, %d bytes in all, between offsets %d and %d of %s",
+                "%d corrupt messages, %d bytes in all, between offsets %d and %d of %s; all that a wrong length hides"
+                " counts as one message",
                 self.corrupt_messages,
                 self.corrupt_bytes,
                 self._range.start,
@@ -180,6 +183,10 @@ class RangeReader:
     def _cannot_end(self, data: bytes, position: int, asked_bytes: int) -> str | None:
         """Say why a message whose beginning stands at a position has no end, or None when more bytes may bring it."""
         length = _length_at(data, position)
+        if LENGTH_BYTES + length > self._settings.max_message_bytes:
+            return (
+                f"length {length} makes more than {self._settings.max_message_bytes} bytes, the most of maxMessageBytes"
+            )
         if self._offset + LENGTH_BYTES + length > self._range.end:
             return f"length {length} leads behind offset {self._range.end}, where the range ends"
         if len(data) < asked_bytes:  # a fetch ends early only where a segment does, and no message lies across that

@@ -8,6 +8,8 @@ registry, and used on executors without one.
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +25,7 @@ from kafka2011.producer.router import Router
 from kafka2011.producer.setup import own_partitioner
 from kafka2011.protocol import ANY_PARTITION
 from kafka2011.spark.columns import SinkColumns
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TopicPartition
 from zk.errors import ZkError
 
@@ -35,6 +38,12 @@ if TYPE_CHECKING:
     from kafka2011.producer.broker_partition_info import BrokerPartitionInfo
     from kafka2011.producer.parcel import FailedSend
     from kafka2011.spark.options import WriteOptions
+    from zk.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+BROKERS_INTERVAL_S = 1.0
+"""The registry is read so often while it holds no broker."""
 
 SEND_ROWS = 200
 """Rows that are given to the producer at once: they stay together, so few enough to spread over partitions."""
@@ -163,18 +172,29 @@ def open_router(placement: Placement, options: WriteOptions) -> PlacingRouter:
     return PlacingRouter(placement.info(), own_partitioner(options), 0)
 
 
-def plan_placement(options: WriteOptions) -> Placement:
-    """Read brokers and partitions, on the driver. Raises NoBrokersError, and ZkError without ZooKeeper."""
+def plan_placement(
+    options: WriteOptions, clock: Clock = SYSTEM_CLOCK, sleep: Callable[[float], object] = time.sleep
+) -> Placement:
+    """Read brokers and partitions, on the driver; waits for a broker as long as a row may wait to be confirmed.
+
+    Raises NoBrokersError, and ZkError without ZooKeeper.
+    """
     from zk.brokers import BrokerRegistry  # noqa: PLC0415 (not on executors)
     from zk.connecting import connect  # noqa: PLC0415
 
     if options.broker_list:
         return Placement(options.broker_list, None)
+    deadline_s = clock.monotonic_s() + options.confirm_timeout_ms / 1000
     with connect(options.zk_connect, options.zk_sessiontimeout_ms, options.zk_connectiontimeout_ms) as client:
         registry = BrokerRegistry(client)
-        live = registry.brokers()
-        if not live:
-            raise NoBrokersError(f"no broker is registered in ZooKeeper at {options.zk_connect}")
+        while not (live := registry.brokers()):
+            if clock.monotonic_s() >= deadline_s:
+                raise NoBrokersError(
+                    f"no broker was registered in ZooKeeper at {options.zk_connect} for {options.confirm_timeout_ms} ms"
+                    " (confirm.timeout.ms)"
+                )
+            logger.warning("no broker is registered in ZooKeeper at %s: waiting for one", options.zk_connect)
+            sleep(BROKERS_INTERVAL_S)
         topics = [options.topic] if options.topic else registry.topics()
         counts = {topic: registry.partitions_of(topic) for topic in topics}
     partitions = {

@@ -11,14 +11,17 @@ from kafka2011.spark.columns import SCHEMA
 from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.datasource import Filter, InputPartition
     from pyspark.sql.types import StructType
 
     from kafka2011.spark.sink import BatchWriter, StreamWriter
     from kafka2011.spark.stream import StreamReader
+    from zk.cluster import TopicPartition
+
+_PLACES = {("topic",), ("brokerId",), ("partition",)}
 
 
 class Kafka2011DataSource(DataSource):
@@ -39,7 +42,8 @@ class Kafka2011DataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """Return what reads a batch. Raises ConfigError."""
         _check_schema(schema)
-        return BatchReader(BatchOptions.from_options(self.options))
+        options = BatchOptions.from_options(self.options)
+        return FilteringReader(options) if options.push_filters else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 (Spark's name)
         """Return what reads a stream. Raises ConfigError."""
@@ -77,16 +81,56 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks. Raises what `resolve_offsets` raises."""
         from kafka2011.spark.lookup import OffsetLookup  # noqa: PLC0415 (not on executors)
-        from kafka2011.spark.plan import plan, resolve_batch  # noqa: PLC0415
+        from kafka2011.spark.plan import DataLoss, plan, resolve_batch  # noqa: PLC0415
 
         with OffsetLookup(self._options) as lookup:
-            return plan(lookup, resolve_batch(self._options, lookup), self._options.min_partitions)
+            ranges = resolve_batch(self._options, lookup, self.keeps)
+            return plan(lookup, ranges, self._options.min_partitions, DataLoss(self._options))
+
+    def keeps(self, partition: TopicPartition) -> bool:  # noqa: ARG002 (FilteringReader's matter)
+        """Say whether a partition is to be read."""
+        return True
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's range."""
         from kafka2011.spark.reader import read_partition  # noqa: PLC0415
 
         return read_partition(partition, self._settings)
+
+
+class FilteringReader(BatchReader):
+    """Leaves out partitions in which no row can pass a filter.
+
+    A class of its own, since Spark fails every filtered read of a reader that has `pushFilters` unless its setting
+    allows that.
+    """
+
+    def __init__(self, options: BatchOptions) -> None:
+        super().__init__(options)
+        self._filters: list[tuple[str, frozenset[object]]] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        """Take filters that name partitions; return the others, which Spark applies to rows."""
+        for each in filters:
+            wanted = _wanted_values(each)
+            if wanted is None:
+                yield each
+            else:
+                self._filters.append((each.attribute[0], wanted))
+
+    def keeps(self, partition: TopicPartition) -> bool:
+        """Say whether rows of a partition can pass the filters that were taken."""
+        columns = {"topic": partition.topic, "brokerId": partition.broker_id, "partition": partition.partition}
+        return all(columns[name] in wanted for name, wanted in self._filters)
+
+
+def _wanted_values(one: Filter) -> frozenset[object] | None:
+    """Return which values of its column a filter leaves, if it is one of those that say where a row comes from."""
+    from pyspark.sql.datasource import EqualNullSafe, EqualTo, In  # noqa: PLC0415 (later than the others)
+
+    if not isinstance(one, EqualTo | EqualNullSafe | In) or one.attribute not in _PLACES:
+        return None
+    return frozenset(one.value if isinstance(one, In) else [one.value])
 
 
 def _check_schema(schema: StructType) -> None:

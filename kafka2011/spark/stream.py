@@ -2,36 +2,36 @@
 
 What a micro-batch reads must follow from the offsets that Spark wrote to the checkpoint before it, and from nothing
 else; only so does a restart give exactly the same rows. So every offset that this gives out is pinned there before
-data is read by it: a new partition first appears with the offset that it begins at, and a query that begins at `latest`
-has a first micro-batch without rows, which writes down what latest was.
+data is read by it. Spark does not write down what it is told as the initial offset. So that is NEW_QUERY, and the first
+micro-batch is one without rows, whose end says where the query begins; a partition that appears later first does so
+with the offset that it begins at, without rows of it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from kafka2011.errors import BrokerConnectionError
+from kafka2011.errors import KafkaError
 from kafka2011.protocol import LATEST
 from kafka2011.spark.errors import BrokerAwayError
-from kafka2011.spark.offsets import OffsetRange, flatten, nest
-from kafka2011.spark.plan import DataLoss, admit, plan, starting_offsets
+from kafka2011.spark.offsets import NEW_QUERY, OffsetRange, flatten, mark, nest, since_ms_of
+from kafka2011.spark.plan import DataLoss, admit, answered, births, plan, resolve_stream_start, unknown_topics
 from kafka2011.spark.reader import ReadSettings, read_partition
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import GroupInUse, ZkError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
 
-    from kafka2011.spark.lookup import OffsetLookup
+    from kafka2011.spark.lookup import Cluster, OffsetLookup
     from kafka2011.spark.offsets import Nested, Offsets
     from kafka2011.spark.options import StreamOptions
     from kafka2011.spark.reader import RangePartition
@@ -58,8 +58,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner: StreamPlanner | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's names, here and below)
-        """Return where a new query begins."""
-        return self._planning().initial()
+        """Return what is never in a checkpoint, so that it tells a query that has none."""
+        return NEW_QUERY
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return how much a micro-batch may read."""
@@ -119,52 +119,53 @@ class StreamPlanner:
         self._lookup = lookup
         self._clock = clock
         self._loss = DataLoss(options)
-        self._initial: Offsets | None = None
-        self._pinned = False  # whether the first micro-batch has written down what latest was
+        self._begun: Nested | None = None  # where a new query begins, once that was asked
         self._target: Offsets | None = None  # where an AvailableNow query stops
+        self._given_up: set[TopicPartition] = set()  # which had no end to stop at
         self._latest: Offsets = {}
         self._looked_s = -LOOK_INTERVAL_S
-        self._partitions: tuple[TopicPartition, ...] = ()
+        self._cluster: Cluster | None = None
         self._discovered_s = -DISCOVER_INTERVAL_S
         self._away_since_s: dict[TopicPartition, float] = {}
+        self._left: set[str] = set()  # topics that are no longer subscribed to
+        self._shut_out = False  # whether the group has members, so that nothing can be committed
 
-    def initial(self) -> Nested:
-        """Return where the query begins; the same whenever it is asked."""
-        if self._initial is None:
-            bounds = {partition: self._lookup.bounds(partition) for partition in self._discover()}
-            self._initial = starting_offsets(self._options, self._lookup, bounds)
-        return nest(self._initial)
-
-    def end(self, start: Mapping[str, object], max_bytes: int | None) -> Nested:
+    def end(self, start: Mapping[str, Any], max_bytes: int | None) -> Nested:
         """Return where a micro-batch from `start` ends, or `start` when there is nothing new."""
-        begin = flatten(start)
-        if self._is_unpinned(begin):
-            return nest(begin)
-        latest = self._look(begin)
-        bounded = latest if self._target is None else self._targets(begin)
-        end = {**begin, **{each: bounded[each] for each in begin if each in bounded}}
+        if start == NEW_QUERY:
+            if self._begun is None:
+                self._begun = self._begin()
+            return self._begun
+        begin, since_ms = flatten(start), since_ms_of(start)
+        wanted = self._wanted(begin)
+        latest = self._look(wanted)
+        bounded = latest if self._target is None else self._targets(wanted)
+        end = {**begin, **{each: bounded[each] for each in wanted if each in bounded}}
         for each in begin:
             if end[each] < begin[each]:
                 self._loss.report(f"{each} ends at {end[each]}, but was read up to {begin[each]}")
         if max_bytes is not None:
             end |= admit(self._lookup, begin, end, max_bytes, self._loss)
-        end |= {each: self._lookup.bounds(each).earliest for each in bounded if each not in begin}
-        return nest(end)
+        end |= births(self._lookup, bounded.keys() - begin.keys(), since_ms)
+        return mark(nest(end), since_ms)
 
     def stop_at_latest(self) -> None:
-        """Let the query end where the logs end now."""
-        self._target = {each: self._lookup.bounds(each).latest for each in self._discover()}
+        """Let the query end where the logs end now. Raises KafkaError for a topic that nobody has ever had."""
+        cluster = self._discover()
+        for topic in unknown_topics(self._options, cluster):
+            raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
+        self._target = {}
+        self._target = self._targets(cluster.partitions)
 
     def latest(self) -> Nested | None:
-        """Return where the logs ended when they were last looked at."""
+        """Return where the logs ended when they were last looked at, as far as brokers answered."""
         return nest(self._latest) or None
 
-    def tasks(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[RangePartition]:
+    def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[RangePartition]:
         """Return the tasks of the micro-batch from `start` to `end`.
 
         A partition that is not in `start` begins with the next one. One that ends before it starts has nothing to
-        read: its log was lost and has begun anew, and was reported, or a first micro-batch is planned again that began
-        at what was latest then.
+        read: its log was lost and has begun anew, and was reported.
         """
         begin, stop = flatten(start), flatten(end)
         ranges = [
@@ -172,16 +173,17 @@ class StreamPlanner:
             for each in sorted(stop)
             if begin.get(each, stop[each]) < stop[each]
         ]
-        return plan(self._lookup, ranges, self._options.min_partitions)
+        return plan(self._lookup, ranges, self._options.min_partitions, self._loss)
 
-    def commit(self, end: Mapping[str, object]) -> None:
-        """Commit offsets to the group. Raises GroupInUse; while ZooKeeper is away the next commit covers it."""
-        from kafka2011.spark.group import commit_offsets  # noqa: PLC0415 (not on executors)
-
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Commit offsets to the group. While that cannot be, the query goes on: a later commit covers it."""
         try:
-            commit_offsets(self._options.zk_connect, self._options.groupid, nest(flatten(end)))
-        except GroupInUse:
-            raise
+            self._lookup.commit(flatten(end))
+            self._shut_out = False
+        except GroupInUse as error:
+            if not self._shut_out:
+                logger.warning("nothing is committed to group %s while it is in use: %s", self._options.groupid, error)
+            self._shut_out = True
         except ZkError as error:
             logger.warning("group %s was not committed: %s", self._options.groupid, error)
 
@@ -189,42 +191,51 @@ class StreamPlanner:
         """Close all connections."""
         self._lookup.close()
 
-    def _is_unpinned(self, begin: Offsets) -> bool:
-        """Say whether this is the first micro-batch of a query that begins at what is latest now."""
-        spec = self._options.starting_offsets
-        moves = spec == LATEST or (isinstance(spec, Mapping) and LATEST in spec.values())
-        if self._pinned or not moves or begin != self._initial:
-            return False
-        self._pinned = True
-        return True
+    def _begin(self) -> Nested:
+        """Return where a new query begins."""
+        options = self._options
+        since_ms = None
+        if options.starting_timestamp >= 0:
+            since_ms = options.starting_timestamp
+        elif options.starting_offsets == LATEST:
+            since_ms = int(self._clock.wall_s() * 1000)  # before brokers are asked: what comes from now on is read
+        for topic in unknown_topics(options, self._discover()):
+            logger.warning("topic %s is unknown: no broker has ever registered it; the query waits for it", topic)
+        return mark(nest(resolve_stream_start(options, self._lookup)), since_ms)
 
-    def _discover(self) -> tuple[TopicPartition, ...]:
+    def _wanted(self, begin: Offsets) -> Offsets:
+        """Leave out topics that are no longer subscribed to: they stay where they are, should they be again."""
+        wanted = {each: offset for each, offset in begin.items() if self._options.wants(each.topic)}
+        left = {each.topic for each in begin.keys() - wanted.keys()}
+        if left - self._left:
+            logger.warning("no longer subscribed to, and not read on: topics %s", ", ".join(sorted(left)))
+            self._left = left
+        return wanted
+
+    def _discover(self) -> Cluster:
+        """Return the brokers and partitions of now, or the last known ones while ZooKeeper is away."""
         now_s = self._clock.monotonic_s()
-        if now_s - self._discovered_s >= DISCOVER_INTERVAL_S:
-            self._partitions = self._lookup.cluster().partitions
+        if self._cluster is None or now_s - self._discovered_s >= DISCOVER_INTERVAL_S:
+            self._cluster = self._lookup.cluster() if self._cluster is None else self._lookup.last_cluster()
             self._discovered_s = now_s
-        return self._partitions
+        return self._cluster
 
-    def _look(self, begin: Offsets) -> Offsets:
+    def _look(self, wanted: Offsets) -> Offsets:
         """Return where the logs end, of the query's partitions and of new ones; those that are away stay out."""
         now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s < LOOK_INTERVAL_S and self._latest.keys() >= begin.keys():
-            return self._latest
-        self._latest = {**begin, **self._ask_latest({*begin, *self._discover()})}
-        self._looked_s = self._clock.monotonic_s()
+        if now_s - self._looked_s >= LOOK_INTERVAL_S:
+            self._latest = self._ask_latest({*wanted, *self._discover().partitions})
+            self._looked_s = self._clock.monotonic_s()
         return self._latest
 
     def _ask_latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        found: Offsets = {}
-        for partition in sorted(partitions):
-            try:
-                found[partition] = self._lookup.latest(partition)
-            except BrokerConnectionError as error:
-                self._note_away(partition, error)
-            else:
-                if self._away_since_s.pop(partition, None) is not None:
-                    logger.warning("%s is back", partition)
-        return found
+        answers = self._lookup.ends(sorted(partitions))
+        for partition, answer in answers.items():
+            if isinstance(answer, Exception):
+                self._note_away(partition, answer)
+            elif self._away_since_s.pop(partition, None) is not None:
+                logger.warning("%s is back", partition)
+        return answered(answers)
 
     def _note_away(self, partition: TopicPartition, error: Exception) -> None:
         """Bear with a broker that is away, as long as the options allow, while other partitions go on."""
@@ -243,14 +254,12 @@ class StreamPlanner:
                 f" (fetchOffset.numRetries times fetchOffset.retryIntervalMs): {error}"
             ) from error
 
-    def _targets(self, begin: Offsets) -> Offsets:
+    def _targets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return how far an AvailableNow query goes; a partition that was away when it began is waited for."""
         assert self._target is not None
-        for partition in begin:
-            if partition not in self._target:
-                try:
-                    self._target[partition] = self._lookup.bounds(partition).latest
-                except BrokerAwayError as error:
-                    self._loss.report(f"{partition} is not there: {error}")
-                    self._target[partition] = begin[partition]
+        open_ends = set(partitions) - self._target.keys() - self._given_up
+        found, away = self._lookup.await_ends(open_ends)
+        self._loss.report_away(away)
+        self._given_up |= away.keys()
+        self._target |= found
         return self._target

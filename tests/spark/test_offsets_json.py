@@ -7,7 +7,17 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.spark.offsets import MAX_OFFSET, flatten, from_json, lag_bytes, nest, to_json
+from kafka2011.spark.offsets import (
+    MAX_OFFSET,
+    flatten,
+    from_json,
+    lag_bytes,
+    mark,
+    nest,
+    since_ms_of,
+    source_metrics,
+    to_json,
+)
 from zk.cluster import TopicPartition
 
 ids = st.integers(0, 2**31 - 1)
@@ -32,3 +42,29 @@ def test_lag_is_what_a_query_has_not_read() -> None:
     progress = {"endOffset": {"t": {"0-0": 30}}, "latestOffset": '{"t": {"0-0": 100, "0-1": 7}}'}
     assert lag_bytes(progress) == {TopicPartition("t", 0, 0): 70, TopicPartition("t", 0, 1): 7}
     assert lag_bytes({"endOffset": None, "latestOffset": None}) == {}
+
+
+def test_lag_is_not_known_while_nobody_says_where_the_log_ends() -> None:
+    """A broker that is away is not taken for one without news."""
+    progress = {"endOffset": {"t": {"0-0": 30, "1-0": 5}}, "latestOffset": {"t": {"0-0": 100}}}
+    assert lag_bytes(progress) == {TopicPartition("t", 0, 0): 70, TopicPartition("t", 1, 0): None}
+
+
+def test_the_numbers_of_a_micro_batch() -> None:
+    """Rows as Spark counts them, bytes as logs do; a partition that appeared had none read."""
+    progress = {
+        "numInputRows": 7,
+        "startOffset": {"t": {"0-0": 10}},
+        "endOffset": {"t": {"0-0": 30, "0-1": 500, "1-0": 5}, "": {"sinceMs": 1}},
+        "latestOffset": {"t": {"0-0": 100, "0-1": 500}},
+    }
+    assert source_metrics(progress) == (7, 20, 70, 1)
+    assert source_metrics({**progress, "startOffset": None}).bytes == 0
+
+
+def test_what_stands_beside_topics_is_no_offset() -> None:
+    """A stream's offsets can be given to a group, or as startingOffsets, as they are."""
+    marked = mark({"t": {"0-0": 1}}, 123)
+    assert from_json(json.dumps(marked)) == {TopicPartition("t", 0, 0): 1}
+    assert since_ms_of(marked) == 123
+    assert since_ms_of({}) is None

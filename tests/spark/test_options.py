@@ -53,6 +53,10 @@ def test_defaults_are_those_of_sparks_own_connector() -> None:
         ({"corruptMessages": "ignore"}, "not one of fail, skip, null"),
         ({"groupid": "a/b"}, "groupid"),
         ({"maxBytesPerTrigger": "5"}, "unknown"),
+        ({"maxoffsetspertrigger": "5"}, "Spark's own Kafka connector; here it is maxBytesPerTrigger"),
+        ({"kafka.bootstrap.servers": "localhost:9092"}, "here it is zk.connect"),
+        ({"kafka.fetch.max.bytes": "5"}, "here it is one of zk.connect, broker.list"),
+        ({"startingOffsetsByTimestamp": "{}"}, "here it is startingTimestamp"),
     ],
 )
 def test_a_wrong_option_is_an_error(options: dict[str, str], text: str) -> None:

@@ -9,7 +9,7 @@ from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
 from kafka2011.spark.offsets import OffsetRange
 from kafka2011.spark.options import BatchOptions
-from kafka2011.spark.plan import ResolvedOffsets, plan, resolve_batch
+from kafka2011.spark.plan import DataLoss, ResolvedOffsets, plan, resolve_batch
 from tests.support.cluster_in_memory import ClusterInMemory
 from tests.support.logs_in_memory import LogInMemory
 from zk.cluster import TopicPartition
@@ -64,7 +64,15 @@ def test_every_partition_must_be_named(cluster: ClusterInMemory) -> None:
 
 @pytest.mark.parametrize(
     ("time_ms", "start", "end"),
-    [(50, 5000, 6000), (100, 5000, 6000), (101, 6000, 7000), (200, 6000, 7000), (300, 7000, 8000), (301, 8000, 8000)],
+    [
+        (0, 5000, 6000),
+        (50, 5000, 6000),
+        (100, 5000, 6000),
+        (101, 6000, 7000),
+        (200, 6000, 7000),
+        (300, 7000, 8000),
+        (301, 8000, 8000),
+    ],
 )
 def test_a_time_is_a_segment(cluster: ClusterInMemory, time_ms: int, start: int, end: int) -> None:
     """The first that was still written then: a read begins with it, or ends behind it, so that nothing is missing."""
@@ -147,12 +155,68 @@ def test_resolved_offsets_read_the_same_again(cluster: ClusterInMemory) -> None:
 def test_tasks_begin_where_messages_do(cluster: ClusterInMemory) -> None:
     """A minimum of tasks cuts at segment starts and scanned boundaries; without it a partition is a task."""
     read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
-    lookup = cluster.lookup(read)
+    lookup, loss = cluster.lookup(read), DataLoss(read)
     ranges = [OffsetRange(ONE, 5000, 8000), OffsetRange(TWO, 0, 1000), OffsetRange(OTHER, 400, 400)]
-    assert [each.offset_range for each in plan(lookup, ranges, 0)] == ranges[:2]
-    parts = [each.offset_range for each in plan(lookup, ranges, 8)]
+    assert [each.offset_range for each in plan(lookup, ranges, 0, loss)] == ranges[:2]
+    parts = [each.offset_range for each in plan(lookup, ranges, 8, loss)]
     assert len(parts) == 8
     assert all(part.start % 100 == 0 for part in parts)
     assert {6000, 7000} <= {part.start for part in parts}
     assert sum(part.size_bytes for part in parts) == 4000
-    assert plan(lookup, ranges, 3)[0].broker.address == "127.0.0.1:9000"
+    assert plan(lookup, ranges, 3, loss)[0].broker.address == "127.0.0.1:9000"
+
+
+def test_what_is_gone_of_a_range_does_not_keep_it_from_being_cut(cluster: ClusterInMemory) -> None:
+    """Retention took its start, or all of it: tasks are planned from what is there, and the first one will say so."""
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    lookup, loss = cluster.lookup(read), DataLoss(read)
+    parts = [each.offset_range for each in plan(lookup, [OffsetRange(ONE, 3000, 8000)], 4, loss)]
+    assert len(parts) == 4
+    assert (parts[0].start, parts[-1].end) == (3000, 8000)
+    assert all(part.start >= 5000 for part in parts[1:])
+    gone = [OffsetRange(ONE, 3000, 4000)]
+    assert [each.offset_range for each in plan(lookup, gone, 4, loss)] == gone
+
+
+def test_ranges_of_a_broker_that_is_away_can_be_passed_over(cluster: ClusterInMemory) -> None:
+    """After one wait for all of them, and only with failOnDataLoss=false."""
+    more = TopicPartition("views", 1, 1)
+    cluster.logs[more] = LogInMemory([SEGMENT])
+    cluster.away = {1}
+    some = [OffsetRange(ONE, 5000, 8000), OffsetRange(TWO, 0, 1000), OffsetRange(more, 0, 1000)]
+    for fail in ("true", "false"):
+        read = BatchOptions.from_options(
+            {
+                "zk.connect": "localhost:1",
+                "subscribe": "views",
+                "failOnDataLoss": fail,
+                "fetchOffset.numRetries": "3",
+            }
+        )
+        cluster.slept_s.clear()
+        if fail == "true":
+            with pytest.raises(BrokerAwayError, match=r"views/1-0, views/1-1 cannot be read: gave up after 3 retries"):
+                plan(cluster.lookup(read), some, 0, DataLoss(read))
+        else:
+            assert [each.offset_range for each in plan(cluster.lookup(read), some, 0, DataLoss(read))] == some[:1]
+        assert cluster.slept_s == [1.0] * 3
+
+
+def test_a_broker_that_groups_remember_is_missed(cluster: ClusterInMemory, caplog: pytest.LogCaptureFixture) -> None:
+    """It is away when a plain batch is planned: an error that names it, or a warning and what is there."""
+    cluster.away, cluster.of_other_groups = {1}, {ONE, TWO, OTHER}
+    with pytest.raises(DataLossError, match=r"brokers 1 are away.* partitions there of views"):
+        resolve(cluster, **{"fetchOffset.numRetries": "3"})
+    assert cluster.slept_s == [1.0] * 3
+    assert resolve(cluster, failOnDataLoss="false") == {ONE: (5000, 8000)}
+    assert "data loss: brokers 1 are away" in caplog.text
+    cluster.on_sleep = cluster.away.clear
+    assert resolve(cluster) == {ONE: (5000, 8000), TWO: (0, 1000)}
+
+
+def test_offsets_of_a_topic_that_is_not_subscribed_to_are_an_error(cluster: ClusterInMemory) -> None:
+    """A misspelt name in JSON is not passed over."""
+    with pytest.raises(ConfigError, match="startingOffsets names topic vews, which is not subscribed to"):
+        resolve(cluster, startingOffsets='{"views": {"0-0": -2, "1-0": -2}, "vews": {"0-0": 5}}')
+    with pytest.raises(ConfigError, match="endingOffsets names topic vews"):
+        resolve(cluster, endingOffsets='{"views": {"0-0": -1, "1-0": -1}, "vews": {"0-0": 5}}')

@@ -172,6 +172,25 @@ def test_behind_a_corrupt_length_the_next_segment_is_read(length: int) -> None:
     assert one.corrupt_messages == 1
 
 
+def test_a_length_that_no_message_may_have_is_not_fetched(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nobody takes memory for it; what it hides up to the next segment counts as one message, and all its bytes do."""
+    large = [encode(b"x" * 1000) for _ in range(100)]
+    broken = bytearray(b"".join(large))
+    broken[1010:1014] = (90_000).to_bytes(4)
+    log = LogInMemory([bytes(broken), PLAIN[0]])
+    fetched: list[int] = []
+    read = log.read
+    log.read = lambda offset, max_bytes: fetched.append(max_bytes) or read(offset, max_bytes)  # type: ignore[method-assign,func-returns-value]
+    one = reader(log, ReadSettings(4096, 1000, 1000, True, "skip", 50_000))
+    assert len(rows_of(one)) == 2
+    assert max(fetched) == 4096
+    assert (one.corrupt_messages, one.corrupt_bytes) == (1, 99 * 1010)
+    assert "length 90000 makes more than 50000 bytes, the most of maxMessageBytes" in caplog.text
+    assert "1 corrupt messages, 99990 bytes in all" in caplog.text
+
+
 def test_bytes_inside_a_corrupt_message_are_never_taken_for_messages() -> None:
     """A length that leads into a payload, just to where a whole good message stands, is found out."""
     bait = encode(b"never published")

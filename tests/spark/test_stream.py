@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offsets import Nested, flatten
+from kafka2011.spark.offsets import NEW_QUERY, Nested, flatten
 from kafka2011.spark.options import StreamOptions
 from kafka2011.spark.stream import StreamPlanner
 from tests.support.clocks import ManualClock
@@ -39,7 +41,14 @@ def cluster() -> ClusterInMemory:
 def planner(cluster: ClusterInMemory, **options: str) -> StreamPlanner:
     given_options = {"zk.connect": "localhost:1", "subscribe": "views", "startingOffsets": "earliest", **options}
     read = StreamOptions.from_options(given_options)
-    return StreamPlanner(read, cluster.lookup(read), Clock())
+    return StreamPlanner(read, cluster.lookup(read), Clock(wall_lead_s=1_000_000))
+
+
+def begin(one: StreamPlanner) -> Nested:
+    """Return what the first micro-batch, which has no rows, writes to the checkpoint."""
+    start = one.end(NEW_QUERY, None)
+    assert one.tasks(NEW_QUERY, start) == []
+    return start
 
 
 def ranges(one: StreamPlanner, start: Nested, end: Nested) -> dict[TopicPartition, tuple[int, int]]:
@@ -50,7 +59,7 @@ def ranges(one: StreamPlanner, start: Nested, end: Nested) -> dict[TopicPartitio
 def test_a_stream_reads_all_and_then_what_comes(cluster: ClusterInMemory) -> None:
     """Each micro-batch begins where the one before ended."""
     one = planner(cluster)
-    start = one.initial()
+    start = begin(one)
     assert start == {"views": {"0-0": 0, "1-0": 0}}
     end = one.end(start, None)
     assert end == {"views": {"0-0": 2000, "1-0": 1000}}
@@ -62,25 +71,197 @@ def test_a_stream_reads_all_and_then_what_comes(cluster: ClusterInMemory) -> Non
     assert one.latest() == {"views": {"0-0": 2000, "1-0": 1100}}
 
 
-def test_latest_is_written_down_before_it_is_used(cluster: ClusterInMemory) -> None:
-    """The first micro-batch is empty, so a restart begins where the query did, not at what is latest by then."""
+def test_where_a_query_begins_is_written_down_before_it_is_used(cluster: ClusterInMemory) -> None:
+    """The first micro-batch is empty, so a replay of the next one begins where the query did, whatever is there."""
+    for spec, first in (("earliest", {"0-0": 0, "1-0": 0}), ("latest", {"0-0": 2000, "1-0": 1000})):
+        one = planner(cluster, startingOffsets=spec)
+        start = begin(one)
+        assert start["views"] == first
+        end = one.end(start, None)
+        for log in cluster.logs.values():
+            log.data += MESSAGE
+        assert begin(one) == start
+        cluster.away = {1}
+        assert begin(planner(cluster, startingOffsets=spec)) != start
+        cluster.away.clear()
+        assert ranges(planner(cluster), start, end) == ranges(one, start, end)
+        for log in cluster.logs.values():
+            del log.data[-len(MESSAGE) :]
+
+
+def test_a_restart_does_not_pass_over_what_was_born_since_under_latest(cluster: ClusterInMemory) -> None:
+    """The query began when there was nothing, and its checkpoint says so."""
+    logs, cluster.logs = cluster.logs, {}
+    start = begin(planner(cluster, startingOffsets="latest"))
+    assert start != NEW_QUERY
+    cluster.logs = logs
+    for log in logs.values():
+        log.times_ms = [10**15] * len(log.times_ms)  # written after the start
+    restarted = planner(cluster, startingOffsets="latest")
+    entered = restarted.end(start, None)
+    assert flatten(entered) == {ONE: 0, TWO: 0}
+    assert ranges(restarted, entered, restarted.end(entered, None)) == {ONE: (0, 2000), TWO: (0, 1000)}
+
+
+def test_a_broker_that_was_away_at_the_start_is_read_from_where_latest_was_then(cluster: ClusterInMemory) -> None:
+    """As near as its segments tell: those that were last written before the start are not read. A restart knows it."""
+    cluster.away = {0}
     one = planner(cluster, startingOffsets="latest")
-    start = one.initial()
+    start = begin(one)
+    assert flatten(start) == {TWO: 1000}
+    cluster.away.clear()
+    assert flatten(one.end(start, None)) == {ONE: 2000, TWO: 1000}
+    cluster.logs[ONE].times_ms = [0, 10**15]  # the second one was written since
+    assert flatten(planner(cluster, startingOffsets="latest").end(start, None)) == {ONE: 1000, TWO: 1000}
+    assert flatten(planner(cluster).end(start, None)) == {ONE: 1000, TWO: 1000}
+
+
+def test_offsets_that_are_given_need_no_broker(cluster: ClusterInMemory) -> None:
+    """By JSON or by a group: a partition that comes later begins there, not at its beginning."""
+    cluster.away = {1}
+    for options in (
+        {"startingOffsets": '{"views": {"0-0": -2, "1-0": 500}}'},
+        {"groupid": "reports", "startingOffsets": "latest"},
+    ):
+        cluster.offsets = {TWO: 500}
+        start = begin(planner(cluster, **options, **{"fetchOffset.numRetries": "3"}))
+        assert flatten(start)[TWO] == 500
+    assert not cluster.slept_s
+
+
+def test_an_end_that_is_asked_for_by_name_is_waited_for(cluster: ClusterInMemory) -> None:
+    """What -1 means of a broker that is away, only that one can say; -2 means the same whenever it comes."""
+    cluster.away = {1}
+    options = {"startingOffsets": '{"views": {"0-0": 100, "1-0": -1}}', "fetchOffset.numRetries": "3"}
+    with pytest.raises(BrokerAwayError, match="views/1-0 cannot be read"):
+        begin(planner(cluster, **options))
+    cluster.on_sleep = cluster.away.clear
+    assert flatten(begin(planner(cluster, **options))) == {ONE: 100, TWO: 1000}
+    cluster.away, cluster.on_sleep = {1}, lambda: None
+    one = planner(cluster, startingOffsets='{"views": {"0-0": 100, "1-0": -2}}')
+    start = begin(one)
+    cluster.away.clear()
+    assert flatten(one.end(start, None))[TWO] == 0
+
+
+def test_partitions_in_json_that_are_not_there_are_errors(cluster: ClusterInMemory) -> None:
+    """A broker says so that has no such partition; a topic that is not subscribed to; a broker that never comes."""
+    with pytest.raises(DataLossError, match="views/1-7 is not there: broker 1 has no such partition"):
+        begin(planner(cluster, startingOffsets='{"views": {"0-0": 0, "1-0": 0, "1-7": 0}}'))
+    with pytest.raises(ConfigError, match="names topic vews, which is not subscribed to"):
+        begin(planner(cluster, startingOffsets='{"views": {"0-0": 0, "1-0": 0}, "vews": {"0-0": 0}}'))
+    with pytest.raises(ConfigError, match=r"must name every partition .* views/1-0"):
+        begin(planner(cluster, startingOffsets='{"views": {"0-0": 0}}'))
+    one = planner(cluster, startingOffsets='{"views": {"0-0": 0, "1-0": 0, "77-0": 5}}')
+    start = begin(one)
+    with pytest.raises(BrokerAwayError, match="the broker of views/77-0 was away"):
+        deque((one.end(start, None) for _ in range(100)), maxlen=0)
+
+
+def test_a_topic_that_is_no_longer_subscribed_to_stays_where_it_is(
+    cluster: ClusterInMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is read on when it is subscribed to again; a micro-batch that was planned before still reads it."""
+    clicks = TopicPartition("clicks", 0, 0)
+    cluster.logs[clicks] = LogInMemory([SEGMENT])
+    both = planner(cluster, subscribe="views,clicks")
+    start = begin(both)
+    one = planner(cluster)
+    end = one.end(start, None)
+    assert flatten(end) == {clicks: 0, ONE: 2000, TWO: 1000}
+    assert "not read on: topics clicks" in caplog.text
+    assert "clicks" not in (one.latest() or {})
+    assert flatten(both.end(end, None))[clicks] == 1000
+    assert ranges(one, start, both.end(start, None))[clicks] == (0, 1000)
+
+
+def test_a_registry_that_cannot_be_read_holds_up_nobody(
+    cluster: ClusterInMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The brokers are known, so the query reads on from them, and finds new ones when the registry is back."""
+    one = planner(cluster)
+    end = one.end(begin(one), None)
+    cluster.blind = True
+    cluster.logs[TWO].data += MESSAGE
+    end = one.end(end, None)
+    assert flatten(end)[TWO] == 1100
+    assert [one.end(end, None) for _ in range(3)] == [end] * 3
+    assert caplog.text.count("the registry cannot be read") == 1
+    assert not cluster.slept_s
+    cluster.blind = False
+    cluster.logs[TopicPartition("views", 2, 0)] = LogInMemory([SEGMENT])
+    assert "2-0" in one.end(end, None)["views"]
+
+
+def test_a_broker_that_hangs_holds_up_nobody(cluster: ClusterInMemory) -> None:
+    """It counts as away until it has answered."""
+    answers = cluster.hung[1] = threading.Event()
+    answers.set()
+    read = StreamOptions.from_options(
+        {
+            "zk.connect": "localhost:1",
+            "subscribe": "views",
+            "startingOffsets": "earliest",
+            "fetchOffset.numRetries": "10",
+        }
+    )
+    one = StreamPlanner(read, cluster.lookup(read, patience_s=0.01), Clock())
+    end = one.end(begin(one), None)
+    while flatten(end) != {ONE: 2000, TWO: 1000}:  # a busy machine may take longer than the patience
+        end = one.end(end, None)
+    answers.clear()
     for log in cluster.logs.values():
         log.data += MESSAGE
-    assert one.initial() == start == {"views": {"0-0": 2000, "1-0": 1000}}
-    assert one.end(start, None) == start
-    assert one.initial() == start
-    assert one.end(start, None) == {"views": {"0-0": 2100, "1-0": 1100}}
-    restarted = planner(cluster, startingOffsets="latest")
-    assert restarted.initial() == {"views": {"0-0": 2100, "1-0": 1100}}
-    assert restarted.tasks(restarted.initial(), start) == []
+    while flatten(end)[ONE] != 2100:
+        end = one.end(end, None)
+    assert flatten(end)[TWO] == 1000
+    with pytest.raises(BrokerAwayError, match=r"the broker of views/1-0 was away.* does not answer"):
+        deque((one.end(end, None) for _ in range(100)), maxlen=0)
+    answers.set()
+    while flatten(end)[TWO] != 1100:
+        end = one.end(end, None)
+
+
+def test_a_group_in_use_does_not_end_the_query(cluster: ClusterInMemory, caplog: pytest.LogCaptureFixture) -> None:
+    """Its members would write over what the query commits: the log says so once, and later commits cover it."""
+    one = planner(cluster, groupid="reports", commitOffsets="true")
+    cluster.members = ["one"]
+    one.commit({"views": {"0-0": 100}})
+    one.commit({"views": {"0-0": 200}})
+    assert caplog.text.count("nothing is committed to group reports while it is in use") == 1
+    cluster.members = []
+    one.commit({"views": {"0-0": 300}, "": {"sinceMs": 5}})
+    assert cluster.offsets == {ONE: 300}
+
+
+def test_available_now_fails_for_a_topic_that_nobody_ever_had(
+    cluster: ClusterInMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would end at once, as if it had read it. A query that runs on waits for it, and says so."""
+    with pytest.raises(KafkaError, match="topic vews is unknown"):
+        planner(cluster, subscribe="views,vews").stop_at_latest()
+    begin(planner(cluster, subscribe="views,vews"))
+    assert "topic vews is unknown" in caplog.text
+
+
+def test_available_now_gets_past_a_lost_broker(cluster: ClusterInMemory) -> None:
+    """With failOnDataLoss=false, after one wait, also when a micro-batch of it was planned."""
+    cluster.away = {1}
+    one = planner(cluster, failOnDataLoss="false", **{"fetchOffset.numRetries": "3"})
+    one.stop_at_latest()
+    start, planned = {"views": {"0-0": 0, "1-0": 0}}, {"views": {"0-0": 1000, "1-0": 1000}}
+    assert ranges(one, start, planned) == {ONE: (0, 1000)}
+    assert cluster.slept_s == [1.0] * 3
+    end = one.end(planned, None)
+    assert flatten(end) == {ONE: 2000, TWO: 1000}
+    assert one.end(end, None) == end
+    assert cluster.slept_s == [1.0] * 6
 
 
 def test_a_new_partition_first_says_where_it_begins(cluster: ClusterInMemory) -> None:
     """It enters the checkpoint before its rows are read."""
     one = planner(cluster)
-    before = one.end(one.initial(), None)
+    before = one.end(begin(one), None)
     cluster.logs[TopicPartition("views", 2, 0)] = LogInMemory([SEGMENT], 700)
     entered = one.end(before, None)
     assert entered == {"views": {"0-0": 2000, "1-0": 1000, "2-0": 700}}
@@ -92,7 +273,7 @@ def test_a_stream_can_begin_before_its_topic(cluster: ClusterInMemory) -> None:
     """It waits for it."""
     logs, cluster.logs = cluster.logs, {}
     one = planner(cluster)
-    start = one.initial()
+    start = begin(one)
     assert one.end(start, None) == start == {}
     cluster.logs = logs
     entered = one.end(start, None)
@@ -113,7 +294,7 @@ def test_admission_ends_at_boundaries_and_reaches_the_end(
         TWO: LogInMemory([b"".join(messages)]),
     }
     one = planner(ClusterInMemory(logs))
-    start, ends = one.initial(), {each: log.end for each, log in logs.items()}
+    start, ends = begin(one), {each: log.end for each, log in logs.items()}
     boundaries = {0}
     for message in messages:
         boundaries.add(max(boundaries) + len(message))
@@ -130,7 +311,7 @@ def test_admission_scans_no_more_than_it_admits(cluster: ClusterInMemory) -> Non
     """From the last segment start before the limit on."""
     log = cluster.logs[ONE]
     one = planner(cluster)
-    start = one.initial()
+    start = begin(one)
     log.fetched_bytes = 0
     assert flatten(one.end(start, 2000))[ONE] == 1300
     assert log.fetched_bytes <= 340
@@ -140,16 +321,16 @@ def test_admission_gets_past_lengths_that_make_no_sense(cluster: ClusterInMemory
     """It goes to the next segment, and leaves it to the tasks to say what is wrong."""
     cluster.logs[ONE].data[:4] = (2**30).to_bytes(4)
     one = planner(cluster)
-    assert flatten(one.end(one.initial(), 100))[ONE] == 1000
+    assert flatten(one.end(begin(one), 100))[ONE] == 1000
     cluster.logs[ONE].data[:4] = b"\0\0\0\0"
-    assert flatten(one.end(one.initial(), 100))[ONE] == 1000
+    assert flatten(one.end(begin(one), 100))[ONE] == 1000
 
 
 def test_available_now_stops_at_what_was_there(cluster: ClusterInMemory) -> None:
     """What comes meanwhile, in old or new partitions, is not read."""
     one = planner(cluster)
     one.stop_at_latest()
-    start = one.initial()
+    start = begin(one)
     cluster.logs[ONE].data += SEGMENT
     cluster.logs[TopicPartition("views", 2, 0)] = LogInMemory([SEGMENT])
     end = one.end(start, None)
@@ -171,7 +352,7 @@ def test_available_now_waits_for_a_partition_of_the_checkpoint(cluster: ClusterI
 def test_others_go_on_while_a_broker_is_away(cluster: ClusterInMemory) -> None:
     """Its partitions stay where they are, until the wait is over and the query stops with a clear error."""
     one = planner(cluster, **{"fetchOffset.numRetries": "60"})
-    end = one.end(one.initial(), None)
+    end = one.end(begin(one), None)
     cluster.away = {1}
     cluster.logs[ONE].data += MESSAGE
     cluster.logs[TWO].data += MESSAGE
@@ -185,7 +366,7 @@ def test_others_go_on_while_a_broker_is_away(cluster: ClusterInMemory) -> None:
 def test_a_broker_that_comes_back_is_read_on(cluster: ClusterInMemory) -> None:
     """From where it was."""
     one = planner(cluster)
-    end = one.end(one.initial(), None)
+    end = one.end(begin(one), None)
     cluster.away = {1}
     cluster.logs[TWO].data += MESSAGE
     assert one.end(end, None) == end
@@ -196,7 +377,7 @@ def test_a_broker_that_comes_back_is_read_on(cluster: ClusterInMemory) -> None:
 def test_a_log_that_got_shorter_is_lost_data(cluster: ClusterInMemory) -> None:
     """The query stops, or goes on from where the log begins anew."""
     strict, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
-    end = strict.end(strict.initial(), None)
+    end = strict.end(begin(strict), None)
     cluster.logs[TWO] = LogInMemory([MESSAGE])
     with pytest.raises(DataLossError, match="views/1-0 ends at 100, but was read up to 1000"):
         strict.end(end, None)
@@ -210,7 +391,7 @@ def test_a_log_that_got_shorter_is_lost_data(cluster: ClusterInMemory) -> None:
 def test_retention_that_passes_a_limited_query_is_lost_data(cluster: ClusterInMemory) -> None:
     """Found while scanning for a boundary."""
     strict, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
-    start = strict.initial()
+    start = begin(strict)
     cluster.logs[ONE].delete_until(1000)
     with pytest.raises(DataLossError, match="views/0-0 was read up to 0, but begins at 1000 now"):
         strict.end(start, 600)
