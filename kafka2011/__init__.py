@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafka2011.admin.client import Admin
     from kafka2011.compression import Codec
     from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
     from kafka2011.consumer.connector import ConsumerConnector
@@ -55,6 +56,7 @@ __all__ = [
     "ANY_PARTITION",
     "EARLIEST",
     "LATEST",
+    "Admin",
     "AsyncProducer",
     "Blacklist",
     "Broker",
@@ -105,6 +107,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "kafka2011.admin.client": ("Admin",),
     "kafka2011.compression": ("Codec",),
     "kafka2011.config": (
         "BrokerConfig",

@@ -7,7 +7,10 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
 from integration.cli.calling import PARTITIONS, TIMEOUT_S, command, end_of, output, produce, rows, run
+from kafka2011 import LocalCluster
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -87,9 +90,141 @@ def test_living_members_keep_their_offsets(zookeeper: tuple[str, str], broker: t
         refused = run("groups", "reset", "--group", "living", "--topic", "lived", "--to", "earliest", *zookeeper)
         assert (refused.returncode, "has members" in refused.stderr) == (1, True)
         reading.send_signal(signal.SIGINT)
-        assert reading.wait(TIMEOUT_S) == 0
+        assert reading.wait(TIMEOUT_S) == 130
     finally:
         reading.kill()
         reading.communicate()
     [committed] = [row["committed"] for row in rows("groups", *zookeeper) if row["partition"] == "lived/0-0"]
     assert committed == end_of("lived", 0, broker)
+
+
+def lines_of(topic: str, zookeeper: tuple[str, str]) -> list[str]:
+    return output("fetch", topic, *zookeeper).splitlines()
+
+
+def test_consume_reads_the_environment(
+    zookeeper: tuple[str, str], broker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting of the environment holds for `consume`, and --property goes before it."""
+    produce("sized", 0, "twelve bytes\n", broker)
+    monkeypatch.setenv("KAFKA2011_FETCH_SIZE", "20")
+    read = ("consume", "--topic", "sized", "--from-beginning", "--timeout-ms", 20_000, "--max-messages", 1, *zookeeper)
+    done = run(*read)
+    assert (done.returncode, "a fetch of 20 bytes is too small" in done.stderr) == (1, True)
+    assert output(*read, "--property", "fetch.size=100") == "twelve bytes\n"
+    monkeypatch.delenv("KAFKA2011_FETCH_SIZE")
+    monkeypatch.setenv("KAFKA2011_GROUPID", "of-the-environment")
+    output(*read)
+    assert {"group": "of-the-environment", "members": 0, "topics": "sized"} in rows("groups", "list", *zookeeper)
+
+
+def test_commands_read_the_timeouts_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only asks ZooKeeper waits as long as the environment says."""
+    monkeypatch.setenv("KAFKA2011_ZK_CONNECTIONTIMEOUT_MS", "123")
+    done = run("groups", "--zookeeper", "127.0.0.1:1")
+    assert (done.returncode, "within 123 ms" in done.stderr) == (1, True)
+
+
+def test_a_group_begins_where_it_is_told(zookeeper: tuple[str, str], broker: tuple[str, str]) -> None:
+    """--from moves the group first: to a word, to a time, and for one partition to an offset."""
+    produce("begun", 0, "one\ntwo\nthree\n", broker)
+    read = ("consume", "--topic", "begun", "--timeout-ms", 20_000, *zookeeper)
+    group = ("--group", "beginners", "--max-messages", 3)
+    for start in ("earliest", "2011-06-12T10:00Z", "@1307872800000"):
+        assert output(*read, *group, "--from", start) == "one\ntwo\nthree\n"
+    assert output(*read, "--max-messages", 2, "--from", 13, "--partition", "0-0") == "two\nthree\n"
+    done = run(*read, "--from", 14, "--partition", "0-0", "--max-messages", 1)
+    assert done.returncode == 1
+
+
+def test_the_last_messages(zookeeper: tuple[str, str], broker: tuple[str, str]) -> None:
+    """--last shows so many of each partition, and goes on with what comes then."""
+    produce("recent", 0, "".join(f"{number}\n" for number in range(1000)), broker)
+    produce("recent", 1, "alone\n", broker)
+    end = end_of("recent", 0, broker)
+    read = ("consume", "--topic", "recent", *zookeeper)
+    last = output(*read, "--last", 2, "-f", r"%b-%p %n %s\n", "--timeout-ms", 300).splitlines()
+    assert last == [f"0-0 {end - 13} 998", f"0-0 {end} 999", f"0-1 {end_of('recent', 1, broker)} alone"]
+    with subprocess.Popen(
+        command(*read, "--last", 1, "--partition", "0-1", "--max-messages", 2), stdout=subprocess.PIPE, text=True
+    ) as reading:
+        assert reading.stdout is not None
+        assert reading.stdout.readline() == "alone\n"
+        output("produce", "recent", "--partition", 1, *broker, text="later\n")
+        assert reading.communicate(timeout=TIMEOUT_S)[0] == "later\n"
+    assert "consume-" not in output("registry", *zookeeper)
+
+
+def test_the_last_messages_over_segments(tmp_path: Path) -> None:
+    """Where the newest segment holds too few, those before it are read."""
+    small = {"log.file.size": 100, "log.flush.interval": 1}
+    with LocalCluster(brokers=1, directory=tmp_path, properties=small) as cluster:
+        zookeeper = ("--zookeeper", cluster.zk_connect)
+        for number in range(10):
+            output(
+                "produce", "rolled", "--compress", "gzip" if number % 2 else "none", *zookeeper, text=f"{number}\n" * 3
+            )
+        eventually(lambda: len(lines_of("rolled", zookeeper)) == 30, what="the flush of all")
+        assert len(list(tmp_path.glob("broker-0/logs/rolled-0/*.kafka"))) > 2
+        everything = lines_of("rolled", zookeeper)
+        for count in (1, 4, 17, 100):
+            read = ("consume", "--topic", "rolled", "--last", count, "--timeout-ms", 1, *zookeeper)
+            assert output(*read).splitlines() == everything[-count:]
+
+
+def test_a_topic_that_nobody_knows_is_said(zookeeper: tuple[str, str]) -> None:
+    """Waiting for a topic may be what one wants, or a slip of the pen."""
+    done = run("consume", "--topic", "typo", "--timeout-ms", 1, *zookeeper)
+    assert done.returncode == 0
+    assert "warning: nobody knows topic typo" in done.stderr
+    done = run("consume", "--whitelist", "typo.*", "--timeout-ms", 1, *zookeeper)
+    assert "no topic goes with Whitelist('typo.*')" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--group", "headed"), ("--last", "100000")])
+def test_a_reader_that_goes_away_is_no_warning(
+    options: tuple[str, ...], zookeeper: tuple[str, str], broker: tuple[str, str]
+) -> None:
+    """`consume | head` says nothing, and ends as SIGPIPE would."""
+    name = f"headed{len(options)}{options[0].strip('-') if options else ''}"
+    produce(name, 0, "x" * 1000 + "\n" + ("y" * 1000 + "\n") * 1000, broker)
+    start = () if "--last" in options else ("--from-beginning",)
+    with subprocess.Popen(
+        command("consume", "--topic", name, *start, *options, *zookeeper),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        reading.stdout.read(1)
+        reading.stdout.close()
+        assert reading.wait(TIMEOUT_S) == 141
+        assert reading.stderr.read() == b""
+
+
+def test_an_offset_must_be_one(zookeeper: tuple[str, str], broker: tuple[str, str], tmp_path: Path) -> None:
+    """Offsets that lie in no partition, or in the middle of a message, are refused, and nothing is written."""
+    produce("checked", 0, "one\ntwo\n", broker)
+    reset = ("groups", "reset", "--group", "checkers", "--topic", "checked", *zookeeper, "--to")
+    done = run(*reset, "1795281074000")
+    assert done.returncode == 1
+    assert "offset 1795281074000 is not in checked/0-0, which holds 0 to 26" in done.stderr
+    assert done.stderr.endswith("(a time in ms is written @1795281074000)\n")
+    assert "no message of checked/0-0 starts at offset 7" in run(*reset, 7, "--partition", "0-0").stderr
+    assert "has no partition 9-9" in run(*reset, 0, "--partition", "9-9").stderr
+    assert rows(*reset, "latest", "--dry-run")[0] == {"topic": "checked", "partition": "0-0", "offset": 26}
+    assert "checkers" not in {row["group"] for row in rows("groups", "list", *zookeeper)}
+    assert rows(*reset, 13, "--partition", "0-0") == [{"topic": "checked", "partition": "0-0", "offset": 13}]
+    saved = tmp_path / "offsets.json"
+    for offsets, words in (
+        ({"checked": {"9-0": 0}}, "checked/9-0 is not registered"),
+        ({"typo": {"0-0": 0}}, "typo/0-0 is not registered"),
+        ({"checked": {"0-0": 27}}, "offset 27 is not in checked/0-0"),
+        ({"checked": {"0-0": 7}}, "no message of checked/0-0 starts at offset 7"),
+    ):
+        saved.write_text(json.dumps(offsets))
+        imported = ("offsets", "import", "--group", "checkers", "--file", saved, *zookeeper)
+        done = run(*imported)
+        assert (done.returncode, words in done.stderr) == (1, True)
+        assert output(*imported, "--force", "--dry-run") == "1 offset would be written for group checkers\n"
+    assert json.loads(output("offsets", "export", "--group", "checkers", *zookeeper)) == {"checked": {"0-0": 13}}

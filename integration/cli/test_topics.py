@@ -22,7 +22,17 @@ def test_topics_are_created_listed_and_described(cluster: LocalCluster, zookeepe
     described = rows("topics", "describe", "created", *zookeeper)
     assert [item["partition"] for item in described] == [f"{b}-{p}" for b in range(2) for p in range(PARTITIONS)]
     assert {(item["earliest"], item["latest"]) for item in described} == {(0, 0)}
-    assert described[0]["broker"] == f"127.0.0.1:{cluster.brokers[0].port}"
+    assert described[0]["broker"] == 0
+    assert described[0]["address"] == f"127.0.0.1:{cluster.brokers[0].port}"
+
+
+def test_a_number_of_partitions_is_checked_first(zookeeper: tuple[str, str]) -> None:
+    """No request tells a broker how many partitions to make: another number than its own is refused."""
+    done = run("topics", "create", "counted", "--partitions", 7, *zookeeper)
+    assert done.returncode == 1
+    assert "topic.partition.count.map=counted:7" in done.stderr
+    assert "counted" not in {row["topic"] for row in rows("topics", "list", *zookeeper)}
+    assert len(rows("topics", "create", "counted", "--partitions", PARTITIONS, *zookeeper)) == 2
 
 
 @pytest.mark.parametrize(
@@ -56,7 +66,7 @@ def test_ping_takes_the_port_from_the_environment(cluster: LocalCluster, monkeyp
     """Inside a broker's own environment `ping` needs no argument."""
     monkeypatch.setenv("KAFKA2011_PORT", str(cluster.brokers[1].port))
     [answer] = rows("ping")
-    assert answer["broker"] == f"127.0.0.1:{cluster.brokers[1].port}"
+    assert answer["address"] == f"127.0.0.1:{cluster.brokers[1].port}"
 
 
 def test_registry(cluster: LocalCluster, zookeeper: tuple[str, str]) -> None:

@@ -1,1 +1,18 @@
-"""What an operator does to topics and groups, as functions over the registries and brokers."""
+"""What operators do to topics and groups: `Admin`, and the functions under it for those who have a ZkClient."""
+
+from __future__ import annotations
+
+from kafka2011.admin.client import Admin
+from kafka2011.admin.groups import GroupPartition, Groups
+from kafka2011.admin.partitions import PartitionEnds
+from kafka2011.admin.topics import CreatedTopic, create_topic, describe_topic
+
+__all__ = [
+    "Admin",
+    "CreatedTopic",
+    "GroupPartition",
+    "Groups",
+    "PartitionEnds",
+    "create_topic",
+    "describe_topic",
+]

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.topics import asking, ends_of
+from kafka2011.admin.partitions import asking, ends_of, fault_of_offset, offset_before
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
 from kafka2011.errors import KafkaError
 from kafka2011.protocol import EARLIEST, LATEST
@@ -18,12 +18,17 @@ from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from kafka2011.consumer.simple_consumer import SimpleConsumer
     from zk.client import ZkClient
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
+
+_TIMES = {"earliest": EARLIEST, "latest": LATEST}
+_LIKELY_MS = 10**11
+"""From here on a number that lies in no log may be meant as a time: ms from 1973 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,10 @@ class Groups:
     def names(self) -> list[str]:
         """List all groups that ever were."""
         return self._consumers.groups()
+
+    def topics(self, group: str) -> list[str]:
+        """List the topics of which a group has offsets."""
+        return self._offsets.topics(group)
 
     def members(self, group: str) -> dict[str, str]:
         """Return the live members of a group, with the text of their subscriptions."""
@@ -101,18 +110,39 @@ class Groups:
                     found.append(f"{where} is owned by {owner.stream_id}, which is no member")
         return found
 
-    def reset(self, group: str, topic: str, to: int | str) -> dict[TopicPartition, int]:
-        """Move a group's offsets of a topic: to `earliest`, `latest`, `@` and a time in ms, or an offset. Return them.
+    def reset(
+        self,
+        group: str,
+        topic: str,
+        to: int | str,
+        partitions: Collection[TopicPartition] = (),
+        *,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, int]:
+        """Move a group's offsets of a topic, or some of its partitions, and return them.
 
-        Raises GroupInUse while it has members, KafkaError when a broker does not answer.
+        `to` is `earliest`, `latest`, `@` and a time in ms, or an offset at which a message starts. With `dry_run`
+        nothing is written. Raises GroupInUse while the group has members, KafkaError for an offset that is not in a
+        partition, and when a broker does not answer.
         """
         self._check_unused(group)
-        brokers = self._brokers.brokers()
-        partitions = self._live_partitions(topic)
-        if not partitions:
+        live = self._live_partitions(topic)
+        if not live:
             raise KafkaError(f"topic {topic} has no partitions on living brokers")
-        moved = {where: self._resolve(where, to, brokers) for where in partitions}
-        self._offsets.import_group(group, moved)
+        missing = sorted(set(partitions) - set(live))
+        if missing:
+            raise KafkaError(f"{missing[0]} is not registered; there are {', '.join(map(str, live))}")
+        moved: dict[TopicPartition, int] = {}
+        faults: list[str] = []
+        for broker, its in self._by_broker(partitions or live).items():
+            with asking(broker) as consumer:
+                for where in its:
+                    moved[where] = _resolved(consumer, where, to)
+                    if isinstance(to, int):
+                        faults += filter(None, [fault_of_offset(consumer, where, to)])
+        _raise_for(faults, to)
+        if not dry_run:
+            self._offsets.import_group(group, moved)
         return moved
 
     def export_offsets(self, group: str) -> dict[str, dict[str, int]]:
@@ -123,8 +153,13 @@ class Groups:
             exported.setdefault(where.topic, {})[where.znode_name] = offset
         return exported
 
-    def import_offsets(self, group: str, offsets: Mapping[str, Mapping[str, int]]) -> int:
-        """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUse while it has members."""
+    def import_offsets(
+        self, group: str, offsets: Mapping[str, Mapping[str, int]], *, check: bool = False, dry_run: bool = False
+    ) -> int:
+        """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUse while it has members.
+
+        With `check` they must lie in partitions of living brokers, else KafkaError; with `dry_run` nothing is written.
+        """
         self._check_unused(group)
         try:
             parsed = {
@@ -134,7 +169,10 @@ class Groups:
             }
         except (AttributeError, TypeError, ValueError, MalformedNode) as error:
             raise KafkaError(f"not a group's offsets, topic to partition to offset: {error}") from error
-        self._offsets.import_group(group, parsed)
+        if check:
+            self._check_offsets(parsed)
+        if not dry_run:
+            self._offsets.import_group(group, parsed)
         return len(parsed)
 
     def delete(self, group: str) -> None:
@@ -178,16 +216,37 @@ class Groups:
                 logger.warning("broker %d does not tell the ends of %s: %s", broker_id, its[0].topic, error)
         return ends
 
-    def _resolve(self, where: TopicPartition, to: int | str, brokers: Mapping[int, Broker]) -> int:
-        if isinstance(to, int):
-            return to
-        times = {"earliest": EARLIEST, "latest": LATEST}
-        if to not in times and not (to.startswith("@") and to[1:].isdigit()):
-            raise KafkaError(f"{to!r} is not earliest, latest, @ and a time in ms since the epoch, or an offset")
-        time_ms = times[to] if to in times else int(to[1:])
-        if where.broker_id not in brokers:
-            raise KafkaError(f"broker {where.broker_id} of {where} is not registered")
-        with asking(brokers[where.broker_id]) as consumer:
-            found = consumer.get_offsets_before(where.topic, where.partition, time_ms, 1)
-            # A time before everything there is means the beginning.
-            return found[0] if found else ends_of(consumer, where.topic, where.partition)[0]
+    def _by_broker(self, partitions: Collection[TopicPartition]) -> dict[Broker, list[TopicPartition]]:
+        """Divide partitions among their brokers. Raises KafkaError when one of these is not registered."""
+        brokers = self._brokers.brokers()
+        found: dict[Broker, list[TopicPartition]] = {}
+        for where in sorted(partitions):
+            if where.broker_id not in brokers:
+                raise KafkaError(f"broker {where.broker_id} of {where} is not registered")
+            found.setdefault(brokers[where.broker_id], []).append(where)
+        return found
+
+    def _check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Raise KafkaError unless all these partitions are registered and hold these offsets."""
+        topics = sorted({where.topic for where in offsets})
+        live = {where for topic in topics for where in self._live_partitions(topic)}
+        faults = [f"{where} is not registered" for where in sorted(offsets.keys() - live)]
+        for broker, its in self._by_broker(offsets.keys() & live).items():
+            with asking(broker) as consumer:
+                faults += filter(None, [fault_of_offset(consumer, where, offsets[where]) for where in its])
+        _raise_for(faults)
+
+
+def _resolved(consumer: SimpleConsumer, where: TopicPartition, to: int | str) -> int:
+    """Return the offset that a word, a time or an offset means in a partition. Raises KafkaError."""
+    if isinstance(to, int):
+        return to
+    if to not in _TIMES and not (to.startswith("@") and to[1:].isascii() and to[1:].isdigit()):
+        raise KafkaError(f"{to!r} is not earliest, latest, @ and a time in ms since 1970, or an offset")
+    return offset_before(consumer, where.topic, where.partition, _TIMES[to] if to in _TIMES else int(to[1:]))
+
+
+def _raise_for(faults: Collection[str], to: int | str | None = None) -> None:
+    if faults:
+        hint = f" (a time in ms is written @{to})" if isinstance(to, int) and to >= _LIKELY_MS else ""
+        raise KafkaError(f"{'; '.join(faults)}{hint}")

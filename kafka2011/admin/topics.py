@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.admin.partitions import PartitionEnds, asking, count_partitions, ends_of
 from kafka2011.errors import KafkaError
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import EARLIEST, LATEST
 from kafka2011.topic import validate_topic
 from zk.brokers import BrokerRegistry
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from zk.client import ZkClient
     from zk.cluster import Broker
 
+logger = logging.getLogger(__name__)
+
 REGISTER_TIMEOUT_S = 10.0
-ASK_TIMEOUT_MS = 5000
 _POLL_S = 0.05
 
 
@@ -30,11 +32,14 @@ class CreatedTopic(NamedTuple):
     partitions: int
 
 
-def create_topic(client: ZkClient, topic: str, broker_ids: Collection[int] | None = None) -> list[CreatedTopic]:
+def create_topic(
+    client: ZkClient, topic: str, broker_ids: Collection[int] | None = None, *, partitions: int | None = None
+) -> list[CreatedTopic]:
     """Make a topic on brokers, all live ones by default, and wait until it is registered.
 
-    Sends each an empty set, which creates and registers a topic on brokers of 0.7 too. Raises KafkaError naming the
-    brokers that are not registered, or do not register the topic in time.
+    Sends each an empty set, which creates and registers a topic on brokers of 0.7 too. How many partitions it gets is
+    a setting of each broker; with `partitions` nothing is made unless all would make so many. Raises KafkaError naming
+    the brokers that are not registered, would make another number, or do not register the topic in time.
     """
     validate_topic(topic)
     registry = BrokerRegistry(client)
@@ -43,22 +48,54 @@ def create_topic(client: ZkClient, topic: str, broker_ids: Collection[int] | Non
     if missing or not live:
         raise KafkaError(f"broker {', '.join(missing) or 'of any number'} is not registered in ZooKeeper")
     chosen = [live[number] for number in sorted(set(broker_ids))] if broker_ids else list(live.values())
+    if partitions is not None:
+        _check_partitions(topic, chosen, partitions)
     for broker in chosen:
         with SyncProducer(broker.host, broker.port) as producer:
             producer.send(topic, [])
-    partitions = _await_registration(registry, topic, chosen)
-    return [CreatedTopic(broker, partitions[broker.id]) for broker in chosen]
+    registered = _await_registration(registry, topic, chosen)
+    return [CreatedTopic(broker, registered[broker.id]) for broker in chosen]
 
 
-def asking(broker: Broker) -> SimpleConsumer:
-    """Return a consumer for questions to a broker, which may be away: it does not wait long."""
-    return SimpleConsumer.of(broker, {"socket.timeout.ms": ASK_TIMEOUT_MS})
+def describe_topic(client: ZkClient, topic: str) -> list[PartitionEnds]:
+    """Return the partitions of a topic with the ends that their brokers tell. Raises KafkaError: unknown."""
+    registry = BrokerRegistry(client)
+    counts = registry.partitions_of(topic)
+    if not counts and topic not in registry.topics():
+        raise KafkaError(f"topic {topic} is not registered in ZooKeeper")
+    brokers = registry.brokers()
+    return [
+        PartitionEnds(TopicPartition(topic, broker_id, number), brokers.get(broker_id), *ends)
+        for broker_id, count in counts.items()
+        for number, ends in enumerate(_ends(topic, brokers.get(broker_id), count))
+    ]
 
 
-def ends_of(consumer: SimpleConsumer, topic: str, partition: int) -> tuple[int, int]:
-    """Ask a broker for the first offset and the flushed end of a partition."""
-    earliest, latest = (consumer.get_offsets_before(topic, partition, end, 1)[0] for end in (EARLIEST, LATEST))
-    return earliest, latest
+def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[int | None, int | None]]:
+    """Ask a broker for the first offset and the end of each partition."""
+    answered = 0
+    if broker is not None:
+        try:
+            with asking(broker) as consumer:
+                for number in range(partitions):
+                    yield ends_of(consumer, topic, number)
+                    answered += 1
+        except KafkaError as error:
+            logger.warning("broker %d does not tell the offsets of %s: %s", broker.id, topic, error)
+    for _ in range(answered, partitions):
+        yield None, None
+
+
+def _check_partitions(topic: str, brokers: Sequence[Broker], wanted: int) -> None:
+    """Raise KafkaError unless every broker has, or would make, so many partitions."""
+    for broker in brokers:
+        with asking(broker) as consumer:
+            count = count_partitions(consumer, topic)
+        if count != wanted:
+            raise KafkaError(
+                f"broker {broker.id} has, or would make, {count} partitions of topic {topic}, not {wanted}: start it"
+                f" with topic.partition.count.map={topic}:{wanted} or num.partitions={wanted}; nothing was created"
+            )
 
 
 def _await_registration(registry: BrokerRegistry, topic: str, brokers: Sequence[Broker]) -> dict[int, int]:

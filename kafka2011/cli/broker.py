@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import gevent
 
 from kafka2011.broker.process import run_broker
 from kafka2011.broker.ready import Ready
+from kafka2011.cli.app import EXIT_INTERRUPTED
 from kafka2011.cli.logs import log_progress_of_a_server
 from kafka2011.config import BrokerConfig
 
@@ -34,4 +37,7 @@ def command(file: Path | None, overrides: tuple[str, ...]) -> int:
     def say_ready(server: KafkaServer) -> None:
         click.echo(str(Ready(config.brokerid, config.hostname, server.port)))
 
-    return run_broker(config, say_ready)
+    interrupted: list[bool] = []
+    gevent.signal_handler(signal.SIGINT, interrupted.append, True)
+    status = run_broker(config, say_ready)
+    return EXIT_INTERRUPTED if interrupted and not status else status

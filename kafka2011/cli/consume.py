@@ -3,98 +3,224 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import logging
+import os
 import secrets
 import sys
 import threading
+from contextlib import ExitStack
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from kafka2011.cli.options import zookeeper_option
+from kafka2011.admin.groups import Groups
+from kafka2011.cli.formats import NAMES, format_option, named
+from kafka2011.cli.options import (
+    delimiter_option,
+    examples,
+    property_option,
+    read_target,
+    refuse_properties,
+    zookeeper_option,
+)
+from kafka2011.cli.partitions import find_partitions, partitions_option
+from kafka2011.cli.reading import following, open_places
+from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
+from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
-from zk.connecting import connect
+from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from kafka2011.cli.formats import Format
+    from kafka2011.cli.partitions import Wanted
     from kafka2011.consumer.stream import MessageStream
+    from kafka2011.consumer.topic_filter import TopicFilter
     from kafka2011.message import Message
 
+logger = logging.getLogger(__name__)
 
-def _payload(message: Message) -> bytes:
-    return message.payload + b"\n"
-
-
-def _full(message: Message) -> bytes:
-    where = f"{message.topic}\t{message.broker_id}-{message.partition}\t{message.offset}\t"
-    return where.encode() + message.payload + b"\n"
+_OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 
 
-def _json(message: Message) -> bytes:
-    fields = {**message._asdict(), "payload": message.payload.decode("utf-8", "replace")}
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
-
-
-FORMATTERS: dict[str, Callable[[Message], bytes]] = {"payload": _payload, "full": _full, "json": _json}
-
-
-@click.command("consume")
+@click.command(
+    "consume",
+    epilog=examples(
+        "kafka2011 consume --topic views --group reports --from-beginning",
+        "kafka2011 consume --topic views --from 2011-06-12T10:00Z --max-messages 100",
+        r"kafka2011 consume --topic views --last 10 -f '%t %b-%p %o: %s\n'",
+        "kafka2011 consume --whitelist 'views.*' --property fetch.size=65536 --formatter json",
+    ),
+)
 @zookeeper_option
 @click.option("--topic", help="The topic to read.")
 @click.option("--whitelist", metavar="REGEX", help="Read all topics whose whole name matches, also later ones.")
 @click.option("--blacklist", metavar="REGEX", help="Read all topics but those whose whole name matches.")
-@click.option("--group", help="The consumer group to join. Default: one of its own, which is removed at the end.")
+@click.option(
+    "--group",
+    envvar="KAFKA2011_GROUPID",
+    show_envvar=True,
+    help="The consumer group to join. Default: one of its own, which is removed at the end.",
+)
 @click.option("--from-beginning", is_flag=True, help="Where the group has no offset: from the first message on.")
+@click.option(
+    "--from",
+    "start",
+    callback=read_target,
+    metavar="earliest|latest|TIME|OFFSET",
+    help="Move the group there first; refused while it has members. A time means the newest segment from before it, and"
+    " is local without a zone; @ and ms since 1970 is one too. An offset is that of the one --partition.",
+)
+@partitions_option
+@click.option("--last", type=click.IntRange(1, 100_000), help="Begin with the last so many messages of each partition.")
 @click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many messages.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop when no message came for so long.")
 @click.option(
     "--formatter",
-    type=click.Choice(list(FORMATTERS)),
+    type=click.Choice(NAMES),
     default="payload",
     show_default=True,
     help="What to print of a message; full: topic, partition, offset and payload.",
 )
+@format_option
+@delimiter_option
+@property_option
+@click.pass_context
 def command(
+    context: click.Context,
     zk_connect: str,
     topic: str | None,
     whitelist: str | None,
     blacklist: str | None,
     group: str | None,
     from_beginning: bool,
+    start: int | str | None,
+    partitions: tuple[Wanted, ...],
+    last: int | None,
     max_messages: int | None,
     timeout_ms: int | None,
     formatter: str,
+    given_format: Format | None,
+    delimiter: bytes,
+    properties: tuple[str, ...],
 ) -> None:
     """Read topics as a member of a consumer group, and print each message on a line.
 
     Without --from-beginning a new group reads what is published from now on. Ends with Ctrl-C; what was printed is
-    committed then.
+    committed then. With --partition or --last it joins no group, and reads those partitions that there are now.
     """
     if sum(given is not None for given in (topic, whitelist, blacklist)) != 1:
         raise click.UsageError("give one of --topic, --whitelist and --blacklist")
+    if sum((from_beginning, start is not None, last is not None)) > 1:
+        raise click.UsageError("give one of --from-beginning, --from and --last")
+    if isinstance(start, int) and len(partitions) != 1:
+        raise click.UsageError(f"--from {start}: an offset is one partition's, name that with --partition")
+    refuse_properties(properties, _OPTIONS_OF)
     name = group or f"consume-{secrets.token_hex(6)}"
-    settings: dict[str, object] = {
-        "zk.connect": zk_connect,
-        "groupid": name,
-        "autooffset.reset": "smallest" if from_beginning else "largest",
-        "consumer.timeout.ms": -1 if timeout_ms is None else timeout_ms,
-    }
+    fixed = [f"zk.connect={zk_connect}", f"groupid={name}"]
+    if from_beginning:
+        fixed.append("autooffset.reset=smallest")
+    if timeout_ms is not None:
+        fixed.append(f"consumer.timeout.ms={timeout_ms}")
+    config = ConsumerConfig.from_sources(
+        environ=os.environ,
+        overrides=[*properties, *fixed],
+        defaults={"autooffset.reset": "largest"},
+        option="--property",
+    )
+    to_bytes = given_format or named(formatter, delimiter)
+    if partitions or last is not None:
+        if topic is None or context.get_parameter_source("group") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--partition and --last need --topic and exclude --group, whose members share all")
+        start = "earliest" if from_beginning else start
+        _read_partitions(config, topic, partitions, start, last, max_messages, to_bytes)
+        return
+    chosen: str | TopicFilter
+    if topic is not None:
+        chosen = topic
+    else:
+        chosen = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
     try:
-        with stop_signals() as stop, ConsumerConnector(settings) as connector:
-            if topic is not None:
-                [stream] = connector.create_message_streams({topic: 1})[topic]
-            else:
-                chosen = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
-                [stream] = connector.create_message_streams_by_filter(chosen)
-            with _ended_by(stop, connector):
-                _print(stream, FORMATTERS[formatter], max_messages)
+        _prepare(config, chosen, start)
+        _join(config, chosen, max_messages, to_bytes, is_kept=group is not None)
     finally:
         if group is None:
             _remove(zk_connect, name)
+
+
+def _prepare(config: ConsumerConfig, chosen: str | TopicFilter, start: int | str | None) -> None:
+    """Move the group to where it is to start, and say when there is nothing yet to read."""
+    with open_session(config.zk_connect) as client:
+        known = BrokerRegistry(client).topics()
+        topics = [topic for topic in known if (topic == chosen if isinstance(chosen, str) else chosen.allows(topic))]
+        if not topics:
+            logger.warning(
+                "%s at %s, waiting for %s",
+                f"nobody knows topic {chosen}" if isinstance(chosen, str) else f"no topic goes with {chosen}",
+                config.zk_connect,
+                "it" if isinstance(chosen, str) else "one",
+            )
+        if start is not None:
+            for topic in topics:
+                Groups(client).reset(config.groupid, topic, start)
+
+
+def _join(
+    config: ConsumerConfig,
+    chosen: str | TopicFilter,
+    max_messages: int | None,
+    to_bytes: Format,
+    *,
+    is_kept: bool,
+) -> None:
+    """Print as a member of a group. Nobody asks what a group that is not kept has consumed."""
+    is_read = True
+    with stop_signals() as stop, ConsumerConnector(config) as connector:
+        if isinstance(chosen, str):
+            [stream] = connector.create_message_streams({chosen: 1})[chosen]
+        else:
+            [stream] = connector.create_message_streams_by_filter(chosen)
+        with _ended_by(stop, connector):
+            output = sys.stdout.buffer
+            try:
+                for message in _first(stream, max_messages):
+                    output.write(to_bytes(message))
+                    output.flush()  # before the next one is asked for, which counts this one as consumed
+            except BrokenPipeError:
+                # That the message in hand comes again is as it should be, and nothing to warn of.
+                logging.getLogger("kafka2011.consumer").setLevel(logging.ERROR)
+                if is_kept:
+                    raise
+                is_read = False
+    if not is_read:
+        raise BrokenPipeError
+
+
+def _read_partitions(
+    config: ConsumerConfig,
+    topic: str,
+    wanted: tuple[Wanted, ...],
+    start: int | str | None,
+    last: int | None,
+    max_messages: int | None,
+    to_bytes: Format,
+) -> None:
+    """Print what partitions hold and get, without a group."""
+    timeout_ms = None if config.consumer_timeout_ms < 0 else config.consumer_timeout_ms
+    output = sys.stdout.buffer
+    with ExitStack() as stack:
+        places = open_places(stack, topic, find_partitions(topic, None, config.zk_connect, wanted), config)
+        for place in places:
+            place.go_to(start if start is not None else "latest")
+        before = [message for place in places for message in place.take_last(last)] if last is not None else []
+        messages = chain(before, following(places, output.flush, timeout_ms))
+        output.writelines(map(to_bytes, islice(messages, max_messages)))
 
 
 @contextlib.contextmanager
@@ -117,13 +243,6 @@ def _ended_by(stop: threading.Event, connector: ConsumerConnector) -> Iterator[N
         waiting.join()
 
 
-def _print(stream: MessageStream, to_bytes: Callable[[Message], bytes], max_messages: int | None) -> None:
-    output = sys.stdout.buffer
-    for message in _first(stream, max_messages):
-        output.write(to_bytes(message))
-        output.flush()  # before the next one is asked for, which counts this one as consumed
-
-
 def _first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]:
     """Yield so many messages without asking for one more, which might never come."""
     left = max_messages
@@ -136,5 +255,5 @@ def _first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]
 
 
 def _remove(zk_connect: str, group: str) -> None:
-    with connect(zk_connect) as client:
+    with open_session(zk_connect) as client:
         ConsumerRegistry(client).delete_group(group)

@@ -16,22 +16,15 @@ from kafka2011.cli.output import json_option, show_json_list
 from kafka2011.cli.partitions import find_partitions, partitions_option
 from kafka2011.cli.reading import following, open_places, to_the_end
 from kafka2011.config import SimpleConsumerConfig
-from kafka2011.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kafka2011.cli.formats import Format
     from kafka2011.cli.partitions import Wanted
-    from kafka2011.cli.reading import Place
-    from kafka2011.message import Message
     from zk.cluster import Broker
-
-_WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
 
 def _read_offset(_context: click.Context, _parameter: click.Parameter, text: str) -> int | str:
-    if text in _WORDS:
+    if text in {"earliest", "latest"}:
         return text
     if text.isascii() and text.isdigit():
         return int(text)
@@ -96,22 +89,11 @@ def command(
     with ExitStack() as stack:
         places = open_places(stack, topic, chosen, config)
         for place in places:
-            if isinstance(offset, int):
-                place.offset = offset
-            else:
-                place.go_to(_WORDS[offset])
-        messages = islice(_flushing(places) if follow else to_the_end(places), max_messages)
+            place.go_to(offset)
+        output = sys.stdout.buffer
+        messages = islice(following(places, output.flush) if follow else to_the_end(places), max_messages)
         if as_json:
             show_json_list(as_object(message) for message in messages)
             return
         to_bytes = given_format or named("payload", delimiter)
-        sys.stdout.buffer.writelines(map(to_bytes, messages))
-
-
-def _flushing(places: list[Place]) -> Iterator[Message]:
-    """Flush what was printed whenever there is nothing more to print."""
-    for message in following(places):
-        if message is None:
-            sys.stdout.flush()
-        else:
-            yield message
+        output.writelines(map(to_bytes, messages))

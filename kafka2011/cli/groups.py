@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.cli.options import parse_time_ms, zookeeper_option
-from kafka2011.cli.output import json_option, show_table
+from kafka2011.cli.options import examples, read_target, zookeeper_option
+from kafka2011.cli.output import counted, json_option, show_table
+from kafka2011.cli.partitions import find_partitions, partitions_option
+from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
-from zk.connecting import connect
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from kafka2011.admin.groups import GroupPartition
+    from kafka2011.cli.partitions import Wanted
 
 WATCH_INTERVAL_S = 2.0
 
@@ -35,7 +38,7 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    with connect(zk_connect) as client, stop_signals() as stop:
+    with open_session(zk_connect) as client, stop_signals() as stop:
         groups = Groups(client)
         while True:
             names = [group] if group is not None else groups.names()
@@ -56,40 +59,64 @@ def _row(group: str, found: GroupPartition) -> tuple[object, ...]:
 def _verify(groups: Groups, names: list[str]) -> None:
     problems = [problem for name in names for problem in groups.problems(name)]
     if problems:
-        raise KafkaError(f"{len(problems)} problems: " + "; ".join(problems))
+        raise KafkaError(f"{counted(len(problems), 'problem')}: " + "; ".join(problems))
 
 
-def _read_target(_context: click.Context, _parameter: click.Parameter, text: str) -> int | str:
-    """Read where to go: earliest, latest, an offset, or a time as ISO 8601 writes it."""
-    if text in {"earliest", "latest"}:
-        return text
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        return f"@{parse_time_ms(text)}"
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not earliest, latest, an offset or a time") from error
+@command.command("list")
+@zookeeper_option
+@json_option
+def list_groups(zk_connect: str, as_json: bool) -> None:
+    """List all groups that ever were, with their members and topics.
+
+    Topics are those of which a group has offsets.
+    """
+    with open_session(zk_connect) as client:
+        groups = Groups(client)
+        rows = [(name, len(groups.members(name)), ",".join(groups.topics(name))) for name in groups.names()]
+    show_table(("group", "members", "topics"), rows, as_json=as_json)
 
 
-@command.command("reset")
+@command.command(
+    "reset",
+    epilog=examples(
+        "kafka2011 groups reset --group reports --topic views --to earliest --dry-run",
+        "kafka2011 groups reset --group reports --topic views --to 2011-06-12T10:00Z",
+        "kafka2011 groups reset --group reports --topic views --partition 0-1 --to 4711",
+    ),
+)
 @click.option("--group", required=True, help="The group to move.")
 @click.option("--topic", required=True, help="The topic whose offsets to move.")
 @click.option(
     "--to",
     "target",
     required=True,
-    callback=_read_target,
+    callback=read_target,
     metavar="earliest|latest|TIME|OFFSET",
-    help="Where to: the first or last offset, the newest segment from before a time (2011-06-12T10:00), or an offset.",
+    help="Where to: the first or last offset; the newest segment from before a time (2011-06-12T10:00, local unless it"
+    " has a zone, or @ and ms since 1970); or an offset at which a message starts.",
 )
+@partitions_option
+@click.option("--dry-run", is_flag=True, help="Show where it would go, and write nothing.")
 @zookeeper_option
 @json_option
-def reset(group: str, topic: str, target: int | str, zk_connect: str, as_json: bool) -> None:
+def reset(
+    group: str,
+    topic: str,
+    target: int | str,
+    partitions: tuple[Wanted, ...],
+    dry_run: bool,
+    zk_connect: str,
+    as_json: bool,
+) -> None:
     """Move a group's offsets of a topic.
 
-    Refused while the group has members, which would write over it.
+    Refused while the group has members, which would write over it, and for an offset that is not in a partition.
     """
-    with connect(zk_connect) as client:
-        moved = Groups(client).reset(group, topic, target)
+    chosen = [
+        TopicPartition(topic, broker.id, number)
+        for broker, number in (find_partitions(topic, None, zk_connect, partitions) if partitions else ())
+    ]
+    with open_session(zk_connect) as client:
+        moved = Groups(client).reset(group, topic, target, chosen, dry_run=dry_run)
     rows = [(topic, where.znode_name, offset) for where, offset in moved.items()]
     show_table(("topic", "partition", "offset"), rows, as_json=as_json)

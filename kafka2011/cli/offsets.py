@@ -11,13 +11,13 @@ import click
 
 from kafka2011.admin.groups import Groups
 from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, parse_time_ms, zookeeper_option
-from kafka2011.cli.output import json_option, show_table
+from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.partitions import find_partitions, partitions_option
 from kafka2011.cli.reading import open_places
+from kafka2011.cli.session import open_session
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
 from kafka2011.protocol import EARLIEST, LATEST
-from zk.connecting import connect
 
 if TYPE_CHECKING:
     from kafka2011.cli.partitions import Wanted
@@ -113,7 +113,7 @@ def show(
 @zookeeper_option
 def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
     """Save a group's offsets as JSON: topic to partition to offset."""
-    with connect(zk_connect) as client:
+    with open_session(zk_connect) as client:
         offsets = Groups(client).export_offsets(group)
     json.dump(offsets, file, indent=2)
     file.write("\n")
@@ -122,16 +122,20 @@ def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
 @command.command("import")
 @click.option("--group", required=True, help="The group whose offsets to write.")
 @click.option("--file", type=click.File("r"), default="-", help="What to read them from.  [default: standard input]")
+@click.option("--force", is_flag=True, help="Write what lies in no partition of a living broker, too.")
+@click.option("--dry-run", is_flag=True, help="Check the offsets, and write nothing.")
 @zookeeper_option
-def import_offsets(group: str, file: TextIO, zk_connect: str) -> None:
+def import_offsets(group: str, file: TextIO, force: bool, dry_run: bool, zk_connect: str) -> None:
     """Write a group's offsets as `export` saved them.
 
-    Offsets of partitions that are not named stay. Refused while the group has members, which would write over them.
+    Offsets of partitions that are not named stay. Refused while the group has members, which would write over them, and
+    for partitions that no living broker has, or that do not hold the offset.
     """
     try:
         offsets = json.load(file)
     except ValueError as error:
         raise KafkaError(f"{file.name} is not JSON: {error}") from error
-    with connect(zk_connect) as client:
-        count = Groups(client).import_offsets(group, offsets)
-    click.echo(f"{count} offsets written for group {group}")
+    with open_session(zk_connect) as client:
+        count = Groups(client).import_offsets(group, offsets, check=not force, dry_run=dry_run)
+    would_be = "would be " if dry_run else ""
+    click.echo(f"{counted(count, 'offset')} {would_be}written for group {group}")

@@ -32,8 +32,22 @@ def parse_broker(text: str) -> Broker:
 
 
 def parse_time_ms(text: str) -> int:
-    """Read an ISO 8601 time as ms since the epoch; one without a zone is local. Raises ValueError."""
+    """Read an ISO 8601 time, or @ and a number of ms, as ms since 1970; a time without a zone is local. ValueError."""
+    if text.startswith("@") and text[1:].isascii() and text[1:].isdigit():
+        return int(text[1:])
     return int(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def read_target(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | str | None:
+    """Read where to go: earliest, latest, an offset, or a time, which becomes @ and ms."""
+    if text is None or text in {"earliest", "latest"}:
+        return text
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return f"@{parse_time_ms(text)}"
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not earliest, latest, an offset, a time or @ and ms") from error
 
 
 def read_broker(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Broker | None:

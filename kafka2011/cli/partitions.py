@@ -1,8 +1,4 @@
-"""Which partitions a command means: asked of ZooKeeper, or of the one broker itself.
-
-No request of the protocol asks a broker for its partitions, but a fetch of no bytes says whether one is wrong, on
-brokers of 0.7 too.
-"""
+"""Which partitions a command means: as they are registered in ZooKeeper, or of the one broker that is named."""
 
 from __future__ import annotations
 
@@ -11,18 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kafka2011.errors import KafkaError, OffsetOutOfRangeError, WrongPartitionError
+from kafka2011.cli.session import open_session
+from kafka2011.errors import KafkaError, WrongPartitionError
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
-from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from kafka2011.consumer.simple_consumer import SimpleConsumer
     from zk.cluster import Broker
 
-_MOST_PARTITIONS = 2**20
 _PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})")
-_AFTER_EVERYTHING_MS = 2**62
 
 
 class Wanted(NamedTuple):
@@ -70,7 +63,7 @@ def find_partitions(
 
 
 def _registered(topic: str, zk_connect: str, wanted: tuple[Wanted, ...]) -> list[tuple[Broker, int]]:
-    with connect(zk_connect) as client:
+    with open_session(zk_connect) as client:
         registry = BrokerRegistry(client)
         partitions = TopicPartition.all_of(topic, registry.partitions_of(topic))
         brokers = registry.brokers()
@@ -98,43 +91,3 @@ def _matching(topic: str, wanted: Wanted, partitions: list[TopicPartition]) -> l
         names = ", ".join(where.znode_name for where in found)
         raise WrongPartitionError(f"topic {topic} has more than one partition {wanted}: give one of {names}")
     return found
-
-
-def has_log(consumer: SimpleConsumer, topic: str, partition: int) -> bool:
-    """Say whether anything was ever sent to a partition: a broker knows no topic before that."""
-    return bool(consumer.get_offsets_before(topic, partition, _AFTER_EVERYTHING_MS, 1))
-
-
-def check_partition(consumer: SimpleConsumer, topic: str, partition: int) -> None:
-    """Raise WrongPartitionError unless the broker has this partition, or would have it.
-
-    Worth asking before an offsets request, which a broker answers for a wrong partition by closing the connection.
-    """
-    try:
-        consumer.fetch(topic, partition, 0, 0)
-    except WrongPartitionError:
-        raise WrongPartitionError(f"the broker has no partition {partition} of topic {topic}") from None
-    except OffsetOutOfRangeError:
-        return  # its first segments are gone, so it is there
-
-
-def count_partitions(consumer: SimpleConsumer, topic: str) -> int:
-    """Find the number of partitions that the broker has, or would have, for a topic."""
-    there, wrong = -1, 0
-    while wrong < _MOST_PARTITIONS and _has_partition(consumer, topic, wrong):
-        there, wrong = wrong, 2 * wrong + 1
-    while wrong - there > 1:
-        middle = (there + wrong) // 2
-        if _has_partition(consumer, topic, middle):
-            there = middle
-        else:
-            wrong = middle
-    return there + 1
-
-
-def _has_partition(consumer: SimpleConsumer, topic: str, partition: int) -> bool:
-    try:
-        check_partition(consumer, topic, partition)
-    except WrongPartitionError:
-        return False
-    return True

@@ -10,10 +10,11 @@ import click
 
 from kafka2011.cli.options import parse_broker, read_zk_connect
 from kafka2011.cli.output import json_option, show_table
+from kafka2011.cli.session import open_session
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
-from zk.connecting import connect
+from zk.cluster import UNKNOWN_ID
 
 if TYPE_CHECKING:
     from zk.cluster import Broker
@@ -44,15 +45,18 @@ def command(brokers: list[Broker], zk_connect: str | None, timeout_ms: int, as_j
     should.
     """
     if zk_connect is not None:
-        with connect(zk_connect) as client:
+        with open_session(zk_connect) as client:
             brokers += BrokerRegistry(client).brokers().values()
         if not brokers:
             raise KafkaError(f"no broker is registered at {zk_connect}")
     if not brokers:
         brokers = [parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}")]
-    answers = [(broker.address, *_ping(broker, timeout_ms)) for broker in brokers]
-    show_table(("broker", "ms", "error"), answers, as_json=as_json)
-    silent = [address for address, _, error in answers if error is not None]
+    answers = [
+        (None if broker.id == UNKNOWN_ID else broker.id, broker.address, *_ping(broker, timeout_ms))
+        for broker in brokers
+    ]
+    show_table(("broker", "address", "ms", "error"), answers, as_json=as_json)
+    silent = [address for _, address, _, error in answers if error is not None]
     if silent:
         raise KafkaError(f"no answer from {', '.join(silent)}")
 

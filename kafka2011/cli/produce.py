@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kafka2011.admin.partitions import check_partition, count_partitions
 from kafka2011.cli.lines import by_partition, key_of, line_sets
 from kafka2011.cli.one_broker import OneBroker, encoded
 from kafka2011.cli.options import (
@@ -22,7 +23,6 @@ from kafka2011.cli.options import (
     zookeeper_option,
 )
 from kafka2011.cli.output import counted
-from kafka2011.cli.partitions import check_partition, count_partitions
 from kafka2011.cli.progress import byte_progress
 from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig

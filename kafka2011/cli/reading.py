@@ -8,12 +8,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.cli.partitions import check_partition, has_log
+from kafka2011.admin.partitions import check_partition, has_log, offset_before
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import ExitStack
 
     from kafka2011.config import SimpleConsumerConfig
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 _IDLE_S = 0.2
 _MANY_SEGMENTS = 1_000_000
+_WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
 
 @dataclass(slots=True)
@@ -41,11 +42,12 @@ class Place:
             yield message
             self.offset = message.next_offset
 
-    def go_to(self, time_ms: int) -> None:
-        """Go to LATEST, EARLIEST, or the newest segment that was last written to before a time."""
-        ask = self.consumer.get_offsets_before
-        found = ask(self.topic, self.partition, time_ms, 1) or ask(self.topic, self.partition, EARLIEST, 1)
-        self.offset = found[0]
+    def go_to(self, start: int | str) -> None:
+        """Go to an offset, `earliest`, `latest`, or for `@` and ms the newest segment from before that time."""
+        if isinstance(start, str):
+            time_ms = _WORDS[start] if start in _WORDS else int(start.removeprefix("@"))
+            start = offset_before(self.consumer, self.topic, self.partition, time_ms)
+        self.offset = start
 
     def take_last(self, count: int) -> list[Message]:
         """Return the last messages there are, and go to after them.
@@ -105,8 +107,8 @@ def to_the_end(places: Iterable[Place]) -> Iterator[Message]:
                 break
 
 
-def following(places: list[Place], timeout_ms: int | None = None) -> Iterator[Message | None]:
-    """Yield what partitions hold and get, in turns, and None when there is nothing now.
+def following(places: list[Place], on_idle: Callable[[], object], timeout_ms: int | None = None) -> Iterator[Message]:
+    """Yield what partitions hold and get, in turns; call `on_idle` when there is nothing now.
 
     Ends when there was nothing for `timeout_ms`.
     """
@@ -120,7 +122,7 @@ def following(places: list[Place], timeout_ms: int | None = None) -> Iterator[Me
         if not is_idle:
             idle_since_s = time.monotonic()
             continue
-        yield None
+        on_idle()
         if timeout_ms is not None and (time.monotonic() - idle_since_s) * 1000 >= timeout_ms:
             return
         time.sleep(_IDLE_S)

@@ -8,7 +8,7 @@ import click
 
 from kafka2011.cli.options import zookeeper_option
 from kafka2011.cli.output import console, json_option, printable, show_json
-from zk.connecting import connect
+from kafka2011.cli.session import open_session
 from zk.tree import walk
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def command(zk_connect: str, as_json: bool) -> None:
     One line for each znode under /brokers and /consumers, with its text; those that go with their owner's session
     are marked. With --json a list of objects: path, data, ephemeral, version.
     """
-    with connect(zk_connect) as client:
+    with open_session(zk_connect) as client:
         nodes = list(walk(client))
     if as_json:
         show_json([_as_object(node) for node in nodes])

@@ -16,10 +16,16 @@ _LOOK_INTERVAL_S = 0.5
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """Turn the first SIGINT or SIGTERM in this block into an event; a second one interrupts whatever runs."""
+    """Turn the first SIGINT or SIGTERM in this block into an event; a second one interrupts whatever runs.
+
+    A block that ended because of Ctrl-C raises KeyboardInterrupt in the end: every command's status tells of that.
+    """
     stop = threading.Event()
+    interrupted = False
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = interrupted or number == signal.SIGINT
         if stop.is_set():
             raise KeyboardInterrupt(signal.Signals(number).name)
         stop.set()
@@ -31,6 +37,8 @@ def stop_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in zip(numbers, former, strict=True):
             signal.signal(number, handler)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def wait_for_stop(stop: threading.Event, look: Callable[[], None]) -> None:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
-
 import click
 
-from kafka2011.admin.topics import asking, create_topic, ends_of
-from kafka2011.cli.options import zookeeper_option
+from kafka2011.admin.topics import create_topic, describe_topic
+from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
-from kafka2011.errors import KafkaError
+from kafka2011.cli.session import open_session
 from kafka2011.topic import validate_topic
 from zk.brokers import BrokerRegistry
-from zk.cluster import TopicPartition
-from zk.connecting import connect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from zk.cluster import Broker
-
-logger = logging.getLogger(__name__)
 
 
 @click.group("topics")
@@ -37,14 +25,14 @@ def list_topics(zk_connect: str, as_json: bool) -> None:
 
     Brokers and partitions are those that live now.
     """
-    with connect(zk_connect) as client:
+    with open_session(zk_connect) as client:
         registry = BrokerRegistry(client)
         found = {topic: registry.partitions_of(topic) for topic in registry.topics()}
     rows = [(topic, len(partitions), sum(partitions.values())) for topic, partitions in found.items()]
     show_table(("topic", "brokers", "partitions"), rows, as_json=as_json)
 
 
-@command.command("describe")
+@command.command("describe", epilog=examples("kafka2011 topics describe", "kafka2011 topics describe views --json"))
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @zookeeper_option
 @json_option
@@ -53,37 +41,20 @@ def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
 
     Without a topic it shows all. Offsets are what the broker answers; none are shown where it does not.
     """
-    with connect(zk_connect) as client:
-        registry = BrokerRegistry(client)
-        brokers = registry.brokers()
-        known = registry.topics()
-        for topic in topics:
-            if topic not in known:
-                raise KafkaError(f"topic {topic} is not registered at {zk_connect}")
-        found = {topic: registry.partitions_of(topic) for topic in topics or known}
+    with open_session(zk_connect) as client:
+        found = [each for topic in topics or BrokerRegistry(client).topics() for each in describe_topic(client, topic)]
     rows = [
-        (topic, TopicPartition(topic, broker_id, number).znode_name, None if broker is None else broker.address, *ends)
-        for topic, counts in found.items()
-        for broker_id, count in counts.items()
-        for broker in (brokers.get(broker_id),)
-        for number, ends in enumerate(_ends(topic, broker, count))
+        (
+            where.topic,
+            where.znode_name,
+            where.broker_id,
+            None if broker is None else broker.address,
+            earliest,
+            latest,
+        )
+        for where, broker, earliest, latest in found
     ]
-    show_table(("topic", "partition", "broker", "earliest", "latest"), rows, as_json=as_json)
-
-
-def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[int | None, int | None]]:
-    """Ask a broker for the first offset and the end of each partition."""
-    answered = 0
-    if broker is not None:
-        try:
-            with asking(broker) as consumer:
-                for number in range(partitions):
-                    yield ends_of(consumer, topic, number)
-                    answered += 1
-        except KafkaError as error:
-            logger.warning("broker %d does not tell the offsets of %s: %s", broker.id, topic, error)
-    for _ in range(answered, partitions):
-        yield None, None
+    show_table(("topic", "partition", "broker", "address", "earliest", "latest"), rows, as_json=as_json)
 
 
 def _read_ids(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[int] | None:
@@ -93,21 +64,30 @@ def _read_ids(_context: click.Context, _parameter: click.Parameter, text: str | 
         raise click.BadParameter(f"{text!r} is not a list of broker ids like 0,1,2") from error
 
 
-@command.command("create")
+@command.command(
+    "create",
+    epilog=examples("kafka2011 topics create views", "kafka2011 topics create views --brokers 0,2 --partitions 4"),
+)
 @click.argument("topic")
 @zookeeper_option
 @click.option(
     "--brokers", "ids", callback=_read_ids, metavar="ID,ID", help="Where to create it.  [default: on all live brokers]"
 )
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    help="Fail, and create nothing, unless every broker's settings make so many of it.",
+)
 @json_option
-def create(topic: str, zk_connect: str, ids: list[int] | None, as_json: bool) -> None:
+def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int | None, as_json: bool) -> None:
     """Create a topic on brokers, or extend it to more of them.
 
-    Sends each broker an empty set, which makes the topic there with as many partitions as the broker's settings say,
-    on brokers of 0.7 too, and waits until it is registered.
+    Sends each broker an empty set, which makes the topic there, on brokers of 0.7 too, and waits until it is
+    registered. How many partitions it gets is a setting of the broker, topic.partition.count.map=views:4 or
+    num.partitions=4; no request can say it.
     """
     validate_topic(topic)  # before anything is asked
-    with connect(zk_connect) as client:
-        created = create_topic(client, topic, ids)
-    rows = [(topic, broker.id, broker.address, partitions) for broker, partitions in created]
+    with open_session(zk_connect) as client:
+        created = create_topic(client, topic, ids, partitions=partitions)
+    rows = [(topic, broker.id, broker.address, count) for broker, count in created]
     show_table(("topic", "broker", "address", "partitions"), rows, as_json=as_json)

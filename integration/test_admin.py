@@ -1,0 +1,73 @@
+"""`Admin`: topics and groups from Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011 import Admin, KafkaError, LocalCluster, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARTITIONS = 2
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=2, properties={"num.partitions": PARTITIONS, "log.flush.interval": 1}) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(cluster: LocalCluster) -> Iterator[Admin]:
+    with Admin(cluster.zk_connect) as connected:
+        yield connected
+
+
+def test_topics(admin: Admin, cluster: LocalCluster) -> None:
+    """Topics are made, listed and described; a number of partitions that brokers would not make is refused."""
+    assert sorted(admin.brokers()) == [0, 1]
+    with pytest.raises(KafkaError, match=r"has, or would make, 2 partitions of topic views, not 3.*count\.map=views:3"):
+        admin.create_topic("views", partitions=3)
+    assert "views" not in admin.topics()
+    assert [made.partitions for made in admin.create_topic("views", [1], partitions=PARTITIONS)] == [PARTITIONS]
+    assert admin.topics()["views"] == [TopicPartition("views", 1, number) for number in range(PARTITIONS)]
+    [first, _] = admin.describe_topic("views")
+    assert (first.where, first.earliest, first.latest) == (TopicPartition("views", 1, 0), 0, 0)
+    assert first.broker is not None
+    assert first.broker.port == cluster.brokers[1].port
+    with pytest.raises(KafkaError, match="topic nowhere is not registered"):
+        admin.describe_topic("nowhere")
+
+
+def test_groups(admin: Admin) -> None:
+    """A group's offsets are moved, described, carried over and removed."""
+    admin.create_topic("read")
+    moved = admin.reset_group("readers", "read", "latest")
+    assert moved == dict.fromkeys(admin.topics()["read"], 0)
+    assert [(each.where, each.committed, each.lag_bytes) for each in admin.describe_group("readers")] == [
+        (where, 0, 0) for where in moved
+    ]
+    assert admin.problems("readers") == ["group readers has no members"]
+    assert admin.import_offsets("others", admin.export_offsets("readers")) == len(moved)
+    assert {"readers", "others"} <= set(admin.groups())
+    admin.delete_group("others")
+    assert "others" not in admin.groups()
+    with pytest.raises(KafkaError, match="'soon' is not earliest"):
+        admin.reset_group("readers", "read", "soon")
+
+
+def test_its_state_is_seen(admin: Admin, cluster: LocalCluster) -> None:
+    """The repr says of what, and whether it is connected; it may be closed twice."""
+    assert repr(admin) == f"<Admin of {cluster.zk_connect}, connected>"
+    admin.close()
+    admin.close()
+    assert repr(admin) == f"<Admin of {cluster.zk_connect}, not connected>"
+
+
+def test_what_is_no_address_is_a_type_error() -> None:
+    """A dict of settings is what clients take; this wants the address alone."""
+    with pytest.raises(TypeError, match="zk_connect is text, host:port,host:port/chroot, not dict"):
+        Admin({"zk.connect": "localhost:2181"})  # type: ignore[arg-type]

@@ -1,0 +1,125 @@
+"""Admin: what operators do to topics and groups, for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from kafka2011.admin.groups import Groups
+from kafka2011.admin.topics import create_topic, describe_topic
+from zk.brokers import BrokerRegistry
+from zk.cluster import TopicPartition
+from zk.connecting import DEFAULT_SESSION_TIMEOUT_MS, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from types import TracebackType
+
+    from kafka2011.admin.groups import GroupPartition
+    from kafka2011.admin.partitions import PartitionEnds
+    from kafka2011.admin.topics import CreatedTopic
+    from zk.cluster import Broker
+
+
+class Admin:
+    """Topics and groups of a cluster, as `kafka2011 topics` and `kafka2011 groups` show and change them.
+
+        with Admin("localhost:2181") as admin:
+            admin.create_topic("views")
+            admin.reset_group("reports", "views", "earliest")
+
+    A context manager; may be shared by threads. Every method raises ZkError when ZooKeeper is away, KafkaError when a
+    broker is, or when something is not there.
+    """
+
+    def __init__(self, zk_connect: str, *, session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS) -> None:
+        if not isinstance(zk_connect, str):
+            raise TypeError(f"zk_connect is text, host:port,host:port/chroot, not {type(zk_connect).__name__}")
+        self._zk_connect = zk_connect
+        self._client = connect(zk_connect, session_timeout_ms)
+        self._registry = BrokerRegistry(self._client)
+        self._groups = Groups(self._client)
+
+    def __repr__(self) -> str:
+        return f"<Admin of {self._zk_connect}, {'connected' if self._client.connected else 'not connected'}>"
+
+    def brokers(self) -> dict[int, Broker]:
+        """Return the live brokers by id."""
+        return self._registry.brokers()
+
+    def topics(self) -> dict[str, list[TopicPartition]]:
+        """Return all topics that were ever registered, each with its partitions on living brokers."""
+        registry = self._registry
+        return {topic: TopicPartition.all_of(topic, registry.partitions_of(topic)) for topic in registry.topics()}
+
+    def create_topic(
+        self, topic: str, broker_ids: Collection[int] | None = None, *, partitions: int | None = None
+    ) -> list[CreatedTopic]:
+        """Make a topic on brokers, all live ones by default, and wait until it is registered.
+
+        How many partitions it gets is a setting of each broker; with `partitions` nothing is made unless all would make
+        so many.
+        """
+        return create_topic(self._client, topic, broker_ids, partitions=partitions)
+
+    def describe_topic(self, topic: str) -> list[PartitionEnds]:
+        """Return the partitions of a topic, each with its broker, first offset and flushed end."""
+        return describe_topic(self._client, topic)
+
+    def groups(self) -> list[str]:
+        """List all consumer groups that ever were."""
+        return self._groups.names()
+
+    def members(self, group: str) -> dict[str, str]:
+        """Return the live members of a group, with the text of their subscriptions."""
+        return self._groups.members(group)
+
+    def describe_group(self, group: str) -> list[GroupPartition]:
+        """Return every partition that a group subscribes to, owns or has an offset of: owner, offset, end and lag."""
+        return self._groups.describe(group)
+
+    def problems(self, group: str) -> list[str]:
+        """Say what keeps a group from having exactly one living owner for every partition; nothing if all is well."""
+        return self._groups.problems(group)
+
+    def reset_group(
+        self,
+        group: str,
+        topic: str,
+        to: int | str,
+        partitions: Collection[TopicPartition] = (),
+        *,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, int]:
+        """Move a group's offsets of a topic, or some of its partitions, and return them.
+
+        `to` is `earliest`, `latest`, `@` and a time in ms, or an offset at which a message starts. Raises GroupInUse
+        while the group has members.
+        """
+        return self._groups.reset(group, topic, to, partitions, dry_run=dry_run)
+
+    def export_offsets(self, group: str) -> dict[str, dict[str, int]]:
+        """Return all offsets of a group: topic to `{broker}-{partition}` to offset."""
+        return self._groups.export_offsets(group)
+
+    def import_offsets(self, group: str, offsets: Mapping[str, Mapping[str, int]], *, check: bool = True) -> int:
+        """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUse while it has members.
+
+        With `check` they must lie in partitions of living brokers.
+        """
+        return self._groups.import_offsets(group, offsets, check=check)
+
+    def delete_group(self, group: str) -> None:
+        """Remove a group with its offsets. Raises GroupInUse while it has members."""
+        self._groups.delete(group)
+
+    def close(self) -> None:
+        """End the ZooKeeper session; may be called twice."""
+        self._client.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
