@@ -29,12 +29,20 @@ RUN set -eu; \
     /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
         install --quiet --requirement /tmp/requirements.txt; \
     /opt/kafka2011/bin/python -c 'import crcmod._crcfunext, cramjam'
-COPY LICENSE README.md pyproject.toml setup.py /source/
+COPY LICENSE README.md pyproject.toml setup.py build/projec[t] /source/
+COPY scripts/sources.sh /source/scripts/
 COPY zk /source/zk
 COPY pyspark_kafka2011 /source/pyspark_kafka2011
 COPY kafka2011 /source/kafka2011
-RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
-    install --quiet --no-deps /source
+# The C code is compiled here, or was by `make wheels`, if from these very sources.
+RUN set -eu; \
+    cd /source; \
+    made=/source; \
+    if [ -e sources.sha256 ] && bash scripts/sources.sh | cmp -s - sources.sha256; then made=$(ls /source/*.whl); fi; \
+    echo "$made" >made; \
+    /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
+        install --quiet --no-deps "$made"; \
+    /opt/kafka2011/bin/kafka2011 --version
 
 # ---- brokers and tools
 
@@ -68,7 +76,7 @@ FROM build AS build-spark
 LABEL kafka2011.stage=build-spark
 COPY pyproject.toml build/wheels-spar[k] /wheels/
 RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
-    install --quiet '/source[spark]'
+    install --quiet "$(cat /source/made)[spark]"
 
 FROM runtime AS spark
 LABEL kafka2011.stage=spark

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import BytesParser
 from pathlib import Path
@@ -46,13 +48,13 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(*command: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a command without what this process's environment says of Python and of settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "KAFKA2011_", "VIRTUAL"))}
     return subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env=kept,
+        env=kept | environ,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -60,20 +62,32 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build(source: Path, **environ: str) -> Path:
     """Build the wheel as `make dist` does, from a copy in which nothing else lies about."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE", *sorted(PACKAGES)):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", *sorted(PACKAGES)):
         done = run("cp", "-r", ROOT / name, source, cwd=ROOT)
         assert done.returncode == 0, done.stderr
+    for built in source.rglob("*.so"):
+        built.unlink()
     for other in ("tests", "integration", "paper_benchmarks"):  # must not be taken for packages
         (source / other).mkdir()
         (source / other / "__init__.py").touch()
-    done = run(sys.executable, "-m", "build", "--no-isolation", source, cwd=source)
+    done = run(sys.executable, "-m", "build", "--no-isolation", source, cwd=source, **environ)
     assert done.returncode == 0, done.stdout + done.stderr
     [path] = (source / "dist").glob("*.whl")
     return path
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel with what is here."""
+    return build(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel with a compiler that fails."""
+    return build(tmp_path_factory.mktemp("pure-source"), CC="false")
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +102,40 @@ def empty_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return python
 
 
-def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
-    """Every module of the packages is in it, with the marks for type checkers, and nothing else."""
+def assert_holds(wheel: Path, extensions: set[str]) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     top = {name.partition("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
     held = {name for name in names if name.partition("/")[0] in PACKAGES}
     expected = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
-    assert held == expected | {f"{package}/py.typed" for package in PACKAGES}
+    assert held == expected | {f"{package}/py.typed" for package in PACKAGES} | extensions
+
+
+def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
+    """Every module of the packages is in it, with the C code and the marks for type checkers, and nothing else."""
+    assert wheel.name.endswith(f"-cp311-abi3-linux_{platform.machine()}.whl")  # for this Python and later ones
+    assert_holds(wheel, {"kafka2011/_plain.abi3.so"})
+
+
+def test_a_wheel_without_c_code_is_for_every_machine(pure_wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
+    """Without a compiler the same wheel is made without C code, is called so, and works."""
+    assert pure_wheel.name.endswith("-py3-none-any.whl")
+    assert_holds(pure_wheel, set())
+    command = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from kafka2011 import MessageSet, plain; print(plain.__file__)"
+    )
+    command += "; print(plain.chosen.DESCRIPTION, *MessageSet([b'one']))"
+    done = run(empty_environment, "-c", command, pure_wheel, cwd=tmp_path)
+    assert done.stdout.splitlines() == [f"{pure_wheel}/kafka2011/plain.py", "messages in Python b'one'"], done.stderr
+
+
+def test_the_source_holds_the_c_code(wheel: Path) -> None:
+    """And what compiles it, so that a wheel can be made from it."""
+    [path] = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names >= {"setup.py", "pyproject.toml", "kafka2011/_plain.c"}
 
 
 def test_wheel_says_what_it_is(wheel: Path) -> None:
@@ -126,6 +165,7 @@ def test_runs_without_extras(empty_environment: Path, tmp_path: Path) -> None:
     imported = set(done.stdout.split())
     assert "kafka2011" in imported
     assert not imported & {"gevent", "pyspark", "kazoo"}
+    assert "(messages in C, " in run(empty_environment, "-m", "kafka2011", "--version", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("command", [("zookeeper", "--port", "0"), ("cluster", "--zookeeper-port", "0")])

@@ -114,12 +114,19 @@ def system(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sys
 
 
 def test_the_demo(system: System, suite: str) -> None:
-    """`make demo` installs what it needs on a system that has only make, and accounts for every line."""
+    """`make demo` installs what it needs on a system that has only make, and accounts for every line.
+
+    That is also a compiler; when the C code changes, it is compiled anew.
+    """
     said = system.run("make demo 2>&1")
     assert "setup: installing default-jre-headless" in said
     python, java = SUITES[suite]
     assert system.run(".venv/bin/python -V").startswith(f"{python}.")
     assert f'version "{java}' in system.run("java -version 2>&1")
+    assert "(messages in C, " in system.run(".venv/bin/kafka2011 --version")
+    assert "setup: " not in system.run("scripts/setup.sh local 2>&1")
+    system.run("sed -i 's/messages in C/messages in new C/' kafka2011/_plain.c && scripts/setup.sh local")
+    assert "(messages in new C, " in system.run(".venv/bin/kafka2011 --version")
 
 
 def test_the_unit_tests(system: System) -> None:

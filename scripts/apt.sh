@@ -3,12 +3,12 @@
 
 readonly COMPILER_PACKAGES=(gcc libc6-dev python3-dev)
 
-# crcmod comes as source, and leaves its C part out where it cannot compile it for this Python.
+# crcmod comes as source; it and this project leave their C parts out where they cannot be compiled for this Python.
 ensure_compiler() {
     command -v gcc >/dev/null &&
         "$1" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
         apt_install "${COMPILER_PACKAGES[@]}" \
-            "a C compiler and Python's headers are needed to compile crcmod: apt-get install ${COMPILER_PACKAGES[*]}"
+            "a C compiler and Python's headers are needed to compile crcmod and kafka2011: apt-get install ${COMPILER_PACKAGES[*]}"
 }
 
 as_root() {

@@ -3,12 +3,14 @@
 # pip's settings, which a build does not see):
 #   scripts/wheels.sh          for brokers and tools
 #   scripts/wheels.sh spark    and build/wheels-spark, for the image `spark`
-# Where there is no Python 3.11, which is the image's, it does so in a container of the image's Python. What was made for
-# the same pyproject.toml is used again.
+# The project's own wheel, with the C code compiled, goes into build/project. Where there is no Python 3.11, which is the
+# image's, all that is done in a container of the image's Python. What was made for the same pyproject.toml, or from the
+# same sources, is used again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly DIRECTORY=build/wheels
+readonly PROJECT=build/project
 
 say() { printf '%s\n' "wheels: $*" >&2; }
 
@@ -72,6 +74,25 @@ fill() {
     mv "$directory.part" "$directory"
 }
 
+# Makes the project's own wheel, in a copy of the sources; it needs no index.
+compile() {
+    local wanted
+    wanted=$(scripts/sources.sh)
+    [ "$(cat "$PROJECT/sources.sha256" 2>/dev/null)" != "$wanted" ] || return 0
+    say "compiling kafka2011 into $PROJECT"
+    ensure_compiler "$python"
+    rm -rf "$PROJECT" "$PROJECT.part"
+    mkdir -p "$PROJECT.part/source"
+    cp -r LICENSE README.md pyproject.toml setup.py kafka2011 pyspark_kafka2011 zk "$PROJECT.part/source"
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-input --use-pep517 --no-deps \
+        --no-index --find-links "$DIRECTORY" --wheel-dir "$PROJECT.part" "./$PROJECT.part/source" ||
+        fail "pip could not make the wheel of kafka2011"
+    compgen -G "$PROJECT.part/*-abi3-*.whl" >/dev/null || fail "kafka2011's C code was not compiled"
+    rm -rf "$PROJECT.part/source"
+    printf '%s\n' "$wanted" >"$PROJECT.part/sources.sha256"
+    mv "$PROJECT.part" "$PROJECT"
+}
+
 python=$(find_python)
 if [ -z "$python" ]; then
     run_in_container "$@"
@@ -84,6 +105,7 @@ if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/
     rm -rf "$DIRECTORY"
     fail "crcmod was not compiled: a C compiler and Python's headers are needed (apt-get install gcc python3-dev)"
 fi
+compile
 if [ "${1:-}" = spark ]; then
     fill "$DIRECTORY-spark" "$(requirements project optional-dependencies spark)" --find-links "$DIRECTORY"
     # What both have is in the first one.

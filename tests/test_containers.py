@@ -22,6 +22,10 @@ def test_the_images_hold_every_package() -> None:
     for package in packages:
         assert f"!{package}" in seen
         assert f"COPY {package} /source/{package}\n" in DOCKERFILE
+    sums = (ROOT / "scripts" / "sources.sh").read_text(encoding="utf-8")
+    for name in ("LICENSE", "README.md", "pyproject.toml", "setup.py", *packages):
+        assert f"!{name}" in seen
+        assert f" {name} " in sums
 
 
 def test_the_image_has_the_project_s_version() -> None:

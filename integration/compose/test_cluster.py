@@ -63,6 +63,11 @@ def test_it_is_up(cluster: Cluster) -> None:
         assert [answer["error"] for answer in answers] == [None] * 3
 
 
+def test_messages_are_worked_on_in_c(cluster: Cluster) -> None:
+    """The image has the C code, whichever way it was built; so has this machine, which has a compiler."""
+    assert "(messages in C, " in cluster.run(["--version"])
+
+
 def test_a_topic_made_inside_is_seen_outside(cluster: Cluster) -> None:
     """`topics create` beside the brokers spreads a topic over all of them; a client on the host sees it."""
     cluster.run(["topics", "create", "spread"])
