@@ -26,7 +26,10 @@ ChunkT = TypeVar("ChunkT", bound=Waiting)
 
 
 class ChunkQueue(Generic[ChunkT]):
-    """At most `max_chunks` chunks, those included that fetches under way may bring.
+    """At most `max_chunks` chunks; fetches under way reserve the room for what they may bring.
+
+    Each broker may reserve its share only, and where nothing waits at least one, so that one that does not answer
+    stops no other. Should more come than there is room for, it is refused, and fetched again later.
 
     All methods are called with `lock` held; `changed`, a condition of that lock, is notified whenever somebody who
     waits should look again. `room_made` is called when a fetch that found no room would find some now; it must only
@@ -41,28 +44,51 @@ class ChunkQueue(Generic[ChunkT]):
         self._max_chunks = max_chunks
         self._room_made = room_made
         self._chunks: deque[ChunkT] = deque()
+        self._feeds: Counter[int] = Counter()  # partitions that are fetched, by broker
         self._reserved: Counter[int] = Counter()  # fetches under way by broker, each of which may bring one chunk
         self._refused: set[int] = set()  # brokers of which a fetch was not made for want of room
+
+    def join(self, broker_id: int) -> None:
+        """Count one more partition of a broker."""
+        self._feeds[broker_id] += 1
+
+    def part(self, broker_id: int) -> None:
+        """Count one partition of a broker less; those that are left share the room."""
+        self._feeds[broker_id] -= 1
+        if not self._feeds[broker_id]:
+            del self._feeds[broker_id]
+            self._make_room()
 
     def reserve(self, broker_id: int) -> bool:
         """Take room for one chunk from a broker, until `give_back`; False when there is none."""
         if self.is_closed:
             return False
-        if len(self._chunks) + self._reserved.total() >= self._max_chunks:
+        reserved = self._reserved[broker_id]
+        share = max(1, self._max_chunks // max(1, len(self._feeds)))
+        is_room = len(self._chunks) + self._reserved.total() < self._max_chunks and reserved < share
+        if not is_room and (reserved or self._chunks):
             self._refused.add(broker_id)
             return False
         self._refused.discard(broker_id)
         self._reserved[broker_id] += 1
         return True
 
+    def is_reserved(self, broker_id: int) -> bool:
+        """Say whether fetches of a broker are under way, which give their room back when they bring nothing."""
+        return self._reserved[broker_id] > 0
+
     def give_back(self, broker_id: int, count: int = 1) -> None:
         """Let others have the room that was reserved."""
         self._reserved[broker_id] -= count
 
-    def put(self, chunk: ChunkT) -> None:
-        """Queue a chunk, in the room that was just given back for it."""
+    def put(self, chunk: ChunkT, broker_id: int) -> bool:
+        """Queue a chunk from a broker, after `give_back`; False if others have taken the room for it."""
+        if len(self._chunks) >= self._max_chunks:
+            self._refused.add(broker_id)
+            return False
         self._chunks.append(chunk)
         self.changed.notify_all()
+        return True
 
     def take(self) -> ChunkT | None:
         """Take the oldest chunk that is still wanted; None when there is none."""

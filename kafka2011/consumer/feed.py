@@ -107,7 +107,10 @@ class PartitionFeed:
         self.epoch = 0
         self.not_before_s = 0.0  # the fetcher leaves the partition alone until then
         self.open_chunk: Chunk | None = None  # the one that is being handed out
+        self.waits_for_fetches = False  # `reserve` found no room, but fetches of the same broker hold some
+        self._is_fetched = False  # and counted as one of its broker's in the queue
         self._reserved = 0
+        self._pause_s = 0.0  # the last one of `back_off`
         self._now_s = clock.monotonic_s
 
     def __repr__(self) -> str:
@@ -117,13 +120,16 @@ class PartitionFeed:
 
     def reserve(self) -> tuple[int, int] | None:
         """Return (offset, epoch) if a fetch should be made now; `deliver` or `cancel` must follow."""
-        with self.queue.lock:
-            if (
-                self.state is not State.ACTIVE
-                or self.fetch_offset is None
-                or self._now_s() < self.not_before_s
-                or not self.queue.reserve(self.where.broker_id)
-            ):
+        queue, broker_id = self.queue, self.where.broker_id
+        with queue.lock:
+            self.waits_for_fetches = False
+            if self.state is not State.ACTIVE or self.fetch_offset is None or self._now_s() < self.not_before_s:
+                return None
+            if not self._is_fetched:
+                self._is_fetched = True
+                queue.join(broker_id)
+            if not queue.reserve(broker_id):
+                self.waits_for_fetches = queue.is_reserved(broker_id)
                 return None
             self._reserved += 1
             return self.fetch_offset, self.epoch
@@ -132,6 +138,12 @@ class PartitionFeed:
         """Give back what `reserve` took, because nothing came."""
         with self.queue.lock:
             self._give_back()
+
+    def recall(self) -> None:
+        """Give back all that is reserved: who fetches the partition shall do so no more, and may never answer."""
+        with self.queue.lock:
+            while self._reserved:
+                self._give_back()
 
     def deliver(self, epoch: int, offset: int, data: bytes) -> None:
         """Queue what a reserved fetch brought, unless the partition was given up or rewound meanwhile."""
@@ -142,11 +154,13 @@ class PartitionFeed:
             is_current = epoch == self.epoch and offset == self.fetch_offset and self.state is State.ACTIVE
             if self.queue.is_closed or not is_current:
                 return
+            end_offset = offset + complete_bytes
+            if not self.queue.put(Chunk(self, epoch, offset, end_offset, data), self.where.broker_id):
+                return
             if complete_bytes:
-                self.fetch_offset = offset + complete_bytes
+                self.fetch_offset = end_offset
             else:  # less than a message: the application must hear of it before anything else is fetched
                 self.not_before_s = math.inf
-            self.queue.put(Chunk(self, epoch, offset, offset + complete_bytes, data))
 
     @property
     def is_postponed(self) -> bool:
@@ -158,6 +172,12 @@ class PartitionFeed:
         """Fetch nothing for a while."""
         with self.queue.lock:
             self.not_before_s = max(self.not_before_s, self._now_s() + pause_s)
+
+    def back_off(self, shortest_s: float, longest_s: float) -> None:
+        """Fetch nothing for a while, each time for twice as long as the time before, until there is a start."""
+        with self.queue.lock:
+            self._pause_s = min(max(shortest_s, 2 * self._pause_s), max(shortest_s, longest_s))
+            self.not_before_s = max(self.not_before_s, self._now_s() + self._pause_s)
 
     # What the connector and the rebalance do ---------------------------------------------------------------------
 
@@ -171,7 +191,7 @@ class PartitionFeed:
                 return False
             self.restart(offset)
             self.consumed_offset = offset
-            self.not_before_s = 0.0
+            self.not_before_s = self._pause_s = 0.0
             return True
 
     def begin_release(self) -> None:
@@ -230,6 +250,9 @@ class PartitionFeed:
     def _leave_active(self, state: State) -> None:
         self.state = state
         self._stop_flow()
+        if self._is_fetched:
+            self._is_fetched = False
+            self.queue.part(self.where.broker_id)
 
     def _stop_flow(self) -> None:
         if self.open_chunk is not None:

@@ -1,7 +1,8 @@
 """Fetchers: one thread for each broker pulls sets for all partitions owned there (paper, sections 3.1 and 3.2).
 
 A fetch asks only for partitions whose stream has room, so what waits in memory is bounded, and a slow stream holds up
-no other. When a broker has nothing new, its fetcher waits fetcher.backoff.ms.
+no other. Where there are more partitions than room, a round takes several fetches; when the broker had nothing new in
+all of them, its fetcher waits fetcher.backoff.ms.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka2011.protocol import EARLIEST, LATEST
+from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,6 +33,8 @@ logger = logging.getLogger(__name__)
 MAX_FETCH_BYTES = 32 * 1024 * 1024
 """What one request asks for at most, unless a single fetch.size is larger."""
 MAX_PARTS = 1000
+LONGEST_PAUSE_S = 30.0
+"""Time between two questions for the start of a partition, once the broker has failed to answer many."""
 _STOP_TIMEOUT_S = 5.0
 
 
@@ -80,6 +84,8 @@ class FetcherManager:
     def remove(self, partitions: Iterable[OwnedPartition]) -> None:
         """Fetch these no more; fetchers that have nothing left end by themselves."""
         gone = set(partitions)
+        for owned in gone:
+            owned.feed.recall()
         with self._lock:
             for key, fetcher in list(self._fetchers.items()):
                 if not fetcher.remove(gone):
@@ -182,25 +188,25 @@ class BrokerFetcher:
         every = self._partitions
         if not every:
             return False
-        # Each round begins with another partition, so that a stream with little room favours none.
-        self._turn = (self._turn + 1) % len(every)
+        self._turn %= len(every)
         partitions = [*every[self._turn :], *every[: self._turn]]
-        for owned in partitions:
-            epoch = owned.feed.epoch
-            if owned.feed.fetch_offset is None and not owned.feed.is_postponed:
-                self._find_start(owned, epoch)
+        self._find_starts(partitions)
         came = False
         asked: list[tuple[OwnedPartition, int, int]] = []
         limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
-        for owned in partitions:
+        done = 0
+        for number, owned in enumerate(partitions):
             reserved = owned.feed.reserve()
+            if asked and (owned.feed.waits_for_fetches or len(asked) == limit):
+                came |= self._fetch(asked)
+                asked = []
+                reserved = reserved or owned.feed.reserve()
             if reserved is not None:
                 asked.append((owned, *reserved))
-                if len(asked) == limit:
-                    came |= self._fetch(asked)
-                    asked = []
+                done = number + 1
         if asked:
             came |= self._fetch(asked)
+        self._turn += done  # the next round begins where this one found no room, so that no partition is favoured
         return came
 
     def _fetch(self, asked: list[tuple[OwnedPartition, int, int]]) -> bool:
@@ -239,23 +245,39 @@ class BrokerFetcher:
             owned.feed.postpone(self._backoff_s)
         return False
 
-    def _find_start(self, owned: OwnedPartition, epoch: int) -> None:
-        """Ask the broker where a partition without a usable offset begins or ends.
+    def _find_starts(self, partitions: Iterable[OwnedPartition]) -> None:
+        """Find the starts that are missing, up to the first question that the broker answers by hanging up.
 
-        What goes wrong stays with this partition, which is tried again later. A broker that breaks the connection, as
-        it does for a partition that it does not have, ends this round, but the next one does without the partition.
+        As it does for a partition that it does not have; or it is away. The next round does without that partition.
         """
-        where = owned.where
+        for owned in partitions:
+            feed = owned.feed
+            if feed.fetch_offset is None and not feed.is_postponed and not self._find_start(owned, feed.epoch):
+                return
+
+    def _find_start(self, owned: OwnedPartition, epoch: int) -> bool:
+        """Ask the broker where a partition without a usable offset begins or ends; False if that broke the connection.
+
+        What goes wrong stays with this partition, which is tried again later.
+        """
+        where, feed = owned.where, owned.feed
         try:
             offsets = self._consumer.get_offsets_before(where.topic, where.partition, self._reset_time, 1)
             if offsets:
                 self._start_found(owned, offsets[0], epoch)
-        except BrokerConnectionError:
-            owned.feed.postpone(2 * self._backoff_s)
-            raise
+        except ZkError as error:
+            self._report(error, where)
+            feed.postpone(self._backoff_s)
         except KafkaError as error:
             self._report(error, where)
-            owned.feed.postpone(self._backoff_s)
+            feed.back_off(2 * self._backoff_s, LONGEST_PAUSE_S)
+            return not isinstance(error, BrokerConnectionError)
+        except Exception:
+            logger.exception("the start of partition %s is not found", where)
+            self._counts.add("fetch_errors")
+            feed.postpone(self._backoff_s)
         else:
-            if owned.feed.fetch_offset is None:
-                owned.feed.postpone(self._backoff_s)
+            self._failing.discard(where)
+            if feed.fetch_offset is None:
+                feed.postpone(self._backoff_s)
+        return True

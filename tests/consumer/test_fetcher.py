@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self, cast
 
 import pytest
@@ -29,12 +30,16 @@ from zk.cluster import Broker, TopicPartition
 from zk.errors import NotConnected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kafka2011.consumer.group import GroupSession
 
 WAIT_S = 20
 CONFIG = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1})
+PATIENT = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1_000_000, "fetch.size": 11})
+"""A fetcher that sleeps once has missed the test's deadline; each message of one byte is a fetch of its own."""
+
+HANGING_ID = 9
 
 
 class OnlyLease:
@@ -44,7 +49,7 @@ class OnlyLease:
 class ScriptedBroker:
     """Answers from logs in memory, but errors where the test wants them; stands in for SimpleConsumer."""
 
-    def __init__(self, config: ConsumerConfig = CONFIG) -> None:
+    def __init__(self, config: ConsumerConfig = CONFIG, max_chunks: int = 3) -> None:
         self.logs: dict[int, bytes] = {}
         self.begins: dict[int, int] = {}
         self.fetch_errors: dict[int, BrokerError] = {}
@@ -54,13 +59,26 @@ class ScriptedBroker:
         self.starts_asked: list[int] = []
         self.opened: list[Broker] = []
         self.closed = threading.Event()
-        self.stream = MessageStream("m-0", max_chunks=3, timeout_ms=0, shallow=False, clock=SYSTEM_CLOCK)
+        self.gate = threading.Event()  # nothing is answered while it is clear
+        self.gate.set()
+        self.hanging = HangingConnection(self)
+        self.stream = MessageStream(
+            "m-0",
+            max_chunks=max_chunks,
+            timeout_ms=0,
+            shallow=False,
+            clock=SYSTEM_CLOCK,
+            room_made=self.make_room,
+        )
         self.refuse_start: Exception | None = None
         self.fetchers = FetcherManager(config, self.start_found, lambda broker, _: self.connect(broker))
 
     def connect(self, broker: Broker) -> SimpleConsumer:
         self.opened.append(broker)
-        return cast("SimpleConsumer", self)
+        return cast("SimpleConsumer", self.hanging if broker.id == HANGING_ID else self)
+
+    def make_room(self) -> None:
+        self.fetchers.wake()
 
     def start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
         if self.refuse_start is not None:
@@ -68,14 +86,20 @@ class ScriptedBroker:
             raise error
         owned.start_at(offset, epoch)
 
-    def own(self, number: int = 0, start: int | None = 0, port: int = 1) -> OwnedPartition:
+    def own(self, number: int = 0, start: int | None = 0, port: int = 1, broker_id: int = 0) -> OwnedPartition:
         session = cast("GroupSession", OnlyLease())
-        feed = self.stream.feed(TopicPartition("t", 0, number), session.lease)
-        owned = OwnedPartition(feed, session, Broker(0, "h", port))
+        feed = self.stream.feed(TopicPartition("t", broker_id, number), session.lease)
+        owned = OwnedPartition(feed, session, Broker(broker_id, "h", port))
         if start is not None:
             owned.start_at(start)
-        self.fetchers.add(owned, Broker(0, "h", port))
+        self.fetchers.add(owned, owned.broker)
         return owned
+
+    def hang(self, partitions: int) -> list[OwnedPartition]:
+        """Own so many partitions of a broker that then answers no more."""
+        found = [self.own(number, broker_id=HANGING_ID) for number in range(partitions)]
+        self.hanging.stop_answering()
+        return found
 
     def read(self, count: int) -> list[bytes]:
         found: list[bytes] = []
@@ -108,6 +132,7 @@ class ScriptedBroker:
                 error = OffsetOutOfRangeError(f"offset {offset}")
             data = b"" if error else self.logs.get(partition, b"")[offset : offset + max_bytes]
             answers.append(FetchedSet(request, 0, data, error))
+        assert self.gate.wait(WAIT_S)
         return answers
 
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int) -> list[int]:
@@ -119,11 +144,51 @@ class ScriptedBroker:
         return [self.begins.get(partition, 0)]
 
 
+class HangingConnection:
+    """Answers nothing from some time on, until it is let go."""
+
+    def __init__(self, broker: ScriptedBroker) -> None:
+        self._broker = broker
+        self._may_hang = threading.Event()
+        self._hangs = threading.Event()
+        self.let_go = threading.Event()
+
+    def stop_answering(self) -> None:
+        self._may_hang.set()
+        assert self._hangs.wait(WAIT_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
+        every = list(fetches)
+        if self._may_hang.is_set():
+            self._hangs.set()
+            assert self.let_go.wait(WAIT_S)
+        assert self._may_hang.wait(WAIT_S)
+        return self._broker.multifetch(every)
+
+
 @pytest.fixture
-def broker() -> Iterator[ScriptedBroker]:
-    broker = ScriptedBroker()
-    yield broker
-    broker.fetchers.close()
+def open_broker() -> Iterator[Callable[..., ScriptedBroker]]:
+    with ExitStack() as stack:
+
+        def make(config: ConsumerConfig = CONFIG, max_chunks: int = 3) -> ScriptedBroker:
+            broker = ScriptedBroker(config, max_chunks)
+            stack.callback(broker.fetchers.close)
+            stack.callback(broker.hanging.let_go.set)
+            stack.callback(broker.gate.set)
+            return broker
+
+        yield make
+
+
+@pytest.fixture
+def broker(open_broker: Callable[..., ScriptedBroker]) -> ScriptedBroker:
+    return open_broker()
 
 
 def log_of(*payloads: bytes) -> bytes:
@@ -146,7 +211,9 @@ def test_a_partition_without_a_start_is_given_one(broker: ScriptedBroker) -> Non
     assert broker.read(1) == [b"b"]
 
 
-@pytest.mark.parametrize("error", [WrongPartitionError("t-0"), UnknownError("t-0"), BrokerConnectionError("broken")])
+@pytest.mark.parametrize(
+    "error", [WrongPartitionError("t-0"), UnknownError("t-0"), BrokerConnectionError("broken"), RuntimeError("a bug")]
+)
 def test_a_start_that_cannot_be_found_holds_up_no_other_partition(broker: ScriptedBroker, error: Exception) -> None:
     """Also when the broker breaks the connection over it; it is tried again, and found in the end."""
     broker.logs = {0: log_of(b"a"), 1: log_of(b"x")}
@@ -157,6 +224,23 @@ def test_a_start_that_cannot_be_found_holds_up_no_other_partition(broker: Script
     eventually(lambda: broker.starts_asked.count(0) > 2)
     del broker.start_errors[0]
     assert broker.read(1) == [b"a"]
+
+
+def test_starts_that_break_the_connection_hold_up_no_other_partition(
+    open_broker: Callable[..., ScriptedBroker],
+) -> None:
+    """However many there are: what can be fetched is, in the same round."""
+    broker = open_broker(PATIENT)
+    broker.logs = {2: log_of(b"a", b"b")}
+    broker.gate.clear()
+    broker.own(2)
+    eventually(lambda: broker.asked)
+    for number in range(2):
+        broker.start_errors[number] = BrokerConnectionError("broken")
+        broker.own(number, None)
+    broker.gate.set()
+    assert broker.read(2) == [b"a", b"b"]
+    eventually(lambda: sorted(broker.starts_asked) == [0, 1])
 
 
 def test_a_start_that_zookeeper_does_not_take_is_found_again(broker: ScriptedBroker) -> None:
@@ -209,20 +293,85 @@ def test_a_reset_waits_until_what_was_fetched_is_consumed(broker: ScriptedBroker
     assert broker.fetchers.counts.copy()["resets"] == 1
 
 
-def test_nothing_is_asked_while_there_is_no_room(broker: ScriptedBroker) -> None:
+def test_nothing_is_asked_while_there_is_no_room(open_broker: Callable[..., ScriptedBroker]) -> None:
     """And at once when there is some, not after the backoff."""
-    broker.fetchers.close()
-    config = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 100_000, "fetch.size": 11})
-    waiting = ScriptedBroker(config)
-    waiting.stream._queue._room_made = waiting.fetchers.wake
+    waiting = open_broker(PATIENT)
     waiting.logs = {0: log_of(b"a", b"b", b"c", b"d", b"e", b"f", b"g")}
     waiting.own()
     eventually(lambda: len(waiting.asked) == 3)
     assert next(waiting.stream).payload == b"a"
     eventually(lambda: len(waiting.asked) == 4)
     assert waiting.read(6) == [b"b", b"c", b"d", b"e", b"f", b"g"]
-    waiting.fetchers.close()
-    assert waiting.closed.wait(WAIT_S)
+
+
+@pytest.mark.parametrize("partitions", [1, 10, 11, 50, 500])
+def test_every_partition_is_asked_before_the_fetcher_sleeps(
+    open_broker: Callable[..., ScriptedBroker], partitions: int
+) -> None:
+    """Also where there are more than the stream has room for, and all are empty but one."""
+    broker = open_broker(PATIENT, max_chunks=10)
+    broker.gate.clear()
+    for number in range(partitions):
+        broker.own(number)
+    eventually(lambda: broker.asked)
+    broker.logs[0] = log_of(b"a", b"b", b"c")
+    broker.fetchers.wake()  # for one more round
+    broker.gate.set()
+    assert broker.read(3) == [b"a", b"b", b"c"]
+
+
+def test_partitions_take_turns_where_there_is_no_room_for_all(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """A round begins where the one before it found no room."""
+    broker = open_broker(PATIENT, max_chunks=2)
+    broker.logs = {number: log_of(*[b"%d" % number] * 20) for number in range(7)}
+    broker.gate.clear()
+    for number in range(7):
+        broker.own(number)
+    broker.gate.set()
+    assert set(broker.read(20)[-14:]) == {b"%d" % number for number in range(7)}
+
+
+# One broker beside another --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_chunks", [1, 3, 10])
+def test_a_broker_that_does_not_answer_stops_no_other(
+    open_broker: Callable[..., ScriptedBroker], max_chunks: int
+) -> None:
+    """Though the fetches under way there were given all the room that the stream had."""
+    broker = open_broker(PATIENT, max_chunks)
+    broker.hang(20)
+    broker.logs = {0: log_of(b"a", b"b", b"c", b"d")}
+    broker.own(0)
+    assert broker.read(4) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_partition_given_up_gives_back_the_room_of_its_fetch(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """Not only when the fetch fails; and what it brings in the end is too late for that room."""
+    broker = open_broker(PATIENT, 3)
+    lost = broker.hang(20)
+    broker.logs = {number: log_of(b"a", b"b", b"c", b"d") for number in range(20)}
+    for owned in lost:
+        owned.feed.begin_release()
+    broker.fetchers.remove(lost)
+    broker.own(0)
+    eventually(lambda: len(broker.stream._queue._chunks) == 3)
+    asked = len(broker.asked)
+    broker.hanging.let_go.set()
+    eventually(lambda: len(broker.asked) > asked)
+    assert broker.read(4) == [b"a", b"b", b"c", b"d"]
+    assert broker.stream._queue._reserved.total() == 0
+
+
+def test_brokers_share_the_room(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """One that stops answering leaves the others more than one fetch at a time."""
+    broker = open_broker(PATIENT, 10)
+    broker.own(0)
+    eventually(lambda: broker.asked)
+    broker.hang(20)
+    broker.logs = {0: log_of(*[b"a"] * 20)}
+    broker.fetchers.wake()
+    eventually(lambda: len(broker.stream._queue._chunks) == 5)
 
 
 def test_a_fetcher_ends_with_its_last_partition(broker: ScriptedBroker) -> None:

@@ -49,8 +49,8 @@ class Rig(ManualClock):
     def make_room(self) -> None:
         self.rooms_made += 1
 
-    def own(self, number: int = 0, start: int = 0) -> PartitionFeed:
-        feed = self.stream.feed(TopicPartition("t", 0, number), self.lease)
+    def own(self, number: int = 0, start: int = 0, *, broker_id: int = 0) -> PartitionFeed:
+        feed = self.stream.feed(TopicPartition("t", broker_id, number), self.lease)
         feed.start_at(start)
         return feed
 
@@ -279,6 +279,36 @@ def test_what_two_fetchers_bring_twice_is_queued_once() -> None:
     for _ in range(2):
         feed.deliver(first[1], first[0], messages([b"a"]))
     assert payloads(rig.stream) == [b"a"]
+
+
+def test_a_stream_holds_no_more_than_its_room_however_many_brokers_share_it() -> None:
+    """Each may fetch one set while nothing waits; what comes too late is fetched again, and lost never."""
+    rig = Rig(max_chunks=1)
+    feeds = [rig.own(broker_id=number) for number in range(3)]
+    under_way = [feed.reserve() for feed in feeds]
+    for feed, reserved in zip(feeds, under_way, strict=True):
+        assert reserved is not None
+        feed.deliver(reserved[1], reserved[0], messages([b"%d" % feed.where.broker_id]))
+    assert payloads(rig.stream) == [b"0"]
+    for feed in feeds[1:]:
+        assert rig.fetch(feed, messages([b"%d" % feed.where.broker_id]))
+        assert payloads(rig.stream) == [b"%d" % feed.where.broker_id]
+
+
+def test_pauses_grow_until_there_is_a_start() -> None:
+    """So that a partition which its broker does not have costs it little."""
+    rig = Rig()
+    feed = rig.own()
+    feed.start_at(0)
+    pauses = []
+    for _ in range(5):
+        feed.back_off(2, 10)
+        pauses.append(feed.not_before_s - rig.now_s)
+        rig.now_s = feed.not_before_s
+    assert pauses == [2, 4, 8, 10, 10]
+    feed.start_at(0)
+    feed.back_off(2, 10)
+    assert feed.not_before_s - rig.now_s == 2
 
 
 # Errors --------------------------------------------------------------------------------------------------------------
