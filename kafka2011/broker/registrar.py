@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gevent
 from gevent.event import Event
+from gevent.pool import Pool
 from kazoo.handlers.gevent import SequentialGeventHandler
 
 from kafka2011.errors import KafkaError
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 OLD_NODE_GRACE_MS = 5000
 """On top of the session timeout, for ZooKeeper to notice that a broker of our id has gone."""
+TOPICS_AT_ONCE = 16
+"""So many topics are registered at a time: with thousands, the round trips would take longer than the work."""
 RETRY_S = 1.0
 ADDRESS_GAP_S = 1.5
 """How long a broker with a new address leaves its node away, for those who have to see that the old one went."""
@@ -132,10 +135,23 @@ class BrokerRegistrar:
             self._registry.register(self._broker, int(rest_s * 1000))
             self._session_id = session_id
         self._join_topics()
-        for topic, partitions in self._topics().items():
-            if self._registered.get(topic) != partitions:
-                self._registry.register_topic(self._broker.id, topic, partitions, self._wait_ms)
-                self._registered[topic] = partitions
+        missing = [topic for topic in self._topics().items() if topic not in self._registered.items()]
+        pool = Pool(TOPICS_AT_ONCE)
+        try:
+            for error in pool.imap_unordered(self._register_topic, missing):
+                if error is not None:
+                    raise error
+        finally:
+            pool.kill()
+
+    def _register_topic(self, topic: tuple[str, int]) -> ZkError | None:
+        name, partitions = topic
+        try:
+            self._registry.register_topic(self._broker.id, name, partitions, self._wait_ms)
+        except ZkError as error:
+            return error
+        self._registered[name] = partitions
+        return None
 
     def _let_old_address_vanish(self, deadline_s: float) -> None:
         """Wait until nobody can miss that a node of our id with another address went.

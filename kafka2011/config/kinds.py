@@ -137,7 +137,7 @@ class Host:
         if not value:
             raise ValueError("it is empty; leave it out for the default")
         if ":" in value:
-            raise ValueError(f"{value!r} is not a name or IPv4 address (others could not be registered as 0.7 does it)")
+            raise ValueError(f"{value!r} has a ':', which 0.7's registry cannot hold: give a name or an IPv4 address")
         # The system's own resolver takes `0`, `127.1` and `0x7f.1` for addresses too.
         if not (_is_ipv4(value) if _NUMBERS.fullmatch(value) else _HOST_NAME.fullmatch(value)):
             raise ValueError(f"{value!r} is not a name or IPv4 address")
