@@ -37,7 +37,7 @@ def test_a_cluster_in_one_terminal_stops_cleanly(number: signal.Signals, tmp_pat
         assert [answer["error"] for answer in rows("ping", "--zookeeper", found["zk.connect"])] == [None, None]
         running.send_signal(number)
         assert running.wait(TIMEOUT_S) == (130 if number == signal.SIGINT else 0)
-        assert running.stderr.read() == ""
+        assert running.stderr.read().strip() == ""
     eventually(lambda: not any(child.is_running() for child in children), what="the end of all processes")
     assert [(tmp_path / f"broker-{n}" / "logs" / ".kafka_cleanshutdown").exists() for n in range(2)] == [True, True]
 
@@ -75,7 +75,7 @@ def test_a_zookeeper_in_one_terminal_stops_cleanly() -> None:
         assert output("registry", "--zookeeper", address).startswith(address)
         running.send_signal(signal.SIGINT)
         assert running.wait(TIMEOUT_S) == 130
-        assert running.stderr.read() == ""
+        assert running.stderr.read().strip() == ""
     eventually(lambda: not child.is_running(), what="the end of the server")
 
 
@@ -104,3 +104,17 @@ def test_the_demo_without_faults_delivers_every_line_once(tmp_path: Path) -> Non
         process.pid for process in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(process.info["cmdline"])
     ]
     assert left == []
+
+
+def test_the_demo_of_a_log_without_keys_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that all begin alike reach every member, it ends with one line that says so, and cleans up after itself."""
+    log = tmp_path / "lines"
+    log.write_text("".join(f"2026-11-21 status installed {number}\n" for number in range(300)))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    result = run("demo", "--faults", "none", "--seconds", 2, "--file", log)
+    assert result.returncode == 0, result.stderr
+    assert "they are keyed by their numbers" in result.stderr
+    assert result.stdout.splitlines()[-1] == "OK: 300 lines arrived in order, in the logs and in both groups"
+    assert list(temporary.iterdir()) == []

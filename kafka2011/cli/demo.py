@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kafka2011.cli.output import json_option, show_json, show_table
+from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.progress import count_progress
-from kafka2011.demo.account import FLOW_AFTER_S
 from kafka2011.demo.activity import activity_lines
+from kafka2011.demo.records import numbered
 from kafka2011.demo.run import BROKER_SETTINGS, LATENCY_SETTINGS, MEMBER_SETTINGS, run_demo
+from kafka2011.demo.takeover import FLOW_AFTER_S
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
 
 DEFAULT_LINES = 10_000
 MAX_LINES = 1_000_000
+MAX_FILE_BYTES = 100 * 1024 * 1024
+MAX_LINE_BYTES = 1_000_000 - len(numbered(MAX_LINES, b""))
+"""max.message.size of brokers and members, without what goes before a line."""
 MIN_SECONDS_WITH_FAULTS = 25
 """So that messages can still be seen to flow ten seconds after the last takeover."""
+_FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there any more
 
 
 @click.command("demo")
@@ -45,7 +51,7 @@ MIN_SECONDS_WITH_FAULTS = 25
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where to leave logs and receipts. Default: a new temporary directory.",
+    help="Where to leave logs and receipts. Default: a temporary directory, which stays only when the demo failed.",
 )
 @json_option
 def command(file: BinaryIO | None, seconds: float, faults: str, directory: Path | None, as_json: bool) -> None:
@@ -61,30 +67,51 @@ def command(file: BinaryIO | None, seconds: float, faults: str, directory: Path 
             f"--seconds {seconds:g} leaves no time for faults: give {MIN_SECONDS_WITH_FAULTS} or more"
         )
     lines = _lines(file)
-    if directory is None:
-        directory = Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
-    with count_progress("sent", len(lines)) as (on_sent, say):
-        result = run_demo(lines, directory, seconds=seconds, has_faults=faults == "all", say=say, on_sent=on_sent)
+    is_temporary = directory is None
+    directory = directory or Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
+    try:
+        with count_progress("sent", len(lines)) as (on_sent, say):
+            result = run_demo(lines, directory, seconds=seconds, has_faults=faults == "all", say=say, on_sent=on_sent)
+        failures = result.failures()
+        is_temporary = is_temporary and not failures
+    except Exception:
+        is_temporary = False  # its logs say why
+        raise
+    finally:
+        if is_temporary:
+            shutil.rmtree(directory, ignore_errors=True)
     if as_json:
-        show_json(_document(result))
+        show_json(_document(result, kept=not is_temporary))
     else:
         _show(result)
-    if not result.is_good:
-        raise KafkaError(f"the demo failed: see the account, and the logs in {result.directory}")
+        _show_end(result, kept=not is_temporary)
+    if failures:
+        raise KafkaError(f"the demo failed: {'; '.join(failures)} (logs are in {directory})")
 
 
 def _lines(file: BinaryIO | None) -> list[bytes]:
+    """Return the lines to replay. Raises UsageError, naming the line, where they are more than the demo takes."""
     if file is None:
         return list(activity_lines(DEFAULT_LINES))
-    lines = [line.rstrip(b"\r\n") for line in file]
-    if not lines or len(lines) > MAX_LINES:
-        raise click.UsageError(f"--file {file.name}: it has {len(lines)} lines; the demo takes 1 to {MAX_LINES}")
+    lines: list[bytes] = []
+    left_bytes = MAX_FILE_BYTES
+    while line := file.readline(MAX_LINE_BYTES + len(b"\r\n")):
+        line = line.rstrip(b"\r\n")
+        lines.append(line)
+        left_bytes -= len(line)
+        if len(line) > MAX_LINE_BYTES or len(lines) > MAX_LINES or left_bytes < 0:
+            raise click.UsageError(
+                f"--file {file.name}: line {len(lines)} is too much: the demo takes {MAX_LINES} lines of"
+                f" {MAX_LINE_BYTES} bytes each, and {MAX_FILE_BYTES} bytes together"
+            )
+    if not lines:
+        raise click.UsageError(f"--file {file.name}: it has no lines")
     return lines
 
 
-def _document(result: DemoResult) -> dict[str, object]:
+def _document(result: DemoResult, *, kept: bool) -> dict[str, object]:
     document = dataclasses.asdict(result)
-    document["directory"] = str(result.directory)
+    document["directory"] = str(result.directory) if kept else None
     document["is_good"] = result.is_good
     return document
 
@@ -96,10 +123,10 @@ def _show(result: DemoResult) -> None:
             ("fault", "group", "read_again_after_s", f"flows_{FLOW_AFTER_S:g}_s_later"),
             [
                 (
-                    f"{takeover.fault.what} {takeover.fault.member or f'broker {takeover.fault.broker_id}'}",
+                    f"{takeover.fault.what} {takeover.fault.whom}",
                     takeover.group,
                     None if takeover.seconds is None else f"{takeover.seconds:.1f}",
-                    "yes" if takeover.flows_after else "NO",
+                    _FLOWS[takeover.flows_after],
                 )
                 for takeover in result.takeovers
             ],
@@ -122,7 +149,7 @@ def _show(result: DemoResult) -> None:
     click.echo("\nFrom sending to delivery")
     show_table(
         ("group", "median_ms", "p99_ms", "max_ms"),
-        [(name, *latencies.values()) for name, latencies in result.latencies_ms.items()],
+        [(name, *latencies.values()) for name, latencies in result.latencies_ms.items() if latencies],
         as_json=False,
     )
     settings = {**BROKER_SETTINGS, **MEMBER_SETTINGS}
@@ -138,4 +165,15 @@ def _show(result: DemoResult) -> None:
             ],
             as_json=False,
         )
-    click.echo(f"\nLog files, receipts and outputs: {result.directory}")
+
+
+def _show_end(result: DemoResult, *, kept: bool) -> None:
+    if kept:
+        size_bytes = sum(path.stat().st_size for path in result.directory.rglob("*") if path.is_file())
+        click.echo(f"\nLog files, receipts and outputs: {size_bytes / 1e6:.0f} MB in {result.directory}")
+    else:
+        click.echo("\nNothing is left on the disk; --directory keeps log files and receipts")
+    if result.is_good:
+        faults = len({(takeover.fault.what, takeover.fault.whom) for takeover in result.takeovers})
+        over = f", over {counted(faults, 'fault')}" if faults else ""
+        click.echo(f"OK: {counted(result.lines, 'line')} arrived in order, in the logs and in both groups{over}")

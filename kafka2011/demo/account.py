@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from kafka2011.demo.records import Place, Receipt
     from zk.cluster import TopicPartition
 
-FLOW_AFTER_S = 10.0
-"""How long after a takeover messages must still flow."""
-
 SENT_AGAIN = "sent again by the producer, unconfirmed when a broker was killed"
 IN_A_REBALANCE = "not come back for when its partition was given up"
 
@@ -29,6 +26,7 @@ class Logged(NamedTuple):
 
     place: Place
     number: int
+    sent_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def account_of_logs(sent: int, logged: Iterable[Logged]) -> Account:
     seen: set[int] = set()
     last: dict[TopicPartition, int] = {}
     repeats = out_of_order = 0
-    for place, number in logged:
+    for place, number, _ in logged:
         if number in seen:
             repeats += 1
             continue
@@ -96,65 +94,8 @@ def account_of_group(group: str, sent: int, receipts: Sequence[Receipt], killed:
     return Account(f"group {group}", sent, len(numbers), missing, dict(repeats), out_of_order)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that happened to the cluster while messages flowed. `broker_id` or `member` is whom it happened to."""
-
-    what: str
-    at_ms: int
-    member: str | None = None
-    broker_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Takeover:
-    """How a group got over a fault: when the partitions concerned were read again, and if they still were later."""
-
-    fault: Fault
-    group: str
-    seconds: float | None
-    flows_after: bool
-
-    @property
-    def is_good(self) -> bool:
-        """Say whether messages flowed again, and still did some time later."""
-        return self.seconds is not None and self.flows_after
-
-
-def takeover_of(fault: Fault, group: str, receipts: Iterable[Receipt]) -> Takeover:
-    """Find in a group's receipts how it got over a fault.
-
-    A killed member: every partition it read last is delivered by another. A killed broker: each of its partitions is
-    delivered again. A new member: it has delivered something.
-    """
-    ordered = sorted(receipts, key=lambda r: r.received_ms)
-    before = [r for r in ordered if r.received_ms < fault.at_ms]
-    after = [r for r in ordered if r.received_ms >= fault.at_ms]
-    first: dict[TopicPartition, int] = {}
-    if fault.broker_id is not None:
-        concerned = {_partition(r) for r in before if r.place.partition.broker_id == fault.broker_id}
-        newer = [r for r in after if r.sent_ms >= fault.at_ms]  # not what was fetched before the kill
-    elif fault.what.startswith("kill"):
-        reader = {_partition(r): r.member for r in before}
-        concerned = {partition for partition, member in reader.items() if member == fault.member}
-        newer = [r for r in after if r.member != fault.member]
-    else:
-        newer = [r for r in after if r.member == fault.member]
-        concerned = {_partition(r) for r in newer[:1]}
-    for receipt in newer:
-        first.setdefault(_partition(receipt), receipt.received_ms)
-    times = [first[partition] for partition in concerned if partition in first]
-    if not times:
-        return Takeover(fault, group, None, flows_after=False)
-    taken_ms = max(times)
-    flows_after = any(
-        r.received_ms >= taken_ms + FLOW_AFTER_S * 1000 and _partition(r) in concerned for r in reversed(ordered)
-    )
-    return Takeover(fault, group, (taken_ms - fault.at_ms) / 1000, flows_after)
-
-
 def latency_percentiles_ms(receipts: Iterable[Receipt]) -> dict[str, int]:
-    """Return median, 99th percentile and maximum of the time from sending to first delivery."""
+    """Return median, 99th percentile and maximum of the time from sending to first delivery; nothing without any."""
     first: dict[int, int] = {}
     for receipt in receipts:
         latency_ms = receipt.received_ms - receipt.sent_ms
@@ -167,7 +108,3 @@ def latency_percentiles_ms(receipts: Iterable[Receipt]) -> dict[str, int]:
         "p99_ms": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
         "max_ms": ordered[-1],
     }
-
-
-def _partition(receipt: Receipt) -> TopicPartition:
-    return receipt.place.partition

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kafka2011.admin.topics import create_topic
 from kafka2011.config import ProducerConfig
 from kafka2011.demo.activity import activity_lines
-from kafka2011.demo.records import key_of
+from kafka2011.demo.keys import key_of
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
 from zk.clock import SYSTEM_CLOCK

@@ -24,8 +24,9 @@ class Member:
         self.name = name
         self.receipts_path = directory / f"{name}.receipts"
         self.was_killed = False
+        own = json.dumps({**settings, "consumerid": name})
         self.process = ChildProcess(
-            [sys.executable, "-m", "kafka2011.demo.member", topic, json.dumps(settings), str(self.receipts_path)],
+            [sys.executable, "-m", "kafka2011.demo.member", topic, own, str(self.receipts_path)],
             directory / f"{name}.log",
             stop_timeout_s=STOP_TIMEOUT_S,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,9 +13,6 @@ if TYPE_CHECKING:
 
     from kafka2011.message import Message
 
-_MEMBER = re.compile(rb'"member": "([^"]+)"')
-_FIRST_WORD = re.compile(rb"(\S+)")
-
 
 def numbered(number: int, line: bytes) -> bytes:
     """Return the payload of a line: its number, the time of sending in ms, and the line, with tabs between."""
@@ -27,12 +23,6 @@ def number_and_time(payload: bytes) -> tuple[int, int]:
     """Return line number and time of sending in ms of a payload."""
     number, sent_ms, _ = payload.split(b"\t", 2)
     return int(number), int(sent_ms)
-
-
-def key_of(line: bytes) -> str:
-    """Return what keeps lines together: the member of an event, else the first word, as a client's address."""
-    match = _MEMBER.search(line) or _FIRST_WORD.search(line)
-    return match[1].decode(errors="replace") if match else ""
 
 
 class Place(NamedTuple):

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from kafka2011.demo.records import key_of, numbered
+from kafka2011.demo.records import numbered
 from kafka2011.producer.async_producer import AsyncProducer
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ class PacedReplay:
         settings: Mapping[str, object],
         topic: str,
         lines: Sequence[bytes],
+        keys: Sequence[str],
         seconds: float,
         on_sent: Callable[[int], None] = lambda _lines: None,
     ) -> None:
         self._settings = {**settings, "confirm": "true", "queue.time": "50"}
         self._topic = topic
         self._lines = lines
+        self._keys = keys
         self._seconds = seconds
         self._on_sent = on_sent
         self._failure: BaseException | None = None
@@ -72,7 +74,7 @@ class PacedReplay:
             due = total if elapsed_s >= self._seconds else int(total * elapsed_s / self._seconds)
             for number in range(done + 1, due + 1):
                 line = self._lines[number - 1]
-                sends.append(producer.send(self._topic, numbered(number, line), key=key_of(line)))
+                sends.append(producer.send(self._topic, numbered(number, line), key=self._keys[number - 1]))
             self._on_sent(due - done)
             done = due
             time.sleep(TICK_S)

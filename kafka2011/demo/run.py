@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING
 
 from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.demo.account import (
-    Account,
-    Fault,
-    Logged,
-    Takeover,
-    account_of_group,
-    account_of_logs,
-    latency_percentiles_ms,
-    takeover_of,
-)
+from kafka2011.demo.account import Account, Logged, account_of_group, account_of_logs, latency_percentiles_ms
+from kafka2011.demo.keys import keys_of
 from kafka2011.demo.members import Group, Member
+from kafka2011.demo.ownership import OwnershipLog
 from kafka2011.demo.records import Place, number_and_time
 from kafka2011.demo.replay import PacedReplay
+from kafka2011.demo.takeover import Fault, Takeover, takeover_of
 from kafka2011.demo.throughput import Throughput, measure_throughput
 from kafka2011.local import LocalCluster
 from zk.connecting import connect
@@ -68,9 +62,22 @@ class DemoResult:
     @property
     def is_good(self) -> bool:
         """Say whether every line arrived in order, and messages flowed again after each fault."""
-        return all(account.is_good(exactly_once=not self.has_faults) for account in self.accounts) and all(
-            takeover.is_good for takeover in self.takeovers
-        )
+        return not self.failures()
+
+    def failures(self) -> list[str]:
+        """Say what did not go as it should."""
+        found = [
+            f"{account.of}: {len(account.missing)} missing, {account.out_of_order} out of order,"
+            f" {account.repeated} repeated"
+            for account in self.accounts
+            if not account.is_good(exactly_once=not self.has_faults)
+        ]
+        for takeover in self.takeovers:
+            if not takeover.is_good:
+                fault = takeover.fault
+                what = "nothing was read again" if takeover.seconds is None else "nothing flowed later"
+                found.append(f"group {takeover.group}: {what} after {fault.what} {fault.whom}")
+        return found
 
 
 def run_demo(
@@ -94,8 +101,12 @@ def run_demo(
         for _ in range(1 if has_faults else 3):
             groups[GROWING].add_member()
         groups[STEADY].add_member()
+        ownership = {name: stack.enter_context(OwnershipLog(client, name, TOPIC)) for name in groups}
+        keys, are_own = keys_of(lines, BROKERS * PARTITIONS)
+        if not are_own:
+            say("these lines have no keys that would spread them: they are keyed by their numbers")
         replay = PacedReplay(
-            {"zk.connect": cluster.zk_connect, "zk.sessiontimeout.ms": 2000}, TOPIC, lines, seconds, on_sent
+            {"zk.connect": cluster.zk_connect, "zk.sessiontimeout.ms": 2000}, TOPIC, lines, keys, seconds, on_sent
         )
         say(f"replaying {len(lines)} lines over {seconds:g} s, two groups read them")
         replay.start()
@@ -109,14 +120,17 @@ def run_demo(
         for group in groups.values():
             group.stop()
         say("reading every partition back")
-        result.accounts.append(account_of_logs(len(lines), read_back(cluster, TOPIC)))
+        logged = list(read_back(cluster, TOPIC))
+        result.accounts.append(account_of_logs(len(lines), logged))
         for name, group in groups.items():
             receipts = group.receipts()
             killed = [member.name for member in group.members if member.was_killed]
             result.accounts.append(account_of_group(name, len(lines), receipts, killed))
             result.latencies_ms[name] = latency_percentiles_ms(receipts)
             result.takeovers += [
-                takeover_of(fault, name, receipts) for fault in faults if fault.broker_id is not None or name == GROWING
+                takeover_of(fault, name, receipts, logged, ownership[name].seen)
+                for fault in faults
+                if fault.broker_id is not None or name == GROWING
             ]
         say("a second run, as fast as it goes")
         create_topic(client, "unpaced")
@@ -135,7 +149,7 @@ def read_back(cluster: LocalCluster, topic: str) -> Iterator[Logged]:
                     if not fetched.data:
                         break
                     for message in fetched:
-                        yield Logged(Place.of(message), number_and_time(message.payload)[0])
+                        yield Logged(Place.of(message), *number_and_time(message.payload))
                     offset = fetched.next_offset
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 BATCH = 50
 MIN_LINES = 200_000
+MAX_BYTES = 64 * 1024 * 1024
+"""So much goes in at most, however long the lines are: it lies on disk afterwards."""
 FLUSH_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 
@@ -36,11 +39,13 @@ class Throughput:
 def measure_throughput(cluster: LocalCluster, topic: str, lines: Sequence[bytes]) -> Throughput:
     """Produce the lines, several times over if they are few, in sets of 50 to one partition a broker; fetch them back.
 
+    Lines beyond MAX_BYTES are left out.
     Producing ends when the brokers have handled everything; the wait for the flush counts for neither.
     """
-    payloads = [numbered(number, line) for number, line in enumerate(lines, start=1)]
+    payloads = _within([numbered(number, line) for number, line in enumerate(lines, start=1)], MAX_BYTES)
     batches = [payloads[start : start + BATCH] for start in range(0, len(payloads), BATCH)]
-    batches *= max(1, -(-MIN_LINES // len(payloads)))
+    once_bytes = sum(map(len, payloads))
+    batches *= max(1, min(-(-MIN_LINES // len(payloads)), MAX_BYTES // max(1, once_bytes)))
     messages = sum(map(len, batches))
     brokers = list(cluster.brokers.values())
     producers = [SyncProducer(broker.host, broker.port) for broker in brokers]
@@ -61,6 +66,12 @@ def measure_throughput(cluster: LocalCluster, topic: str, lines: Sequence[bytes]
     if fetched != messages:
         raise KafkaError(f"{messages} messages were produced to {topic}, but {fetched} fetched")
     return Throughput(messages, set_bytes / 1e6, produce_s, fetch_s)
+
+
+def _within(payloads: list[bytes], max_bytes: int) -> list[bytes]:
+    """Return the first payloads that fit, one at least."""
+    ends = accumulate(map(len, payloads))
+    return payloads[: max(1, sum(1 for _ in takewhile(lambda end: end <= max_bytes, ends)))]
 
 
 def _wait_for_flush(consumers: Sequence[SimpleConsumer], topic: str, expected_bytes: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka2011.demo.activity import activity_lines
-from kafka2011.demo.records import Place, Receipt, key_of, number_and_time, numbered, read_receipts
+from kafka2011.demo.records import Place, Receipt, number_and_time, numbered, read_receipts
 from kafka2011.message import Message
 from zk.cluster import TopicPartition
 
@@ -29,13 +29,6 @@ def test_receipts_survive_a_torn_last_line(tmp_path: Path) -> None:
     assert list(read_receipts(path)) == [made]
     assert made.place == Place(TopicPartition("t", 1, 2), 30, 0)
     assert list(read_receipts(tmp_path / "none.receipts")) == []
-
-
-def test_lines_of_one_member_or_client_share_a_key() -> None:
-    """Made-up events are keyed by member, other logs by their first word."""
-    assert key_of(b'83.149.9.216 - - [17/May/2015] "GET /"') == "83.149.9.216"
-    assert key_of(b'{"event": "Click", "member": "member-7"}') == "member-7"
-    assert key_of(b"") == ""
 
 
 def test_the_activity_is_the_same_every_time() -> None:
