@@ -122,10 +122,9 @@ def test_a_wheel_without_c_code_is_for_every_machine(pure_wheel: Path, empty_env
     """Without a compiler the same wheel is made without C code, is called so, and works."""
     assert pure_wheel.name.endswith("-py3-none-any.whl")
     assert_holds(pure_wheel, set())
-    command = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from kafka2011 import MessageSet, plain; print(plain.__file__)"
-    )
-    command += "; print(plain.chosen.DESCRIPTION, *MessageSet([b'one']))"
+    command = "import sys; sys.path.insert(0, sys.argv[1])"
+    command += "; from kafka2011 import MessageSet, plain"
+    command += "; print(plain.__file__); print(plain.chosen.DESCRIPTION, *MessageSet([b'one']))"
     done = run(empty_environment, "-c", command, pure_wheel, cwd=tmp_path)
     assert done.stdout.splitlines() == [f"{pure_wheel}/kafka2011/plain.py", "messages in Python b'one'"], done.stderr
 

@@ -14,11 +14,12 @@ from kafka2011 import plain_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from typing import TypeAlias, TypeVar
 
     from kafka2011.message_header import AnyBytes
 
     T = TypeVar("T", bound=tuple[object, ...])
+    Columns: TypeAlias = Callable[[bytes, int, int, int, int], tuple[int, int, bytes, bytes, bytes]]
 
 PURE_VARIABLE = "KAFKA2011_PURE"
 
@@ -53,6 +54,15 @@ class PlainCode(Protocol):
     def complete_prefix_bytes(self, data: bytes, /) -> int:
         """Return how many bytes of a set belong to complete messages."""
 
+    @property
+    def columns(self) -> Columns | None:
+        """What makes columns of a run: `columns(data, position, stop, max_messages, base)`. Python has another way.
+
+        Returns where the run ends, its number of messages, and three buffers in this machine's byte order: its edges
+        (int64, one more than messages, `base` being the offset of the data's first byte), where each value ends (int32,
+        after a 0), and the values. Only messages that start before `stop` count.
+        """
+
 
 class CompiledCode(PlainCode, Protocol):
     """What C can do besides."""
@@ -62,14 +72,6 @@ class CompiledCode(PlainCode, Protocol):
 
     def portable_crc32(self, data: AnyBytes, /) -> int:
         """Return the CRC-32 by the way for every processor."""
-
-    def columns(
-        self, data: bytes, position: int, stop: int, max_messages: int, base: int, /
-    ) -> tuple[int, int, bytes, bytes, bytes]:
-        """Return a run as columns: its end, its messages, their edges (int64), ends of values (int32), and values.
-
-        Only messages that start before `stop` count. `base` is the offset of the data's first byte.
-        """
 
 
 def _load() -> CompiledCode | None:

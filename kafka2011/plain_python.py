@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=tuple[object, ...])
 
 DESCRIPTION = "messages in Python"
+columns = None
+"""Spark's side has a way of its own, by NumPy, which it needs for magic 0 anyway."""
 
 
 def encode(payloads: Sequence[bytes]) -> tuple[bytes, int]:

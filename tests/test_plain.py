@@ -132,6 +132,7 @@ def test_columns_are_the_messages(
     position = min(position, len(data))
     messages, _ = plain_python.decode(Message, data, position, max_messages, "t", 0, 0, base)
     wanted = [message for message in messages if message.offset - base < stop]
+    assert compiled.columns is not None
     end, rows, edges, ends, values = compiled.columns(data, position, stop, max_messages, base)
     found_edges = struct.unpack(f"={rows + 1}q", edges)
     found_ends = struct.unpack(f"={rows + 1}i", ends)
@@ -177,6 +178,7 @@ def test_nothing_is_kept(compiled: CompiledCode) -> None:
             compiled.encode([payload, "text"])  # type: ignore[list-item]
             compiled.walk(data, 0, len(data), -1)
             compiled.decode(Message, data, 0, 100, topic, broker, partition, 10**12)
+            assert compiled.columns is not None
             compiled.columns(data, 0, len(data), -1, 0)
             compiled.complete_prefix_bytes(data)
             compiled.crc32(data)

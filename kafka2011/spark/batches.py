@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from kafka2011 import plain
 from kafka2011.crc import crc32
 from kafka2011.message_header import (
     LENGTH_AND_KIND,
@@ -33,7 +34,8 @@ MAX_BATCH_ROWS = 10_000
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 RUN_ROWS = 500
-"""So many payloads exist at once: few enough that the next ones get their memory while it is still in the cache."""
+"""So many payloads exist at once where Python makes them: few enough that the next ones get their memory while it is
+still in the cache."""
 
 _Int64s: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -88,29 +90,20 @@ class MessageColumns:
         `base` is the offset of the data's first byte. A plain message is a good one that is not compressed.
         """
         # The message that makes the bytes full still comes in.
-        stop = position + self._max_bytes - self._size_bytes
-        before = None
-        while position != before and self._rows < self._max_rows:
-            before = position
-            for kind in (PLAIN_MAGIC_1, PLAIN_MAGIC_0):
-                edges = _edges(data, position, stop, min(self._max_rows - self._rows, RUN_ROWS), kind)
-                if len(edges) > 1:
-                    position = self._add_plain(data, edges, base, kind)
-                    break
-        return position
-
-    def _add_plain(self, data: bytes, edges: list[int], base: int, kind: MessageFormat) -> int:
-        """Take the messages between positions up to the first whose CRC is wrong; return where that is."""
-        payloads, positions = _good(data, edges, kind)
-        if payloads:
+        stop = position + self._max_bytes - self._size_bytes + 1
+        run_rows = RUN_ROWS if plain.chosen.columns is None else self._max_rows
+        while self._rows < self._max_rows:
+            values, edges = _plain_run(data, position, stop, min(self._max_rows - self._rows, run_rows), base)
+            if not len(values):
+                break
             self._append_single()
-            self._values.append(pa.array(payloads, pa.binary()))
-            self._size_bytes += int(positions[-1] - positions[0])
-            self._rows += len(payloads)
-            positions += base
-            self._offsets.append(positions[:-1])
-            self._next_offsets.append(positions[1:])
-        return edges[len(payloads)]
+            self._values.append(values)
+            self._size_bytes += int(edges[-1] - edges[0])
+            self._rows += len(values)
+            position = int(edges[-1]) - base
+            self._offsets.append(edges[:-1])
+            self._next_offsets.append(edges[1:])
+        return position
 
     def add_opened(self, opened: bytes, offset: int, next_offset: int) -> bool:
         """Take a whole opened set, if it is of plain messages and the batch has room for it; say whether it was taken.
@@ -119,15 +112,12 @@ class MessageColumns:
         """
         if len(opened) > self._max_bytes:
             return False
-        edges = _edges(opened, 0, len(opened), self._max_rows - self._rows, PLAIN_MAGIC_1)
-        if edges[-1] != len(opened) or len(edges) == 1:
-            return False
-        payloads, _ = _good(opened, edges, PLAIN_MAGIC_1)
-        rows = len(payloads)
-        if rows != len(edges) - 1:
+        values, edges = _plain_run(opened, 0, len(opened), self._max_rows - self._rows, 0)
+        rows = len(values)
+        if not rows or edges[-1] != len(opened):
             return False
         self._append_single()
-        self._values.append(pa.array(payloads, pa.binary()))
+        self._values.append(values)
         self._offsets.append(np.full(rows, offset))
         consumed = np.full(rows, offset)  # of all but the last, as 0.7 has it: so a set is replayed whole
         consumed[-1] = next_offset
@@ -182,17 +172,37 @@ class MessageColumns:
         return pa.array(column, pa.int32())
 
 
+def _plain_run(data: bytes, position: int, stop: int, max_rows: int, base: int) -> tuple[pa.Array, _Int64s]:
+    """Return the payloads of a run of plain messages that start before `stop`, and the offsets of the run's edges.
+
+    `base` is the offset of the data's first byte.
+    """
+    kinds: tuple[MessageFormat, ...] = (PLAIN_MAGIC_1, PLAIN_MAGIC_0)
+    if plain.chosen.columns is not None:
+        _, rows, edges, ends, values = plain.chosen.columns(data, position, stop, max_rows, base)
+        if rows:
+            buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
+            return pa.Array.from_buffers(pa.binary(), rows, buffers), np.frombuffer(edges, np.int64)
+        kinds = (PLAIN_MAGIC_0,)
+    for kind in kinds:
+        found = _edges(data, position, stop, max_rows, kind)
+        if len(found) > 1:
+            payloads, positions = _good(data, found, kind)
+            return pa.array(payloads, pa.binary()), positions + base
+    return pa.array([], pa.binary()), np.array([position + base], np.int64)
+
+
 def _edges(data: bytes, position: int, stop: int, max_messages: int, kind: MessageFormat) -> list[int]:
     """Return where messages of a kind start from a position on, and where the last of them ends; the hot loop."""
     mask, wanted, overhead_bytes = kind
     size = len(data)
-    stop = min(stop, size - MAGIC_1_OVERHEAD_BYTES)
+    stop = min(stop, size - MAGIC_1_OVERHEAD_BYTES + 1)
     least_length = overhead_bytes - LENGTH_BYTES
     unpack = LENGTH_AND_KIND.unpack_from
     edges = [position]
     add_edge = edges.append
     for _ in range(max_messages):
-        if position > stop:
+        if position >= stop:
             break
         length, found = unpack(data, position)
         end = position + 4 + length

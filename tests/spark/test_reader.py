@@ -21,6 +21,8 @@ from tests.support.clocks import ManualClock
 from tests.support.logs_in_memory import ConsumerInMemory, LogInMemory
 from zk.cluster import Broker, TopicPartition
 
+pytestmark = pytest.mark.usefixtures("each_code")
+
 PARTITION = TopicPartition("views", 0, 1)
 SMALL_FETCH = 64
 
