@@ -135,4 +135,4 @@ def test_the_unit_tests(system: System) -> None:
     assert " passed" in said
     assert " failed" not in said
     system.run(".venv/bin/python -c 'import crcmod._crcfunext'")
-    system.run(".venv/bin/python -m pytest integration/test_cli.py")
+    system.run(".venv/bin/python -m pytest integration/cli")
