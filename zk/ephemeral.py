@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import NodeExists, NodeHeld, SessionExpired, ZkError, ZkUnavailable
+from zk.nodes import Write, raise_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from zk.clock import Clock
     from zk.nodes import Nodes
@@ -26,20 +28,34 @@ _LOOK_AGAIN_S = 1.0
 
 def claim(nodes: Nodes, path: str, data: bytes) -> None:
     """Make an ephemeral node of ours hold `data`, in one attempt, in one session. Raises NodeHeld."""
+    raise_first(claim_many(nodes, {path: data}).values())
+
+
+def claim_many(nodes: Nodes, data_by_path: Mapping[str, bytes]) -> dict[str, NodeHeld]:
+    """Make ephemeral nodes of ours, pipelined, and return those that another session holds.
+
+    Raises the first error once all were tried: each may be ours by then.
+    """
     bound = nodes.within(nodes.session_id)
+    held: dict[str, NodeHeld] = {}
+    left = dict(data_by_path)
     for _ in range(_CLAIMS):
-        try:
-            bound.create_with_parents(path, data, ephemeral=True)
-        except NodeExists:
-            node = bound.get(path)
-            if node is None:
-                continue  # its session ended between the two calls
+        outcomes = bound.create_many(left, ephemeral=True)
+        raise_first(outcomes.values(), but=NodeExists)
+        left = {path: left[path] for path, outcome in outcomes.items() if outcome is not None}
+        if not left:
+            return held
+        different: list[Write] = []
+        for path, node in bound.get_many(left).items():
+            data = left.pop(path)  # of the others, the session ended between the two calls
             if node.owner != bound.session_id:
-                raise NodeHeld(path, node.data, node.owner) from None
-            if node.data != data:
-                bound.set(path, data, node.version)
-        return
-    raise ZkError(f"{path}: came and went {_CLAIMS} times while it was claimed")
+                held[path] = NodeHeld(path, node.data, node.owner)
+            elif node.data != data:
+                different.append(Write(path, data, node.version))
+        raise_first(bound.set_many(different).values())
+        if not left:
+            return held
+    raise ZkError(f"{', '.join(left)}: came and went {_CLAIMS} times while it was claimed")
 
 
 def hold(nodes: Nodes, path: str, data: bytes, wait_ms: int, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -80,8 +96,13 @@ def _watched(nodes: Nodes, path: str, on_change: Callable[[object], None]) -> bo
 
 def release(nodes: Nodes, path: str) -> bool:
     """Delete a node if it belongs to this session; False, and nothing deleted, when it does not or is absent."""
+    return bool(release_many(nodes, [path]))
+
+
+def release_many(nodes: Nodes, wanted: Iterable[str]) -> AbstractSet[str]:
+    """Delete, pipelined, those nodes that belong to this session, and return which did.
+
+    Raises the first error once all were tried: each may be gone by then.
+    """
     bound = nodes.within(nodes.session_id)
-    node = bound.get(path)
-    if node is None or node.owner != bound.session_id:
-        return False
-    return bound.delete(path)
+    return bound.delete_many(path for path, node in bound.get_many(wanted).items() if node.owner == bound.session_id)

@@ -5,8 +5,10 @@ Nothing here retries. A call answers, or raises, within the session timeout; `zk
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kazoo import exceptions as kazoo_errors
 
@@ -24,15 +26,42 @@ from zk.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from zk.client import ZkClient
 
     Watch = Callable[[Any], object]
+    Outcome = ZkError | None
 
 ANY_VERSION = -1
-_PIPELINED = 64
-"""Reads sent before the first answer is awaited."""
+_PIPELINED = 256
+"""Requests of one call that are under way at a time; ZooKeeper reads no more when it has 1,000, of all clients."""
+
+
+def _no_watch(_path: str) -> None:
+    return None
+
+
+def raise_first(outcomes: Iterable[object], but: type[ZkError] | tuple[type[ZkError], ...] = ()) -> None:
+    """Raise the first error there is among what became of many calls, except for some."""
+    for outcome in outcomes:
+        if isinstance(outcome, ZkError) and not isinstance(outcome, but):
+            raise outcome
+
+
+class Write(NamedTuple):
+    """What to write to an existing znode, if it is at that version."""
+
+    path: str
+    data: bytes | None
+    version: int
+
+
+class _Request(NamedTuple):
+    path: str
+    send: Callable[[], Any]
+    version: int = ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +112,13 @@ class Nodes:
         except NoNode:
             return None
 
-    def get_many(self, wanted: Iterable[str]) -> dict[str, Node]:
-        """Read many znodes, pipelined. Absent ones are left out."""
-        every = list(wanted)
-        found: dict[str, Node] = {}
-        for start in range(0, len(every), _PIPELINED):
-            with self.client.within_session(self._wanted):
-                results = [(path, self.client.get_async(path)) for path in every[start : start + _PIPELINED]]
-            for path, result in results:
-                try:
-                    found[path] = _node(path, self._answer(result, path))
-                except NoNode:
-                    continue
-        return found
+    def get_many(self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch) -> dict[str, Node]:
+        """Read many znodes, pipelined, each with its own watch. Absent ones are left out."""
+        answers = self._pipelined(
+            _Request(path, partial(self.client.get_async, path, watch=watch_of(path))) for path in wanted
+        )
+        raise_first(answers.values(), but=NoNode)
+        return {path: _node(path, answer) for path, answer in answers.items() if not isinstance(answer, NoNode)}
 
     def read_children(self, path: str, watch: Watch | None = None) -> dict[str, Node]:
         """Read all znodes under a path: name to node, sorted by name, without those that went meanwhile."""
@@ -107,6 +130,14 @@ class Nodes:
         with self.client.within_session(self._wanted):
             result = self.client.exists_async(path, watch=watch)
         return self._answer(result, path) is not None
+
+    def exist(self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch) -> dict[str, bool]:
+        """Tell of many znodes whether they exist, pipelined, as `exists` does."""
+        answers = self._pipelined(
+            _Request(path, partial(self.client.exists_async, path, watch=watch_of(path))) for path in wanted
+        )
+        raise_first(answers.values())
+        return {path: answer is not None for path, answer in answers.items()}
 
     def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """List the names under a path, sorted; none when it is absent. The watch fires when the list may have changed.
@@ -128,6 +159,26 @@ class Nodes:
         with self.client.within_session(self._wanted):
             result = self.client.create_async(path, data, ephemeral=ephemeral)
         self._answer(result, path)
+
+    def create_many(self, data_by_path: Mapping[str, bytes | None], *, ephemeral: bool = False) -> dict[str, Outcome]:
+        """Create znodes, pipelined, and their persistent parents where missing. Tells what became of each.
+
+        None where it was created, else the error: what was not answered may have happened. Raises ZkUnavailable when
+        missing parents cannot be made.
+        """
+        outcomes = self._create(data_by_path, ephemeral=ephemeral)
+        orphans = [path for path, outcome in outcomes.items() if isinstance(outcome, NoNode)]
+        for parent in {paths.parent(path) for path in orphans}:
+            self.ensure_persistent(parent)
+        outcomes.update(self._create({path: data_by_path[path] for path in orphans}, ephemeral=ephemeral))
+        return outcomes
+
+    def _create(self, data_by_path: Mapping[str, bytes | None], *, ephemeral: bool) -> dict[str, Outcome]:
+        answers = self._pipelined(
+            _Request(path, partial(self.client.create_async, path, data, ephemeral=ephemeral))
+            for path, data in data_by_path.items()
+        )
+        return {path: answer if isinstance(answer, ZkError) else None for path, answer in answers.items()}
 
     def ensure_persistent(self, path: str) -> None:
         """Create a path and its parents with null data, as 0.7 does (kazoo's own ensure_path writes empty data)."""
@@ -155,6 +206,16 @@ class Nodes:
             result = self.client.set_async(path, data, version)
         return int(self._answer(result, path, version).version)
 
+    def set_many(self, writes: Iterable[Write]) -> dict[str, int | ZkError]:
+        """Write existing znodes, pipelined: the new version of each, or the error that `set` would raise."""
+        answers = self._pipelined(
+            _Request(path, partial(self.client.set_async, path, data, version), version)
+            for path, data, version in writes
+        )
+        return {
+            path: answer if isinstance(answer, ZkError) else int(answer.version) for path, answer in answers.items()
+        }
+
     def upsert(self, path: str, data: bytes) -> int:
         """Write a persistent znode, creating it and its parents where missing. Returns its new version."""
         while True:
@@ -178,6 +239,12 @@ class Nodes:
             return False
         return True
 
+    def delete_many(self, wanted: Iterable[str]) -> AbstractSet[str]:
+        """Delete znodes, pipelined, and return those that were there. Raises the first error once all were tried."""
+        answers = self._pipelined(_Request(path, partial(self.client.delete_async, path)) for path in wanted)
+        raise_first(answers.values(), but=NoNode)
+        return {path for path, answer in answers.items() if not isinstance(answer, NoNode)}
+
     def delete_tree(self, path: str) -> None:
         """Delete a path and all under it. Raises NodeNotEmpty when others go on adding to it."""
         for name in self.children(path):
@@ -190,11 +257,37 @@ class Nodes:
             result = self.client.sync_async("/")
         self._answer(result, "/")
 
-    def _answer(self, result: Any, path: str, version: int = ANY_VERSION) -> Any:
+    def _pipelined(self, requests: Iterable[_Request]) -> dict[str, Any]:
+        """Send requests without waiting for each answer, and return all answers, or errors, by path.
+
+        They are carried out in this order. Those after one that was not answered may have been carried out or not.
+        """
+        answers: dict[str, Any] = {}
+        under_way: deque[tuple[_Request, Any]] = deque()
+        is_silent = False
+
+        def await_first() -> None:
+            nonlocal is_silent
+            request, result = under_way.popleft()
+            try:
+                answers[request.path] = self._answer(result, request.path, request.version, wait=not is_silent)
+            except ZkError as error:
+                answers[request.path] = error
+                is_silent = is_silent or isinstance(error, ConnectionLost)
+
+        for request in requests:
+            if len(under_way) >= _PIPELINED:
+                await_first()
+            with self.client.within_session(self._wanted):
+                under_way.append((request, request.send()))
+        while under_way:
+            await_first()
+        return answers
+
+    def _answer(self, result: Any, path: str, version: int = ANY_VERSION, *, wait: bool = True) -> Any:
         """Await an answer and translate its error. Waits by `wait`, whose timeout raises nothing under any handler."""
         timeout_ms = self.client.session_timeout_ms
-        result.wait(timeout_ms / 1000)
-        if not result.ready():
+        if not (result.ready() or (wait and result.wait(timeout_ms / 1000)) or result.ready()):
             raise ConnectionLost(f"{path}: no answer from ZooKeeper within {timeout_ms} ms")
         try:
             return result.get()

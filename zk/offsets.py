@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zk import paths
 from zk.cluster import TopicPartition, decimal_from
-from zk.errors import MalformedNode, NoNode, VersionConflict
+from zk.errors import MalformedNode, NoNode, VersionConflict, ZkError
 from zk.malformed import MalformedNodes
-from zk.nodes import Nodes
+from zk.nodes import Nodes, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from zk.client import ZkClient
     from zk.nodes import Node
@@ -27,6 +27,14 @@ MAX_INT64 = 2**63 - 1
 class CommittedOffset:
     """The next offset to consume of a partition, and the version of the znode that said so."""
 
+    offset: int
+    version: int
+
+
+class OffsetCommit(NamedTuple):
+    """The next offset to consume of a partition, to be written if its znode is still at a version."""
+
+    where: TopicPartition
     offset: int
     version: int
 
@@ -47,6 +55,19 @@ class OffsetRegistry:
         node = self._nodes.get(paths.offset(group, where))
         return None if node is None else _committed(node)
 
+    def read_many(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset | MalformedNode]:
+        """Read offsets, pipelined; partitions without one are left out."""
+        by_path = {paths.offset(group, where): where for where in partitions}
+        found: dict[TopicPartition, CommittedOffset | MalformedNode] = {}
+        for path, node in self._nodes.get_many(by_path).items():
+            try:
+                found[by_path[path]] = _committed(node)
+            except MalformedNode as error:
+                found[by_path[path]] = error
+        return found
+
     def write(self, group: str, where: TopicPartition, offset: int) -> int:
         """Write an offset whatever is there, and return the new version: every earlier one no longer commits."""
         return self._nodes.upsert(paths.offset(group, where), _text(offset))
@@ -56,11 +77,23 @@ class OffsetRegistry:
 
         After ConnectionLost nobody knows whether it was written: read it, or write again as the owner.
         """
-        path = paths.offset(group, where)
-        try:
-            return self._nodes.set(path, _text(offset), version)
-        except NoNode:
-            raise VersionConflict(path, version) from None
+        outcome = self.commit_many(group, [OffsetCommit(where, offset, version)])[where]
+        if isinstance(outcome, ZkError):
+            raise outcome
+        return outcome
+
+    def commit_many(self, group: str, commits: Iterable[OffsetCommit]) -> dict[TopicPartition, int | ZkError]:
+        """Write offsets, pipelined: the new version of each, or the error that `commit` would raise."""
+        by_path = {paths.offset(group, commit.where): commit for commit in commits}
+        outcomes = self._nodes.set_many(
+            Write(path, _text(commit.offset), commit.version) for path, commit in by_path.items()
+        )
+        return {
+            by_path[path].where: VersionConflict(path, by_path[path].version)
+            if isinstance(outcome, NoNode)
+            else outcome
+            for path, outcome in outcomes.items()
+        }
 
     def offsets(self, group: str, topic: str) -> dict[TopicPartition, CommittedOffset]:
         """Read a group's offsets of one topic, in numeric order; malformed nodes are skipped and counted."""

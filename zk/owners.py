@@ -13,7 +13,10 @@ from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from zk.client import ZkClient
+    from zk.errors import NodeHeld
     from zk.nodes import Node
 
 logger = logging.getLogger(__name__)
@@ -41,6 +44,22 @@ class OwnerRegistry:
     def claim(self, group: str, where: TopicPartition, stream_id: str) -> None:
         """Make a stream of this session the owner of a partition. Raises NodeHeld, naming the other owner."""
         ephemeral.claim(self._nodes, paths.owner(group, where), stream_id.encode())
+
+    def claim_many(self, group: str, streams: Mapping[TopicPartition, str]) -> dict[TopicPartition, NodeHeld]:
+        """Make streams of this session the owners of partitions, pipelined, and return those that others own.
+
+        Raises the first error once all were tried: each may be ours by then.
+        """
+        by_path = {paths.owner(group, where): where for where in streams}
+        held = ephemeral.claim_many(self._nodes, {path: streams[where].encode() for path, where in by_path.items()})
+        return {by_path[path]: error for path, error in held.items()}
+
+    def release_many(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """Give up those of these partitions that this session owns, pipelined.
+
+        Raises the first error once all were tried: each may be given up by then.
+        """
+        ephemeral.release_many(self._nodes, (paths.owner(group, where) for where in partitions))
 
     def release(self, group: str, where: TopicPartition) -> bool:
         """Give up a partition; False, and nothing deleted, when this session does not own it."""

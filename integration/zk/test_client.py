@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 from zk.client import ZkClient
 from zk.connecting import connect
 from zk.errors import ConnectionLost, NodeExists, NoNode, NotConnected, SessionExpired, VersionConflict, ZkError
-from zk.nodes import Nodes
+from zk.nodes import Nodes, Write
 from zk.ports import free_port
 from zk.sessions import SessionEvents
 
@@ -136,6 +136,26 @@ def test_many_nodes_are_read_at_once(client: ZkClient) -> None:
     assert list(read) == [f"{number:03}" for number in range(200)]
     assert [node.data for node in read.values()] == [b"%d" % number for number in range(200)]
     assert list(nodes.get_many(["/many/000", "/many/none"])) == ["/many/000"]
+
+
+def test_many_nodes_are_written_at_once(client: ZkClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than go out together, and each says what became of it."""
+    monkeypatch.setattr("zk.nodes._PIPELINED", 7)
+    nodes = Nodes(client)
+    every = {f"/{number % 3}/{number:02}": b"%d" % number for number in range(50)}
+    nodes.create_with_parents("/0/03", b"was there")
+    outcomes = nodes.create_many(every)
+    assert list(outcomes) == list(every)
+    assert isinstance(outcomes.pop("/0/03"), NodeExists)
+    assert set(outcomes.values()) == {None}
+    assert nodes.exist(["/0/00", "/0/01"]) == {"/0/00": True, "/0/01": False}
+    written = nodes.set_many([Write("/0/00", b"x", 0), Write("/1/01", b"x", 5), Write("/9", b"x", 0)])
+    assert written["/0/00"] == 1
+    assert isinstance(written["/1/01"], VersionConflict)
+    assert isinstance(written["/9"], NoNode)
+    assert nodes.get("/0/00").data == b"x"  # type: ignore[union-attr]
+    assert nodes.delete_many([*every, "/9"]) == set(every)
+    assert nodes.get_many(every) == {}
 
 
 def test_a_watch_is_set_on_a_path_that_does_not_exist_yet(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:

@@ -12,7 +12,7 @@ from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.errors import GroupInUse, MalformedNode, NodeHeld, NotConnected, VersionConflict
 from zk.nodes import Nodes
-from zk.offsets import CommittedOffset, OffsetRegistry
+from zk.offsets import CommittedOffset, OffsetCommit, OffsetRegistry
 from zk.owners import Owner, OwnerRegistry
 from zk.sessions import SessionEvents
 
@@ -104,6 +104,37 @@ def test_a_partition_has_one_owner(client: ZkClient, new_client: Callable[[], Zk
     theirs.claim("g", P0, "b-0")
     assert other_client.session_id is not None
     assert ours.owners("g", "t") == {P0: Owner("b-0", other_client.session_id)}
+
+
+def test_many_partitions_are_claimed_at_once(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:
+    """Those that another owns are named; one that is ours gets the other stream; only our own are given up."""
+    ours, theirs = OwnerRegistry(client), OwnerRegistry(new_client())
+    theirs.claim("g", P2, "b-0")
+    ours.claim("g", P0, "a-0")
+    u = TopicPartition("u", 0, 0)
+    held = ours.claim_many("g", {P0: "a-1", P2: "a-1", P10: "a-1", u: "a-1"})
+    assert list(held) == [P2]
+    assert "b-0" in str(held[P2])
+    every = {**ours.owners("g", "t"), **ours.owners("g", "u")}
+    assert {where: owner.stream_id for where, owner in every.items()} == {P0: "a-1", P2: "b-0", P10: "a-1", u: "a-1"}
+    ours.release_many("g", [P0, P2, u, TopicPartition("t", 9, 9)])
+    assert list(ours.owners("g", "t")) == [P2, P10]
+
+
+def test_many_offsets_are_read_and_committed_at_once(client: ZkClient) -> None:
+    """Each commit says what became of it."""
+    registry = OffsetRegistry(client)
+    version = registry.write("g", P0, 5)
+    Nodes(client).upsert(paths.offset("g", P2), b"seven")
+    found = registry.read_many("g", [P0, P2, P10])
+    assert found.pop(P0) == CommittedOffset(5, version)
+    assert list(found) == [P2]
+    assert isinstance(found[P2], MalformedNode)
+    commits = [OffsetCommit(P0, 6, version), OffsetCommit(P2, 6, 7), OffsetCommit(P10, 6, 0)]
+    outcomes = registry.commit_many("g", commits)
+    assert outcomes.pop(P0) == version + 1
+    assert list(outcomes) == [P2, P10]
+    assert all(isinstance(outcome, VersionConflict) for outcome in outcomes.values())
 
 
 def test_owners_are_listed_in_numeric_order(client: ZkClient) -> None:
