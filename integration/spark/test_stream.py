@@ -231,6 +231,8 @@ def test_the_first_rows_are_read_again_though_a_broker_is_away(
     batches.fail_at_rows = False
     lost.kill()
     eventually(lambda: gone(cluster, lost))
+    with pytest.raises(StreamingQueryException, match=f"{topic}/{lost.broker_id}-0 cannot be read"):
+        start(topic, **{"fetchOffset.numRetries": 2}).awaitTermination(60)
     start(topic)
     lost.start()
     publish(lost, topic, numbered(200, 10))

@@ -299,12 +299,12 @@ class OffsetLookup:
         for partition in partitions:
             by_broker.setdefault(partition.broker_id, []).append(partition)
         for broker_id, its in by_broker.items():
+            try:
+                consumer = self._consumer(its[0])
+            except BrokerConnectionError as error:
+                answers.update(dict.fromkeys(its, error))
+                continue
             if broker_id not in self._asked:
-                try:
-                    consumer = self._consumer(its[0])
-                except BrokerConnectionError as error:
-                    answers.update(dict.fromkeys(its, error))
-                    continue
                 self._asked[broker_id] = in_thread(partial(_ends, consumer, its))
                 asked.append(self._asked[broker_id])
         wait(asked, self._patience_s)

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+MAX_THREADS = 16
+"""So many brokers are read from at once to cut ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def resolve_batch(
         raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
     _check_named(options, "startingOffsets", options.starting_offsets)
     _check_named(options, "endingOffsets", options.ending_offsets)
-    partitions = set(filter(keep, _awaited(options, lookup, cluster, loss)))
+    partitions = set(filter(keep, _awaited(options, lookup, cluster, keep, loss)))
     bounds = {partition: lookup.bounds(partition) for partition in partitions}
     starts = _starting_offsets(options, lookup, bounds)
     ends = _ending_offsets(options, lookup, bounds)
@@ -228,16 +232,23 @@ def _named(options: BatchOptions) -> set[TopicPartition]:
     return {each for spec in specs if isinstance(spec, Mapping) for each in spec if options.wants(each.topic)}
 
 
-def _awaited(options: BatchOptions, lookup: OffsetLookup, cluster: Cluster, loss: DataLoss) -> set[TopicPartition]:
+def _awaited(
+    options: BatchOptions,
+    lookup: OffsetLookup,
+    cluster: Cluster,
+    keep: Callable[[TopicPartition], bool],
+    loss: DataLoss,
+) -> set[TopicPartition]:
     """Return the partitions to read. Waits for brokers of which it is known that they have some."""
     found = set(cluster.partitions)
     wanted = set(_named(options))
     if options.groupid:
         topics = [topic for topic in cluster.topics if options.wants(topic)]
         wanted |= lookup.committed(topics).keys()
+    wanted = set(filter(keep, wanted))
     for partition, error in lookup.await_brokers(wanted - found).items():
         loss.report(f"{partition} is not there: {error}")
-    _report_missing_brokers(options, lookup, wanted, loss)
+    _report_missing_brokers(options, lookup, set(filter(keep, lookup.remembered())) - wanted, loss)
     cluster = lookup.cluster()
     found = set(cluster.partitions)
     for partition in sorted(wanted - found):
@@ -250,14 +261,14 @@ def _awaited(options: BatchOptions, lookup: OffsetLookup, cluster: Cluster, loss
 
 
 def _report_missing_brokers(
-    options: BatchOptions, lookup: OffsetLookup, reported: Collection[TopicPartition], loss: DataLoss
+    options: BatchOptions, lookup: OffsetLookup, remembered: Iterable[TopicPartition], loss: DataLoss
 ) -> None:
     """Take note of brokers that are away, of which a group or broker.list remembers that they had a wanted topic.
 
     The registry itself forgets a broker with its session. Waits only where going on without them is not allowed.
     """
     brokers = lookup.cluster().brokers
-    missing = {each for each in lookup.remembered() - set(reported) if each.broker_id not in brokers}
+    missing = {each for each in remembered if each.broker_id not in brokers}
     if options.fail_on_data_loss:
         missing = set(lookup.await_brokers(missing))
     if missing:
@@ -306,11 +317,26 @@ def plan(
     loss.report_away(away)
     there = [each for each in full if each.topic_partition not in away]
     tasks = share_tasks([each.size_bytes for each in there], min_partitions)
-    return [
-        RangePartition(part, lookup.broker(each.topic_partition))
-        for each, count in zip(there, tasks, strict=True)
-        for part in (_cut(lookup, each, count) if count > 1 else [each])
-    ]
+    parts = _cut_all(lookup, dict(zip(there, tasks, strict=True)))
+    return [RangePartition(part, lookup.broker(each.topic_partition)) for each in there for part in parts[each]]
+
+
+def _cut_all(lookup: OffsetLookup, tasks: Mapping[OffsetRange, int]) -> dict[OffsetRange, list[OffsetRange]]:
+    """Cut each range for its tasks, those of one broker beside those of the others, as it may cost reading them."""
+    by_broker: dict[int, list[OffsetRange]] = {}
+    for each, count in tasks.items():
+        if count > 1:
+            by_broker.setdefault(each.topic_partition.broker_id, []).append(each)
+
+    def cut(ranges: list[OffsetRange]) -> dict[OffsetRange, list[OffsetRange]]:
+        return {each: _cut(lookup, each, tasks[each]) for each in ranges}
+
+    parts = {each: [each] for each in tasks}
+    if by_broker:
+        with ThreadPoolExecutor(min(len(by_broker), MAX_THREADS)) as threads:
+            for of_broker in threads.map(cut, by_broker.values()):
+                parts.update(of_broker)
+    return parts
 
 
 def _cut(lookup: OffsetLookup, whole: OffsetRange, tasks: int) -> list[OffsetRange]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from kafka2011.errors import ConfigError, KafkaError
@@ -176,6 +178,32 @@ def test_what_is_gone_of_a_range_does_not_keep_it_from_being_cut(cluster: Cluste
     assert all(part.start >= 5000 for part in parts[1:])
     gone = [OffsetRange(ONE, 3000, 4000)]
     assert [each.offset_range for each in plan(lookup, gone, 4, loss)] == gone
+
+
+def test_brokers_are_read_from_side_by_side(cluster: ClusterInMemory) -> None:
+    """Where cutting needs reading, no broker waits until another one's ranges are cut."""
+    together = threading.Barrier(2, timeout=30)
+    for partition in (ONE, TWO):
+        log = cluster.logs[partition]
+
+        def read(offset: int, max_bytes: int, log: LogInMemory = log) -> bytes:
+            together.wait()
+            return LogInMemory.read(log, offset, max_bytes)
+
+        log.read = read  # type: ignore[method-assign]
+    read_options = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    some = [OffsetRange(ONE, 5000, 6000), OffsetRange(TWO, 0, 1000)]
+    tasks = plan(cluster.lookup(read_options), some, 4, DataLoss(read_options))
+    assert [each.offset_range.size_bytes for each in tasks] == [500] * 4
+
+
+def test_filters_wait_for_no_broker_that_they_leave_out(cluster: ClusterInMemory) -> None:
+    """Neither for one that a group remembers nor for one that is named."""
+    cluster.away, cluster.of_other_groups, cluster.offsets = {1}, {TWO}, {TWO: 500}
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views", "groupid": "reports"})
+    found = resolve_batch(read, cluster.lookup(read), lambda each: each.broker_id == 0)
+    assert found == [OffsetRange(ONE, 5000, 8000)]
+    assert not cluster.slept_s
 
 
 def test_ranges_of_a_broker_that_is_away_can_be_passed_over(cluster: ClusterInMemory) -> None:
