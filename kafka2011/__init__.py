@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     )
     from kafka2011.local import LocalCluster
     from kafka2011.message import Message, MessageSet
-    from kafka2011.producer.async_producer import AsyncProducer
+    from kafka2011.producer.batch import FailedBatch, Receipt
     from kafka2011.producer.counts import Counts
-    from kafka2011.producer.encoder import Encoder
+    from kafka2011.producer.encoder import Compressor, Encoder
     from kafka2011.producer.errors import (
         ConfirmTimeoutError,
         InvalidPartitionError,
@@ -42,10 +42,8 @@ if TYPE_CHECKING:
         QueueFullError,
         SetRefusedError,
     )
-    from kafka2011.producer.parcel import FailedSend, Receipt
     from kafka2011.producer.partitioner import DefaultPartitioner, Partitioner
     from kafka2011.producer.producer import Producer
-    from kafka2011.producer.set_encoder import Compressor
     from kafka2011.producer.sync_producer import SyncProducer
     from kafka2011.protocol import ANY_PARTITION, EARLIEST, LATEST
     from kafka2011.topic import InvalidTopicError
@@ -57,7 +55,6 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "Admin",
-    "AsyncProducer",
     "Blacklist",
     "Broker",
     "BrokerConfig",
@@ -72,7 +69,7 @@ __all__ = [
     "Counts",
     "DefaultPartitioner",
     "Encoder",
-    "FailedSend",
+    "FailedBatch",
     "FetchedSet",
     "InvalidMessageError",
     "InvalidMessageSizeError",
@@ -144,10 +141,11 @@ _HOMES = {
         "Message",
         "MessageSet",
     ),
-    "kafka2011.producer.async_producer": ("AsyncProducer",),
     "kafka2011.producer.counts": ("Counts",),
-    "kafka2011.producer.encoder": ("Encoder",),
-    "kafka2011.producer.set_encoder": ("Compressor",),
+    "kafka2011.producer.encoder": (
+        "Compressor",
+        "Encoder",
+    ),
     "kafka2011.producer.errors": (
         "ConfirmTimeoutError",
         "InvalidPartitionError",
@@ -156,8 +154,8 @@ _HOMES = {
         "QueueFullError",
         "SetRefusedError",
     ),
-    "kafka2011.producer.parcel": (
-        "FailedSend",
+    "kafka2011.producer.batch": (
+        "FailedBatch",
         "Receipt",
     ),
     "kafka2011.producer.partitioner": (

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import select
 import socket
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+import weakref
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.protocol import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
 
 _SIZE = struct.Struct(">i")
-_RECEIVE_BYTES = 256 * 1024
+_TIMEVAL = struct.Struct("ll")
+_RECEIVE_BYTES = 8 * 1024 * 1024
 
 
 class BrokerConnection:
@@ -34,7 +36,8 @@ class BrokerConnection:
     All sizes are in bytes, all times in milliseconds. Every method may raise BrokerConnectionError, which names the
     broker; the connection is closed by then, and the next call opens a new one. So it is when something else ends a
     call half-way, such as KeyboardInterrupt or an application's own timeout: the rest of one answer must never be
-    taken for the next one. `lock` serializes its users.
+    taken for the next one. `lock` serializes its users. In a forked child the connection is closed, and the parent's is
+    left alone.
     """
 
     def __init__(
@@ -55,9 +58,10 @@ class BrokerConnection:
         self._buffer_bytes = buffer_bytes
         self._max_frame_bytes = max_frame_bytes
         self._socket: socket.socket | None = None
+        _CONNECTIONS.add(self)
 
     def __repr__(self) -> str:
-        return f"<BrokerConnection to {self.host}:{self.port}>"
+        return f"<{type(self).__name__} to {self.host}:{self.port}, {'open' if self.is_open else 'closed'}>"
 
     @property
     def is_open(self) -> bool:
@@ -72,9 +76,11 @@ class BrokerConnection:
     def send(self, frame: bytes) -> None:
         """Send one request."""
         with self.lock:
-            opened = self._opened()
-            with self._discarding("sending to"):
+            opened = self._socket or self._opened()
+            try:
                 opened.sendall(frame)
+            except BaseException as error:  # noqa: BLE001 (raised again)
+                self._fail("sending to", error)
 
     def receive(self, max_frame_bytes: int | None = None) -> bytes:
         """Return the next response without its size field.
@@ -83,15 +89,13 @@ class BrokerConnection:
         """
         limit_bytes = self._max_frame_bytes if max_frame_bytes is None else max_frame_bytes
         with self.lock:
-            opened = self._opened()
-            with self._discarding("reading from"):
+            opened = self._socket or self._opened()
+            try:
                 (size,) = _SIZE.unpack(_receive_exactly(opened, _SIZE.size))
-                if not 0 < size <= limit_bytes:
-                    raise ProtocolError(
-                        f"broker {self.host}:{self.port} announces a response of {size} bytes:"
-                        f" allowed are 1 to {limit_bytes}"
-                    )
+                self._check_size(size, limit_bytes)
                 return _receive_exactly(opened, size)
+            except BaseException as error:  # noqa: BLE001 (raised again)
+                self._fail("reading from", error)
 
     def request(self, frame: bytes, max_frame_bytes: int | None = None) -> bytes:
         """Send one request and return its response; once more on a new connection if an old one turns out dead.
@@ -124,6 +128,12 @@ class BrokerConnection:
             except OSError:
                 return True
 
+    def limit(self, timeout_ms: float) -> None:
+        """Wait no longer than this for the broker from now on, until told otherwise or connected anew."""
+        with self.lock:
+            if self._socket is not None:
+                _limit(self._socket, max(timeout_ms, 1) / 1000)
+
     def close(self) -> None:
         """Close at once; may be called twice."""
         with self.lock:
@@ -146,7 +156,9 @@ class BrokerConnection:
                     if time.monotonic() >= ends_s:
                         raise TimeoutError("it goes on sending")
             except OSError as error:
-                logger.warning("broker %s:%d did not end the connection in order: %s", self.host, self.port, error)
+                logger.warning(
+                    "broker %s:%d did not end the connection in order: %s", self.host, self.port, _named(error)
+                )
                 return False
             finally:
                 self._discard()
@@ -161,34 +173,42 @@ class BrokerConnection:
         self.close()
 
     def _ask(self, frame: bytes, max_frame_bytes: int | None) -> bytes:
-        with self._discarding("asking"):  # also between the two
+        try:
             self.send(frame)
             return self.receive(max_frame_bytes)
+        except BaseException:  # also between the two
+            self._discard()
+            raise
 
     def _opened(self) -> socket.socket:
         opened = self._socket
         if opened is None:
-            with self._discarding("connecting to"):
+            try:
                 opened = socket.create_connection((self.host, self.port), timeout=self._connect_timeout_s)
                 self._socket = opened
-                opened.settimeout(self._socket_timeout_s)
+                opened.settimeout(None)
+                _limit(opened, self._socket_timeout_s)
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffer_bytes)
                 opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
+            except BaseException as error:  # noqa: BLE001 (raised again)
+                self._fail("connecting to", error)
         return opened
 
-    @contextlib.contextmanager
-    def _discarding(self, doing: str) -> Iterator[None]:
-        """Leave no connection behind that stands in the middle of a request or a response."""
-        try:
-            yield
-        except OSError as error:
-            self._discard()
-            raise BrokerConnectionError(f"{doing} broker {self.host}:{self.port} failed: {error}") from error
-        except BaseException:
-            self._discard()
-            raise
+    def _check_size(self, size: int, limit_bytes: int) -> None:
+        if not 0 < size <= limit_bytes:
+            raise ProtocolError(
+                f"broker {self.host}:{self.port} announces a response of {size} bytes: allowed are 1 to {limit_bytes}"
+            )
+
+    def _fail(self, doing: str, error: BaseException) -> NoReturn:
+        """Leave no connection behind that stands in the middle of a request or a response, and raise."""
+        self._discard()
+        if isinstance(error, OSError):
+            cause = _named(error)
+            raise BrokerConnectionError(f"{doing} broker {self.host}:{self.port} failed: {cause}") from cause
+        raise error
 
     def _discard(self) -> None:
         if self._socket is not None:
@@ -196,15 +216,49 @@ class BrokerConnection:
                 self._socket.close()
             self._socket = None
 
+    def forget_after_fork(self) -> None:
+        """In a forked child: close this process's copy of the socket, which does not end the parent's connection."""
+        self.lock = threading.RLock()
+        self._discard()
+
+
+_CONNECTIONS: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
+
+
+def _forget_after_fork() -> None:
+    for connection in list(_CONNECTIONS):
+        connection.forget_after_fork()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _limit(opened: socket.socket, timeout_s: float) -> None:
+    """Bound each wait: by the kernel, which costs no system call each time; under gevent by gevent's own waiting."""
+    if os.get_blocking(opened.fileno()):
+        seconds = int(timeout_s)
+        timeval = _TIMEVAL.pack(seconds, max(int((timeout_s - seconds) * 1_000_000), 0 if seconds else 1))
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
+    else:
+        opened.settimeout(timeout_s)
+
+
+def _named(error: OSError) -> OSError:
+    """Call a wait that the kernel ended by its name."""
+    return TimeoutError("timed out") if isinstance(error, BlockingIOError) else error
+
 
 def _receive_exactly(opened: socket.socket, size: int) -> bytes:
-    """Return the next `size` bytes; takes memory for them as they come, not as they were announced."""
+    """Return the next `size` bytes, which are nearly always one piece."""
     parts: list[bytes] = []
     missing_bytes = size
     while missing_bytes:
-        part = opened.recv(min(missing_bytes, _RECEIVE_BYTES))
+        part = opened.recv(min(missing_bytes, _RECEIVE_BYTES), socket.MSG_WAITALL)
         if not part:
             raise ConnectionResetError(f"the connection ended {missing_bytes} bytes before the response did")
+        if len(part) == size:
+            return part
         parts.append(part)
         missing_bytes -= len(part)
     return b"".join(parts)

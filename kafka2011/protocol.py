@@ -52,6 +52,7 @@ _FETCH_TAIL = struct.Struct(">iqi")
 _OFFSETS_TAIL = struct.Struct(">iqi")
 
 RESPONSE_HEADER_BYTES = _FRAME_HEADER.size
+_PRODUCE_BYTES = _INT16.size + _PARTITION_AND_SIZE.size  # of a produce's frame, beside topic and set
 
 
 class ProduceRequest(NamedTuple):
@@ -101,19 +102,51 @@ def encode_request(request: Request) -> bytes:
     """Return the whole frame of a request. Raises ProtocolError when a value does not fit its field."""
     try:
         if isinstance(request, ProduceRequest):
-            return _frame(PRODUCE, [_encode_produce(request)])
+            return produce_frame(topic_field(request.topic), request.partition, request.messages)
         if isinstance(request, FetchRequest):
             return _frame(FETCH, [_encode_fetch(request)])
         if isinstance(request, MultiFetchRequest):
             count = _INT16.pack(len(request.fetches))
             return _frame(MULTIFETCH, [count, *map(_encode_fetch, request.fetches)])
         if isinstance(request, MultiProduceRequest):
-            count = _INT16.pack(len(request.produces))
-            return _frame(MULTIPRODUCE, [count, *map(_encode_produce, request.produces)])
+            return multiproduce_frame(
+                [(topic_field(each.topic), each.partition, each.messages) for each in request.produces]
+            )
         tail = _OFFSETS_TAIL.pack(request.partition, request.time_ms, request.max_count)
-        return _frame(OFFSETS, [_encode_topic(request.topic), tail])
+        return _frame(OFFSETS, [topic_field(request.topic), tail])
     except struct.error as error:
         raise ProtocolError(f"a value does not fit its field in {type(request).__name__}: {error}") from error
+
+
+def produce_frame(topic: bytes, partition: int, messages: AnyBytes) -> bytes:
+    """Return the whole frame of a produce, with a topic that is a `topic_field` already: one is made for every send."""
+    size = _PRODUCE_BYTES + len(topic) + len(messages)
+    try:
+        return b"".join(
+            (_FRAME_HEADER.pack(size, PRODUCE), topic, _PARTITION_AND_SIZE.pack(partition, len(messages)), messages)
+        )
+    except struct.error as error:
+        raise ProtocolError(f"a produce of {size} bytes to partition {partition} does not fit a frame") from error
+
+
+def multiproduce_frame(produces: Sequence[tuple[bytes, int, AnyBytes]]) -> bytes:
+    """Return the whole frame of a multiproduce: `topic_field`, partition and set of each."""
+    try:
+        parts: list[AnyBytes] = [_INT16.pack(len(produces))]
+        for topic, partition, messages in produces:
+            parts += (topic, _PARTITION_AND_SIZE.pack(partition, len(messages)), messages)
+    except struct.error as error:
+        raise ProtocolError(f"a value does not fit its field in a multiproduce: {error}") from error
+    return _frame(MULTIPRODUCE, parts)
+
+
+def topic_field(topic: str) -> bytes:
+    """Return a topic as it stands in a request: its length and its UTF-8. Raises ProtocolError."""
+    try:
+        data = topic.encode()
+    except UnicodeEncodeError as error:
+        raise ProtocolError(f"topic {topic[:300]!r} is not Unicode text: {error.reason}") from error
+    return _INT16.pack(len(data)) + data
 
 
 def decode_request(frame: AnyBytes) -> Request:
@@ -264,28 +297,15 @@ class FrameReader:
         return size
 
 
-def _frame(request_type: int, parts: list[bytes]) -> bytes:
+def _frame(request_type: int, parts: Sequence[AnyBytes]) -> bytes:
     size = _INT16.size + sum(map(len, parts))
     if size > MAX_INT32:
         raise ProtocolError(f"a request of {size} bytes does not fit a frame")
     return b"".join((_FRAME_HEADER.pack(size, request_type), *parts))
 
 
-def _encode_topic(topic: str) -> bytes:
-    try:
-        data = topic.encode()
-    except UnicodeEncodeError as error:
-        raise ProtocolError(f"topic {topic[:300]!r} is not Unicode text: {error.reason}") from error
-    return _INT16.pack(len(data)) + data
-
-
-def _encode_produce(request: ProduceRequest) -> bytes:
-    tail = _PARTITION_AND_SIZE.pack(request.partition, len(request.messages))
-    return b"".join((_encode_topic(request.topic), tail, request.messages))
-
-
 def _encode_fetch(request: FetchRequest) -> bytes:
-    return _encode_topic(request.topic) + _FETCH_TAIL.pack(request.partition, request.offset, request.max_bytes)
+    return topic_field(request.topic) + _FETCH_TAIL.pack(request.partition, request.offset, request.max_bytes)
 
 
 # Each takes a position in a frame and returns a value and the position behind it. A struct.error tells that the frame

@@ -16,8 +16,8 @@ from kafka2011.compression import Codec
 from kafka2011.connection import BrokerConnection
 from kafka2011.errors import BrokerConnectionError, KafkaError, MessageSizeTooLargeError, ProtocolError
 from kafka2011.message import MessageSet
+from kafka2011.producer.connection import BARRIER, BARRIER_ANSWER
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
-from kafka2011.producer.requests import BARRIER, BARRIER_ANSWER
 from kafka2011.protocol import MultiProduceRequest, ProduceRequest, encode_request
 
 if TYPE_CHECKING:

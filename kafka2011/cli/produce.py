@@ -35,7 +35,7 @@ from kafka2011.topic import validate_topic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kafka2011.producer.parcel import FailedSend
+    from kafka2011.producer.batch import FailedBatch
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,9 @@ def command(
             yield from line_sets(file, config.max_message_size, advance, delimiter=delimiter, on_too_long=on_too_long)
 
     if broker is None:
-        config = _config(properties, [f"zk.connect={zk_connect}", "broker.list=", "confirm=true", *fixed])
+        config = _config(
+            properties, [f"zk.connect={zk_connect}", "broker.list=", "producer.type=async", "confirm=true", *fixed]
+        )
         _to_cluster(config, topic, lines(config), pattern)
         return
     # The settings must name brokers; which one it is, and how it is reached, --broker says.
@@ -160,10 +162,10 @@ class _Skipped:
 def _to_cluster(
     config: ProducerConfig, topic: str, sets: Iterator[list[bytes]], pattern: re.Pattern[bytes] | None
 ) -> None:
-    from kafka2011.producer.async_producer import AsyncProducer
+    from kafka2011.producer.producer import Producer
 
-    failures: list[FailedSend] = []
-    with AsyncProducer(config, on_failure=failures.append) as producer:
+    failures: list[FailedBatch] = []
+    with Producer(config, on_failure=failures.append) as producer:
         is_empty = True
         for lines in _up_to_a_fault(sets):
             is_empty = False

@@ -85,7 +85,10 @@ class ProducerConfig(SyncProducerConfig):
     )
 
     queue_time: int = setting(5000, Integer(1), "`async`: the longest wait for a batch to fill, in ms.")
-    queue_size: int = setting(10000, Integer(1), "`async`: messages that may wait to be sent.")
+    queue_size: int = setting(10000, Integer(1), "`async`: messages that may wait to be sent to one broker.")
+    queue_max_bytes: int = setting(
+        67_108_864, Integer(1), "`async`: bytes of messages that may wait to be sent to one broker, about."
+    )
     queue_enqueue_timeout_ms: int = setting(
         -1,
         Integer(-1),

@@ -28,7 +28,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka2011.producer.parcel import FailedSend
+    from kafka2011.producer.batch import FailedBatch
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def _events() -> Iterator[bytes]:
     return itertools.chain.from_iterable(activity_lines(EVENTS_A_DAY, seed) for seed in itertools.count(2011))
 
 
-def _log_failure(failed: FailedSend) -> None:
+def _log_failure(failed: FailedBatch) -> None:
     logger.error("events for %s were given up: %s", failed.topic, failed.error)
 
 

@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.demo.records import numbered
-from kafka2011.producer.async_producer import AsyncProducer
+from kafka2011.producer.producer import Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from kafka2011.producer.parcel import Receipt
+    from kafka2011.producer.batch import Receipt
 
 TICK_S = 0.02
 
@@ -33,7 +33,7 @@ class PacedReplay:
         seconds: float,
         on_sent: Callable[[int], None] = lambda _lines: None,
     ) -> None:
-        self._settings = {**settings, "confirm": "true", "queue.time": "50"}
+        self._settings = {**settings, "producer.type": "async", "confirm": "true", "queue.time": "50"}
         self._topic = topic
         self._lines = lines
         self._keys = keys
@@ -57,14 +57,14 @@ class PacedReplay:
 
     def _run(self) -> None:
         try:
-            with AsyncProducer(self._settings) as producer:
+            with Producer(self._settings) as producer:
                 for sending in self._send_all(producer):
                     sending.result()
                 self.resent_sets = producer.counts.sets_resent
         except BaseException as error:  # noqa: BLE001 - raised by finish, in the thread that waits
             self._failure = error
 
-    def _send_all(self, producer: AsyncProducer) -> list[Future[Receipt]]:
+    def _send_all(self, producer: Producer) -> list[Future[Receipt]]:
         started_s = time.monotonic()
         sends: list[Future[Receipt]] = []
         total = len(self._lines)

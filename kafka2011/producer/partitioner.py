@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import sys
 from operator import mul
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.crc import crc32
+from kafka2011.producer.implementation import load_implementation
+
+if TYPE_CHECKING:
+    from kafka2011.config import ProducerConfig
 
 _UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"  # as memoryview reads it
 _MULTIPLIER = 31
@@ -56,3 +60,11 @@ def java_string_hash(text: str) -> int:
         total = (total * _CHUNK_POWER + sum(map(mul, units[start : start + _CHUNK], _POWERS))) % _INT32_RANGE
     total = int(total) % _INT32_RANGE
     return total - _INT32_RANGE if total >= _INT32_SIGN else total
+
+
+def own_partitioner(config: ProducerConfig) -> Partitioner:
+    """Return the application's partitioner, or 0.7's. Raises ConfigError."""
+    if not config.partitioner_class:
+        return DefaultPartitioner()
+    partitioner: Partitioner = load_implementation("partitioner.class", config.partitioner_class, "partition")
+    return partitioner

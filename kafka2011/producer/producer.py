@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ProducerConfig
 from kafka2011.message import MessageSet, scan
-from kafka2011.producer.async_producer import AsyncProducer
+from kafka2011.producer.accumulator import Accumulator
+from kafka2011.producer.completion import Completion
 from kafka2011.producer.counts import Counts
-from kafka2011.producer.encoder import payloads_of
-from kafka2011.producer.errors import ProducerClosedError
-from kafka2011.producer.set_encoder import SetEncoder
-from kafka2011.producer.setup import open_router, own_encoder
-from kafka2011.producer.synchronous_sender import SynchronousSender
+from kafka2011.producer.encoder import SetEncoder, checked_topic_field, own_encoder, payloads_of
+from kafka2011.producer.errors import NoBrokersError
+from kafka2011.producer.partition_info import ListedBrokers
+from kafka2011.producer.partitioner import own_partitioner
+from kafka2011.producer.router import Router
+from kafka2011.producer.sender import Sender
+from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Future
     from types import TracebackType
 
-    from kafka2011.producer.parcel import FailedSend, Receipt
+    from kafka2011.producer.accumulator import BrokerQueue
+    from kafka2011.producer.batch import FailedBatch, Receipt, SendFuture
+    from kafka2011.producer.partition_info import BrokerPartitionInfo
+    from zk.cluster import TopicPartition
+
+_LOOK_AGAIN_S = 0.1
+_MOMENT_S = 0.01
 
 
 class Producer:
@@ -29,65 +42,95 @@ class Producer:
             producer.send("views", b"one")
             producer.send("views", [b"two", b"three"], key="member-42")
 
-    May be shared by threads. producer.type chooses between sending in the caller's thread (sync, the default) and an
-    AsyncProducer. `on_failure` is for the latter. `counts` tells what was done.
+    May be shared by threads; a context manager. producer.type chooses: `sync`, the default, returns from `send` when
+    the set was written, or with confirm=true, confirmed; `async` at once. Then messages wait in batches, at most
+    queue.size messages for each broker, and a thread for each broker sends them; so a broker that is gone holds up
+    nobody else. `on_failure` is called with every FailedBatch, in a thread of its own. `counts` tells what was done.
+    `info` is for tests and for those who know the brokers already. A forked child begins anew, with nothing queued.
     """
 
     def __init__(
         self,
         config: ProducerConfig | Mapping[str, object],
         *,
-        on_failure: Callable[[FailedSend], object] | None = None,
+        on_failure: Callable[[FailedBatch], object] | None = None,
+        info: BrokerPartitionInfo | None = None,
     ) -> None:
         self._config = ProducerConfig.of(config)
-        self._async: AsyncProducer | None = None
-        self._closed = False
-        if self._config.producer_type == "async":
-            self._async = AsyncProducer(self._config, on_failure=on_failure)
-            self.counts = self._async.counts
-            return
-        self.counts = Counts()
+        self._on_failure = on_failure
         self._value_encoder = own_encoder(self._config)
         self._set_encoder = SetEncoder(self._config)
-        self._router = open_router(self._config)
-        self._sender = SynchronousSender(self._config, self._router, self.counts)
+        self._partitioner = own_partitioner(self._config)
+        self._is_async = self._config.producer_type == "async"
+        self._takes_bytes = self._is_async and self._value_encoder is None  # as they are, and nothing more to do
+        self._given_info = info
+        self.counts = Counts()
+        self._begin()
+        self._router = self._open_router()
+        _PRODUCERS.add(self)
 
-    def send(self, topic: str, messages: object, key: object = None) -> Future[Receipt] | None:
+    def __repr__(self) -> str:
+        where = self._config.zk_connect or f"{len(self._config.broker_list)} brokers"
+        state = "closed" if self._accumulator.is_closed else "open"
+        return f"<Producer to {where}, {self._config.producer_type}, {state}>"
+
+    def send(
+        self, topic: str, messages: object, key: object = None, *, partition: TopicPartition | None = None
+    ) -> Future[Receipt]:
         """Send one payload, several, or a MessageSet; all of one call go to one partition, in order.
 
-        Without a key that is any partition, with one the partitioner's choice. An asynchronous producer returns a
-        future, see AsyncProducer.send. Otherwise this returns None when all was handed to the operating system, or
-        with confirm=true, when the broker has proven that it handled it.
-        Raises before anything is sent: InvalidTopicError, TypeError, MessageSizeTooLargeError, InvalidPartitionError,
-        NoBrokersError, ProducerClosedError. Raises BrokerConnectionError when a set could not be handed over, and
-        confirming, ConfirmTimeoutError or SetRefusedError; sets of the same call before that one were sent.
+        Without a key that is the topic's present partition, which changes with each full batch; with one the
+        partitioner's choice; or the `partition` named. The future is that of the batch that the messages are in. It
+        gives a Receipt when all of it was written, or with confirm=true, confirmed; else the error: a
+        BrokerConnectionError, ConfirmTimeoutError or SetRefusedError. A synchronous producer waits for that, and raises
+        the error itself. The future cannot be cancelled.
+        An asynchronous send waits while the queue is full, as long as queue.enqueueTimeout.ms says; with confirm=true
+        also while no broker is there, up to confirm.timeout.ms.
+        Raises, with nothing queued: InvalidTopicError, TypeError, MessageSizeTooLargeError, InvalidPartitionError,
+        NoBrokersError, QueueFullError, ProducerClosedError.
         """
-        if self._async is not None:
-            return self._async.send(topic, messages, key)
-        if self._closed:
-            raise ProducerClosedError("the producer is closed")
-        self._router.check_topic(topic)
-        if isinstance(messages, MessageSet):
-            self._set_encoder.check_set(topic, messages)
-            self._sender.send(topic, key, [(bytes(messages), scan(bytes(messages)).messages)])
-            return None
-        payloads = payloads_of(messages, self._value_encoder)
-        self._set_encoder.check(topic, payloads)
-        encode = self._set_encoder.encode
-        self._sender.send(topic, key, ((encode(topic, piece), len(piece)) for piece in self._set_encoder.cut(payloads)))
-        return None
+        if type(messages) is bytes and key is None and partition is None and self._takes_bytes:
+            # The most frequent case, in which every call counts.
+            accumulator = self._accumulator
+            with accumulator.lock:
+                batch = accumulator.unkeyed.get(topic)
+                if batch is not None:
+                    bound = batch.bound
+                    room_bytes = batch.room_bytes - len(messages)
+                    if room_bytes >= 0 and bound.room_messages > 0:
+                        bound.room_messages -= 1
+                        batch.room_bytes = room_bytes
+                        payloads = batch.payloads
+                        payloads.append(messages)
+                        if len(payloads) >= accumulator.batch_messages:
+                            accumulator.close(batch)
+                        return batch
+        future = self._queue(topic, messages, key, partition)
+        if not self._is_async:
+            self._drive(future)
+        return future
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Send what is queued at once, and wait until it is done; False when `timeout_s` passed before."""
-        return True if self._async is None else self._async.flush(timeout_s)
+        """Send what is queued at once, and wait until it is done; False when `timeout_s` passed before.
+
+        Done means written, or with confirm=true confirmed, or failed.
+        """
+        return not wait(self._accumulator.close_all(), timeout_s).not_done
 
     def close(self) -> None:
-        """Send what is queued, wait until the brokers have handled all that was sent, and end; may be called twice."""
-        if self._async is not None:
-            self._async.close()
-        elif not self._closed:
-            self._closed = True
-            self._sender.close()
+        """Send what is queued, wait until the brokers have handled all that was sent, and end; may be called twice.
+
+        Takes as long as the sends may: confirm.timeout.ms, or one more try to reach a broker that is away.
+        """
+        self._closing.set()
+        self._accumulator.end()
+        while self._senders:
+            for broker_id, sender in list(self._senders.items()):
+                sender.close()
+                if self._senders.get(broker_id) is sender:
+                    del self._senders[broker_id]
+        self._completion.close()
+        if not self._forked:  # what a child has not used is the parent's
             self._router.info.close()
 
     def __enter__(self) -> Self:
@@ -97,3 +140,109 @@ class Producer:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    # Inside ------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._accumulator = Accumulator(self._config, SYSTEM_CLOCK, self._new_sender)
+        self._completion = Completion(self._accumulator, self.counts, self._on_failure, confirmed=self._config.confirm)
+        self._senders: dict[int, Sender] = {}
+        self._closing = threading.Event()
+        self._forked = False
+        self._reopening = threading.Lock()
+
+    def _open_router(self) -> Router:
+        """Find the brokers, from broker.list or in ZooKeeper. Raises NoBrokersError without ZooKeeper."""
+        info = self._given_info or _open_info(self._config)
+        return Router(info, self._partitioner, self._config.zk_read_num_retries, SYSTEM_CLOCK)
+
+    def _queue(self, topic: str, messages: object, key: object, partition: TopicPartition | None) -> SendFuture:
+        """Check and route what is sent, once, and put it into batches."""
+        if self._forked:
+            self._reopen()
+        checked_topic_field(topic)
+        movable = key is None and partition is None
+        timeout_ms = self._config.queue_enqueue_timeout_ms if self._is_async else -1
+        if isinstance(messages, MessageSet):
+            self._set_encoder.check_set(topic, messages)
+            count = scan(bytes(messages)).messages
+            where = self._route(topic, key, partition)
+            return self._accumulator.append_set(where, messages, count, key, movable=movable, timeout_ms=timeout_ms)
+        payloads = payloads_of(messages, self._value_encoder)
+        self._set_encoder.check(topic, payloads)
+        if movable:
+            future = self._accumulator.append_unkeyed(topic, payloads)
+            if future is not None:
+                return future
+        where = self._route(topic, key, partition)
+        return self._accumulator.append(where, payloads, key, movable=movable, timeout_ms=timeout_ms)
+
+    def _route(self, topic: str, key: object, partition: TopicPartition | None) -> TopicPartition:
+        """Return where it goes; confirming, wait for brokers that are just registering."""
+        deadline_s = SYSTEM_CLOCK.monotonic_s() + (
+            self._config.confirm_timeout_ms / 1000 if self._config.confirm else 0.0
+        )
+        while True:
+            try:
+                if partition is not None:
+                    return self._router.named(topic, partition)
+                return self._router.next(topic) if key is None else self._router.by_key(topic, key)
+            except NoBrokersError:
+                if SYSTEM_CLOCK.monotonic_s() >= deadline_s or self._accumulator.is_closed:
+                    raise
+                self._closing.wait(_LOOK_AGAIN_S)
+
+    def _drive(self, future: SendFuture) -> None:
+        """Send in this thread until all of it is done. Raises what it failed with."""
+        while not future.done():
+            for batch in self._accumulator.unfinished(future):
+                self._senders[batch.where.broker_id].drive(batch)
+            wait([future], _MOMENT_S)  # another thread may be ending it
+        future.result()
+
+    def _new_sender(self, queue: BrokerQueue) -> None:
+        sender = self._senders[queue.broker_id] = Sender(
+            queue,
+            config=self._config,
+            router=self._router,
+            encoder=self._set_encoder,
+            accumulator=self._accumulator,
+            completion=self._completion,
+            counts=self.counts,
+            clock=SYSTEM_CLOCK,
+        )
+        if self._is_async:
+            sender.start()
+
+    # After a fork ------------------------------------------------------------------------------------------------
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: leave the parent's queue, threads and session alone, and begin anew when first used."""
+        self._begin()
+        self._forked = self._given_info is None
+
+    def _reopen(self) -> None:
+        with self._reopening:
+            if self._forked:
+                self._router = self._open_router()
+                self._forked = False
+
+
+_PRODUCERS: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+def _forget_after_fork() -> None:
+    for producer in list(_PRODUCERS):
+        producer.forget_after_fork()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _open_info(config: ProducerConfig) -> BrokerPartitionInfo:
+    if config.broker_list:
+        return ListedBrokers(config.broker_list)
+    # Here, so that a producer with broker.list needs no kazoo.
+    from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo  # noqa: PLC0415
+
+    return ZkBrokerPartitionInfo.connect(config)

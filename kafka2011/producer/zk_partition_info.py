@@ -6,8 +6,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Self
 
-from kafka2011.producer.broker_partition_info import on_every_broker
 from kafka2011.producer.errors import BrokersUnreadableError
+from kafka2011.producer.partition_info import on_every_broker
 from zk.brokers import BrokerRegistry
 from zk.cluster import Broker, TopicPartition
 from zk.connecting import connect

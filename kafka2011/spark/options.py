@@ -276,6 +276,10 @@ class WriteOptions(ProducerConfig, _Options):
     def producer_config(self, brokers: tuple[Broker, ...]) -> ProducerConfig:
         """Return what a producer on an executor needs, with fixed brokers in place of ZooKeeper."""
         own = {item.name for item in ProducerConfig.settings()}
-        values = {name: getattr(self, name) for name in own} | {"zk_connect": "", "broker_list": brokers}
+        values = {name: getattr(self, name) for name in own} | {
+            "zk_connect": "",
+            "broker_list": brokers,
+            "producer_type": "async",
+        }
         values["partitioner_class"] = ""  # the broker list would forbid it; whoever places rows has it
         return ProducerConfig(**values)

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.producer.async_producer import AsyncProducer
-from kafka2011.producer.broker_partition_info import ListedBrokers, on_every_broker
 from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
+from kafka2011.producer.partition_info import ListedBrokers, on_every_broker
+from kafka2011.producer.partitioner import own_partitioner
+from kafka2011.producer.producer import Producer
 from kafka2011.producer.router import Router
-from kafka2011.producer.setup import own_partitioner
 from kafka2011.protocol import ANY_PARTITION
 from kafka2011.spark.columns import SinkColumns
 from zk.clock import SYSTEM_CLOCK
@@ -30,13 +30,13 @@ from zk.cluster import Broker, TopicPartition
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from pyspark.sql.types import StructType
 
-    from kafka2011.producer.broker_partition_info import BrokerPartitionInfo
-    from kafka2011.producer.parcel import FailedSend
+    from kafka2011.producer.batch import FailedBatch
+    from kafka2011.producer.partition_info import BrokerPartitionInfo
     from kafka2011.spark.options import WriteOptions
     from zk.clock import Clock
 
@@ -150,26 +150,15 @@ class PlannedPartitions:
         """Do nothing: there is nothing open."""
 
 
-class PlacingRouter(Router):
-    """A router for which a key may also be the partition itself, chosen before."""
-
-    def choose(self, topic: str, key: object, avoid: Collection[int] = ()) -> TopicPartition:
-        """Return the partition that is the key, or the one that the key belongs to."""
-        if not isinstance(key, TopicPartition):
-            return super().choose(topic, key, avoid)
-        if self.info.broker(key.broker_id) is None:
-            raise NoBrokersError(f"broker {key.broker_id} of topic {topic} is not alive")
-        return key
-
-    def check_place(self, topic: str, place: TopicPartition) -> None:
-        """Raise InvalidPartitionError unless the topic has the partition."""
-        if place not in self.info.partitions(topic):
-            raise InvalidPartitionError(f"topic {topic} has no partition {place.znode_name}")
-
-
-def open_router(placement: Placement, options: WriteOptions) -> PlacingRouter:
+def open_router(placement: Placement, options: WriteOptions) -> Router:
     """Return the router of one task. Raises ConfigError."""
-    return PlacingRouter(placement.info(), own_partitioner(options), 0)
+    return Router(placement.info(), own_partitioner(options), 0, SYSTEM_CLOCK)
+
+
+def check_place(router: Router, where: TopicPartition) -> None:
+    """Raise InvalidPartitionError unless the topic has the partition."""
+    if where not in router.info.partitions(where.topic):
+        raise InvalidPartitionError(f"topic {where.topic} has no partition {where.znode_name}")
 
 
 def plan_placement(
@@ -219,8 +208,8 @@ class RowSender:
         config = options.producer_config(placement.brokers)
         self._router = open_router(placement, options)
         self._send_rows = min(SEND_ROWS, config.queue_size)
-        self._failed: FailedSend | None = None
-        self._producer = AsyncProducer(config, on_failure=self._note, router=self._router)
+        self._failed: FailedBatch | None = None
+        self._producer = Producer(config, on_failure=self._note, info=self._router.info)
         self.rows = 0
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -247,14 +236,14 @@ class RowSender:
     def _queue(self, topic: str, payloads: list[bytes], where: TopicPartition | None) -> None:
         for first in range(0, len(payloads), self._send_rows):
             self._check()
-            self._producer.send(topic, payloads[first : first + self._send_rows], where)
+            self._producer.send(topic, payloads[first : first + self._send_rows], partition=where)
 
     def _placer(self, topic: str, batch: pa.RecordBatch) -> Iterator[TopicPartition | None] | None:
         """Return where each row goes, None for anywhere; or None when all may go anywhere."""
         columns = self._columns
         if columns.key is not None:
             keys = batch.column(columns.key).to_pylist()
-            return map(_remembered(lambda key: self._router.choose(topic, key)), keys)
+            return map(_remembered(lambda key: self._router.by_key(topic, key)), keys)
         if columns.partition is None:
             return None
         names = batch.column(columns.partition).to_pylist()
@@ -270,10 +259,10 @@ class RowSender:
             where = TopicPartition.from_znode_name(topic, name)
         except ZkError:
             raise ConfigError(f"column partition: {name!r} is not {{broker id}}-{{partition}}") from None
-        self._router.check_place(topic, where)
+        check_place(self._router, where)
         return where
 
-    def _note(self, failed: FailedSend) -> None:
+    def _note(self, failed: FailedBatch) -> None:
         if self._failed is None:
             self._failed = failed
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.producer.broker_partition_info import ListedBrokers
 from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
+from kafka2011.producer.partition_info import ListedBrokers
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
 from kafka2011.protocol import ANY_PARTITION
+from tests.support.clocks import ManualClock
 from zk.cluster import Broker, TopicPartition
+
+CLOCK = ManualClock()
 
 
 class StaleInfo(ListedBrokers):
@@ -31,6 +34,15 @@ class StaleInfo(ListedBrokers):
         self._missing -= 1
 
 
+class Growing(ListedBrokers):
+    """One broker, with more and more partitions."""
+
+    count = 1
+
+    def choices(self, topic: str) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition.all_of(topic, {0: self.count}))
+
+
 class Constant:
     """Finds the same partition for every key."""
 
@@ -43,29 +55,56 @@ class Constant:
 
 def test_what_is_known_is_read_again_before_a_send_fails() -> None:
     """As often as zk.read.num.retries, when the key's broker is not alive."""
-    assert Router(StaleInfo(2), Constant(3), 2).choose("t", "key") == TopicPartition("t", 1, 1)
-    with pytest.raises(NoBrokersError, match="broker 1, which has partition 1 of topic t, is not alive"):
-        Router(StaleInfo(3), Constant(3), 2).choose("t", "key")
+    assert Router(StaleInfo(2), Constant(3), 2, CLOCK).by_key("t", "key") == TopicPartition("t", 1, 1)
+    with pytest.raises(NoBrokersError, match="broker 1, which has t/1-1, is not alive"):
+        Router(StaleInfo(3), Constant(3), 2, CLOCK).by_key("t", "key")
 
 
 @pytest.mark.parametrize("partition", [-1, 4])
 def test_a_partitioner_must_choose_one_that_exists(partition: int) -> None:
     """Anything else is an error that names the topic."""
     with pytest.raises(InvalidPartitionError, match=rf"returned {partition} for a key of topic t, which has 4"):
-        Router(StaleInfo(0), Constant(partition), 0).choose("t", "key")
+        Router(StaleInfo(0), Constant(partition), 0, CLOCK).by_key("t", "key")
 
 
-def test_without_a_key_any_partition_of_a_reachable_broker_is_chosen() -> None:
-    """All of them in the long run; those of a broker that is down only when there is no other."""
-    router = Router(StaleInfo(0), DefaultPartitioner(), 0)
-    assert {router.choose("t", None) for _ in range(200)} == set(StaleInfo(0).choices("t"))
-    router.mark_down(0)
-    assert {router.choose("t", None).broker_id for _ in range(50)} == {1}
-    assert router.choose_elsewhere("t", 1) is None
-    router.mark_down(1)
-    assert {router.choose("t", None).broker_id for _ in range(50)} == {0, 1}
-    router.mark_up(0)
-    assert {router.choose("t", None, avoid=[0]).broker_id for _ in range(50)} == {1}
+def test_without_a_key_partitions_take_turns() -> None:
+    """All of them before any comes again; those of a broker that is down only when there is no other."""
+    clock = ManualClock()
+    router = Router(StaleInfo(0), DefaultPartitioner(), 0, clock)
+    every = set(StaleInfo(0).choices("t"))
+    for _ in range(10):
+        assert {router.next("t") for _ in every} == every
+    router.mark_down(0, 5.0)
+    assert {router.next("t").broker_id for _ in range(50)} == {1}
+    assert router.elsewhere("t", 1) is None
+    elsewhere = router.elsewhere("t", 0)
+    assert elsewhere is not None
+    assert elsewhere.broker_id == 1
+    router.mark_down(1, 5.0)
+    assert {router.next("t").broker_id for _ in range(50)} == {0, 1}
+    router.mark_up(1)
+    assert {router.next("t").broker_id for _ in range(50)} == {1}
+    clock.now_s = 5.0
+    assert {router.next("t").broker_id for _ in range(50)} == {0, 1}
+
+
+def test_turns_follow_the_partitions_that_there_are() -> None:
+    """A partition that appears takes part at once."""
+    info = Growing([Broker(0, "host", 1)])
+    router = Router(info, DefaultPartitioner(), 0, CLOCK)
+    assert {router.next("t").partition for _ in range(5)} == {0}
+    info.count = 3
+    assert {router.next("t").partition for _ in range(3)} == {0, 1, 2}
+
+
+def test_a_partition_that_is_named_is_taken_if_its_broker_lives() -> None:
+    """After what is known was read again."""
+    wanted = TopicPartition("t", 1, 7)
+    assert Router(StaleInfo(2), DefaultPartitioner(), 2, CLOCK).named("t", wanted) == wanted
+    with pytest.raises(NoBrokersError, match="which has t/1-7, is not alive"):
+        Router(StaleInfo(3), DefaultPartitioner(), 2, CLOCK).named("t", wanted)
+    with pytest.raises(InvalidPartitionError, match="t/1-7 is no partition of topic u"):
+        Router(StaleInfo(0), DefaultPartitioner(), 2, CLOCK).named("u", wanted)
 
 
 def test_broker_list_leaves_partitions_to_the_broker() -> None:

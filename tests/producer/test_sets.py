@@ -1,4 +1,4 @@
-"""From what an application sends to the bytes of sets: encoding, joining, cutting, compressing."""
+"""From what an application sends to the bytes of sets: encoding, cutting, compressing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import ConfigError
 from kafka2011.message import MessageSet, scan
-from kafka2011.producer.encoder import payloads_of
+from kafka2011.producer.batch import Batch, Bound
+from kafka2011.producer.connection import BARRIER
+from kafka2011.producer.encoder import MAX_SET_BYTES, SetEncoder, payloads_of, pieces
 from kafka2011.producer.implementation import load_implementation
-from kafka2011.producer.joining import join_parcels
-from kafka2011.producer.parcel import Parcel, PartitionSet, Ticket
-from kafka2011.producer.requests import BARRIER, divided
-from kafka2011.producer.set_encoder import MAX_SET_BYTES, SetEncoder
+from kafka2011.producer.sender import divided
 from zk.cluster import TopicPartition
 
 
@@ -115,49 +114,21 @@ def test_what_cannot_be_loaded_is_a_config_error(name: str, error: str) -> None:
 
 def test_large_sends_are_cut() -> None:
     """By number and by size; nothing at all is one empty piece, which creates the topic."""
-    sets = encoder()
-    assert list(sets.cut([])) == [[]]
-    assert list(sets.cut([b"a", b"b", b"c"], 2)) == [[b"a", b"b"], [b"c"]]
+    assert list(pieces([], 10)) == [[]]
+    assert list(pieces([b"a", b"b", b"c"], 2)) == [[b"a", b"b"], [b"c"]]
     half = b"x" * (MAX_SET_BYTES // 2)
-    assert [len(piece) for piece in sets.cut([half] * 5)] == [2, 2, 1]
+    assert [len(piece) for piece in pieces([half] * 5, 10)] == [2, 2, 1]
     whole = b"x" * (MAX_SET_BYTES + 1)
-    assert [len(piece) for piece in sets.cut([whole, b"", whole])] == [1, 1, 1]
-
-
-def parcel(payload: bytes, partition: int = 0, key: str | None = "k", ready: MessageSet | None = None) -> Parcel:
-    payloads = [] if ready is not None else [payload]
-    return Parcel(Ticket("t", key, 1, 1), TopicPartition("t", 0, partition), payloads, ready, 1)
-
-
-def test_parcels_of_a_partition_become_one_set() -> None:
-    """But a ready set stays alone, and keys and none stay apart, all in order."""
-    ready = MessageSet([b"ready"])
-    parcels = [
-        parcel(b"a"),
-        parcel(b"other", 1),
-        parcel(b"b"),
-        parcel(b"", ready=ready),
-        parcel(b"c"),
-        parcel(b"d", key=None),
-        parcel(b"e"),
-    ]
-    sets = [joined.encoded(encoder()) for joined in join_parcels(parcels)]
-    assert [(each.partition.partition, list(MessageSet.from_bytes(each.data)), each.keyed) for each in sets] == [
-        (0, [b"a", b"b"], True),
-        (1, [b"other"], True),
-        (0, [b"ready"], True),
-        (0, [b"c"], True),
-        (0, [b"d"], False),
-        (0, [b"e"], True),
-    ]
-    assert sorted(map(id, (each for joined in sets for each in joined.parcels))) == sorted(map(id, parcels))
+    assert [len(piece) for piece in pieces([whole, b"", whole], 10)] == [1, 1, 1]
 
 
 def test_requests_are_bounded() -> None:
     """A set that is larger than that goes alone."""
     sizes = [3_000_000, 1_000_000, 1_000_000, 5_000_000, 0, 0]
-    sets = [PartitionSet("t", TopicPartition("t", 0, 0), True, b"x" * size, []) for size in sizes]
-    assert [[len(each.data) for each in request] for request in divided(sets)] == [
+    batches = [Batch(TopicPartition("t", 0, 0), Bound(1, 1), 1, 0.0, movable=False) for _ in sizes]
+    for batch, size in zip(batches, sizes, strict=True):
+        batch.data = b"x" * size
+    assert [[len(each.data) for each in request] for request in divided(batches)] == [
         [3_000_000, 1_000_000],
         [1_000_000],
         [5_000_000],

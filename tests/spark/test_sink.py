@@ -10,7 +10,7 @@ from kafka2011.producer.errors import InvalidPartitionError
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.spark.columns import SCHEMA, SinkColumns
 from kafka2011.spark.options import WriteOptions
-from kafka2011.spark.sink import Placement, open_router
+from kafka2011.spark.sink import Placement, check_place, open_router
 from zk.cluster import Broker, TopicPartition
 
 BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))
@@ -59,24 +59,24 @@ def test_keys_go_where_a_producer_sends_them() -> None:
     """By the same hash over the same list."""
     router = open_router(Placement(BROKERS, {"views": VIEWS}), options())
     for key in ("member-42", b"member-42", ""):
-        assert router.choose("views", key) == VIEWS[DefaultPartitioner().partition(key, len(VIEWS))]
+        assert router.by_key("views", key) == VIEWS[DefaultPartitioner().partition(key, len(VIEWS))]
 
 
 def test_a_partition_can_be_chosen() -> None:
     """One that is not there is an error."""
     router = open_router(Placement(BROKERS, {"views": VIEWS}), options())
     place = TopicPartition("views", 1, 2)
-    router.check_place("views", place)
-    assert router.choose("views", place) == place
+    check_place(router, place)
+    assert router.named("views", place) == place
     with pytest.raises(InvalidPartitionError, match="views has no partition 1-3"):
-        router.check_place("views", TopicPartition("views", 1, 3))
+        check_place(router, TopicPartition("views", 1, 3))
 
 
 def test_a_topic_that_nobody_has_goes_to_every_broker() -> None:
     """Which picks a partition for what has no key."""
     router = open_router(Placement(BROKERS, {}), options())
-    assert {router.choose("new", None) for _ in range(100)} == {
+    assert {router.next("new") for _ in range(100)} == {
         TopicPartition("new", 0, -1),
         TopicPartition("new", 1, -1),
     }
-    assert router.choose("new", "key") in {TopicPartition("new", 0, 0), TopicPartition("new", 1, 0)}
+    assert router.by_key("new", "key") in {TopicPartition("new", 0, 0), TopicPartition("new", 1, 0)}

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from kafka2011.message import MessageSet
-from kafka2011.producer.broker_partition_info import ListedBrokers
+from kafka2011.producer.partition_info import ListedBrokers
 from kafka2011.protocol import (
     FrameReader,
     MultiFetchRequest,

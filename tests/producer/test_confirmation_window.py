@@ -5,30 +5,32 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.producer.confirmed_sender import MAX_REFUSALS
-from kafka2011.producer.parcel import PartitionSet
-from kafka2011.producer.window import Window
+from kafka2011.producer.batch import Batch, Bound
+from kafka2011.producer.confirmation_window import ConfirmationWindow
+from kafka2011.producer.sender import MAX_REFUSALS
 from zk.cluster import TopicPartition
 
 MAX_SETS = 5
 MAX_BYTES = 40
 
 
-def a_set(number: int, size: int = 1) -> PartitionSet:
-    return PartitionSet("t", TopicPartition("t", 0, 0), True, b"%d" % number + b"x" * size, [])
+def a_set(number: int, size: int = 1) -> Batch:
+    batch = Batch(TopicPartition("t", 0, 0), Bound(1000, 1000), 1000, 0.0, movable=False)
+    batch.data = b"%d" % number + b"x" * size
+    return batch
 
 
 class Connection:
     """One connection to a broker that ends it at the first set it refuses, and reads only when told to."""
 
-    def __init__(self, log: list[PartitionSet], poison: set[int]) -> None:
+    def __init__(self, log: list[Batch], poison: set[int]) -> None:
         self._log = log
         self._poison = poison
-        self._unread: list[PartitionSet | None] = []  # None is a barrier
+        self._unread: list[Batch | None] = []  # None is a barrier
         self.answers = 0
         self.open = True
 
-    def push(self, sets: list[PartitionSet]) -> None:
+    def push(self, sets: list[Batch]) -> None:
         self._unread += sets
 
     def push_barrier(self) -> None:
@@ -61,10 +63,10 @@ def test_every_set_arrives_in_order_or_is_refused(
     """
     sets = [a_set(number, size) for number, size in enumerate(sizes)]
     poison = {id(each) for number, each in enumerate(sets) if number in poison_at}
-    window = Window(MAX_SETS, MAX_BYTES)
-    log: list[PartitionSet] = []
-    confirmed: list[PartitionSet] = []
-    refused: list[PartitionSet] = []
+    window = ConfirmationWindow(MAX_SETS, MAX_BYTES)
+    log: list[Batch] = []
+    confirmed: list[Batch] = []
+    refused: list[Batch] = []
     to_add = list(sets)
     connection = Connection(log, poison)
     connections = 1
@@ -109,7 +111,7 @@ def test_every_set_arrives_in_order_or_is_refused(
 
 def test_one_barrier_stands_behind_several_sets() -> None:
     """Its answer confirms what was sent before it, and nothing behind it."""
-    window = Window(10, 1000)
+    window = ConfirmationWindow(10, 1000)
     sets = [a_set(number) for number in range(5)]
     window.add(sets[:3])
     assert window.send() == sets[:3]
@@ -123,7 +125,7 @@ def test_one_barrier_stands_behind_several_sets() -> None:
 
 def test_sets_in_doubt_are_sent_again_alone_before_all_others() -> None:
     """After a loss each goes by itself, oldest first, until all that were in doubt are through."""
-    window = Window(10, 1000)
+    window = ConfirmationWindow(10, 1000)
     sets = [a_set(number) for number in range(4)]
     window.add(sets[:2])
     window.send()
@@ -135,3 +137,16 @@ def test_sets_in_doubt_are_sent_again_alone_before_all_others() -> None:
         window.ask()
         assert window.answered() == expected
     assert [each.tries for each in sets] == [2, 2, 1, 1]
+
+
+def test_what_was_written_is_forgotten_and_what_was_not_comes_back_in_order() -> None:
+    """Unconfirmed, a request that was handed over is done, and one that was not stands before all others."""
+    window = ConfirmationWindow(10, 1000)
+    sets = [a_set(number) for number in range(4)]
+    window.add(sets)
+    assert window.send() == sets
+    window.written(sets[:1])
+    window.not_written()
+    assert (window.unconfirmed, window.unconfirmed_bytes) == (0, 0)
+    assert window.send() == sets[1:]
+    assert not any(each.suspect for each in sets)

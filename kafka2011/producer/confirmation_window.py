@@ -4,12 +4,12 @@
                  ^                    |
                  +------- lost -------+
 
-Everything stays in the order in which it was added. A barrier is a question behind the sets sent so far: its answer
+Everything stays in the order in which it was added. A barrier is a question after the batches sent so far: its answer
 proves that the broker has handled them, because it serves a connection strictly in order. At most one is unanswered,
 so the few bytes of its answer always fit the sockets' buffers, and a writer never has to read to get on.
 
 When a connection ends, all that is unconfirmed goes back ahead of the rest, and is sent again one by one: when the
-broker then ends a connection with one set on it, that set is the one that it refuses.
+broker then ends a connection with one batch on it, that batch is the one that it refuses.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kafka2011.producer.parcel import PartitionSet
+    from kafka2011.producer.batch import Batch
 
 
-class Window:
-    """The sets of one connection, from oldest to newest. `max_sets` and `max_bytes` bound what is unconfirmed."""
+class ConfirmationWindow:
+    """The batches of one connection, from oldest to newest. `max_batches` and `max_bytes` bound what is unconfirmed."""
 
-    def __init__(self, max_sets: int, max_bytes: int) -> None:
-        self._max_sets = max_sets
+    def __init__(self, max_batches: int, max_bytes: int) -> None:
+        self._max_batches = max_batches
         self._max_bytes = max_bytes
-        self._waiting: deque[PartitionSet] = deque()
-        self._unconfirmed: deque[PartitionSet] = deque()
+        self._waiting: deque[Batch] = deque()
+        self._unconfirmed: deque[Batch] = deque()
         self._unconfirmed_bytes = 0
         self._asked = 0  # how many of the unconfirmed stand before the barrier; 0 when none is unanswered
 
@@ -46,18 +46,18 @@ class Window:
 
     @property
     def waiting(self) -> int:
-        """How many sets are still to be sent, or to be sent again."""
+        """How many batches are still to be sent, or to be sent again."""
         return len(self._waiting)
 
     @property
-    def first_deadline_ms(self) -> float | None:
-        """When the oldest set runs out of time; None when there is none."""
+    def first_deadline_s(self) -> float | None:
+        """When the oldest batch runs out of time; None when there is none."""
         oldest = self._unconfirmed or self._waiting
-        return oldest[0].deadline_ms if oldest else None
+        return oldest[0].deadline_s if oldest else None
 
     @property
     def unconfirmed(self) -> int:
-        """How many sets were sent and are not confirmed."""
+        """How many batches were sent and are not confirmed."""
         return len(self._unconfirmed)
 
     @property
@@ -65,8 +65,8 @@ class Window:
         """How many bytes they have."""
         return self._unconfirmed_bytes
 
-    def add(self, sets: Iterable[PartitionSet]) -> None:
-        """Add sets behind all others."""
+    def add(self, sets: Iterable[Batch]) -> None:
+        """Add batches after all others."""
         self._waiting.extend(sets)
 
     @property
@@ -80,9 +80,9 @@ class Window:
             return False
         return self._has_room_for(self._waiting[0])
 
-    def send(self) -> list[PartitionSet]:
-        """Return what goes into the next request: as much as there is room for, a suspect set alone."""
-        sent: list[PartitionSet] = []
+    def send(self) -> list[Batch]:
+        """Return what goes into the next request: as much as there is room for, a suspect batch alone."""
+        sent: list[Batch] = []
         while self.can_send:
             following = self._waiting.popleft()
             following.tries += 1
@@ -92,21 +92,33 @@ class Window:
         return sent
 
     def ask(self) -> None:
-        """Note a barrier behind all that was sent."""
+        """Note a barrier after all that was sent."""
         assert not self._asked
         assert self._unconfirmed
         self._asked = len(self._unconfirmed)
 
-    def answered(self) -> list[PartitionSet]:
-        """Return the sets that the barrier's answer confirms."""
+    def answered(self) -> list[Batch]:
+        """Return the batches that the barrier's answer confirms."""
         assert self._asked
         confirmed = [self._unconfirmed.popleft() for _ in range(self._asked)]
         self._asked = 0
-        self._unconfirmed_bytes -= sum(len(confirmed_set.data) for confirmed_set in confirmed)
+        self._unconfirmed_bytes -= sum(len(each.data) for each in confirmed)
         return confirmed
 
-    def lost(self) -> PartitionSet | None:
-        """Take all that is unconfirmed back to be sent again; return the set that must be to blame, if one must.
+    def written(self, batches: list[Batch]) -> None:
+        """Forget the oldest that were sent, where nothing is confirmed: what was handed over is done."""
+        for batch in batches:
+            assert self._unconfirmed.popleft() is batch
+            self._unconfirmed_bytes -= len(batch.data)
+
+    def not_written(self) -> None:
+        """Take what was sent back, where nothing is confirmed: the broker does nothing with half a request."""
+        self._waiting.extendleft(reversed(self._unconfirmed))
+        self._unconfirmed.clear()
+        self._unconfirmed_bytes = 0
+
+    def lost(self) -> Batch | None:
+        """Take all that is unconfirmed back to be sent again; return the one that must be to blame, if one must.
 
         That is a suspect one: it was alone on its connection.
         """
@@ -119,15 +131,16 @@ class Window:
         self._asked = 0
         return blamed
 
-    def remove(self, unwanted: Callable[[PartitionSet], bool]) -> list[PartitionSet]:
-        """Take sets out that are still to be sent: those that moved, ran out of time, or were refused."""
+    def remove(self, unwanted: Callable[[Batch], bool]) -> list[Batch]:
+        """Take batches out that are still to be sent: those that moved, ran out of time, or were refused."""
         removed = [waiting for waiting in self._waiting if unwanted(waiting)]
         if removed:
             gone = set(map(id, removed))
             self._waiting = deque(waiting for waiting in self._waiting if id(waiting) not in gone)
         return removed
 
-    def _has_room_for(self, following: PartitionSet) -> bool:
+    def _has_room_for(self, following: Batch) -> bool:
         return (
-            len(self._unconfirmed) < self._max_sets and self._unconfirmed_bytes + len(following.data) <= self._max_bytes
+            len(self._unconfirmed) < self._max_batches
+            and self._unconfirmed_bytes + len(following.data) <= self._max_bytes
         )

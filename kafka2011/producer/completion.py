@@ -1,0 +1,104 @@
+"""The end of batches: counted, their room given back, their futures done, and the application told."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from kafka2011.producer.batch import FailedBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka2011.producer.accumulator import Accumulator
+    from kafka2011.producer.batch import Batch, Receipt, SendFuture
+    from kafka2011.producer.counts import Counts
+
+logger = logging.getLogger(__name__)
+
+_JOIN_S = 10.0
+
+
+class Completion:
+    """Ends batches. What an application hangs on that, callbacks and `on_failure`, runs in a thread of its own.
+
+    So a callback may send, and wait for room, while the sender that it waits for goes on.
+    """
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        counts: Counts,
+        on_failure: Callable[[FailedBatch], object] | None,
+        *,
+        confirmed: bool,
+    ) -> None:
+        self._accumulator = accumulator
+        self._counts = counts
+        self._on_failure = on_failure
+        self._confirmed = confirmed
+        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def done(self, batches: Iterable[Batch]) -> None:
+        """End batches that were written, or confirmed."""
+        messages = sets = 0
+        for batch in batches:
+            messages += batch.messages
+            sets += 1
+            self._end(batch, None)
+        self._counts.add(messages_sent=messages, sets_sent=sets)
+
+    def failed(self, batch: Batch, error: Exception) -> None:
+        """End a batch that is given up."""
+        self._counts.add(messages_failed=batch.messages)
+        self._end(batch, error)
+        if self._on_failure is not None:
+            messages = batch.payloads if batch.ready_set is None else batch.ready_set
+            keys = batch.keys or [None] * (len(batch.payloads) or 1)
+            self._call(lambda: self._tell(FailedBatch(batch.where.topic, messages, keys, error)))
+
+    def close(self) -> None:
+        """Wait until the application was told everything; not from one of its own callbacks."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._calls.put(None)
+            self._thread.join(_JOIN_S)
+
+    def _end(self, batch: Batch, error: Exception | None) -> None:
+        batch.data = b""
+        self._accumulator.done(batch)
+        receipt = batch.receipt(confirmed=self._confirmed)
+        if batch.list_future is not None:
+            outcome = batch.list_future.ended(receipt, error)
+            if outcome is not None:
+                self._finish(batch.list_future, *outcome)
+        self._finish(batch, receipt, error)
+
+    def _finish(self, future: SendFuture, receipt: Receipt, error: Exception | None) -> None:
+        if future.may_end_here():
+            future.end(receipt, error)
+        else:
+            self._call(lambda: future.end(receipt, error))
+
+    def _call(self, call: Callable[[], object]) -> None:
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._run, name="kafka2011-producer-callbacks", daemon=True)
+                    thread.start()
+                    self._thread = thread
+        self._calls.put(call)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+    def _tell(self, failed: FailedBatch) -> None:
+        assert self._on_failure is not None
+        try:
+            self._on_failure(failed)
+        except Exception:
+            logger.exception("on_failure raised for %d messages of topic %s", len(failed.keys), failed.topic)

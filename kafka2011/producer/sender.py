@@ -1,0 +1,449 @@
+"""Sends one broker's batches, in order, over one connection: unconfirmed as the paper's producer, or confirmed.
+
+A sender is a machine that takes steps. In an asynchronous producer a thread of its own takes them; in a synchronous one
+the callers do, each until its own batch is done, for whoever waits beside it too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.producer.confirmation_window import ConfirmationWindow
+from kafka2011.producer.connection import BARRIER, ProducerConnection
+from kafka2011.producer.encoder import checked_topic_field
+from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
+from kafka2011.protocol import multiproduce_frame, produce_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka2011.config import ProducerConfig
+    from kafka2011.producer.accumulator import Accumulator, BrokerQueue
+    from kafka2011.producer.batch import Batch
+    from kafka2011.producer.completion import Completion
+    from kafka2011.producer.counts import Counts
+    from kafka2011.producer.encoder import SetEncoder
+    from kafka2011.producer.router import Router
+    from zk.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+WINDOW_BATCHES = 256
+WINDOW_BYTES = 8 * 1024 * 1024
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""More than one set goes into a request only up to this size, far below any broker's max.socket.request.bytes."""
+MAX_REQUEST_SETS = 1000
+"""And only so many sets: their number is an int16."""
+MAX_REFUSALS = 3
+"""So often must a broker end a proven connection that carries one set alone, before that set counts as refused."""
+FIRST_BACKOFF_S = 0.05
+MAX_BACKOFF_S = 1.0
+
+_POLL_S = 0.05
+
+
+class Sender:
+    """Sends what is in one broker's queue.
+
+    While the broker cannot be reached it tries again, at first after 50 ms, then after twice as long each time, up to a
+    second; a thread does so even when there is nothing to send, so that the broker gets messages without a key again
+    once it is back. Batches that may go elsewhere do, as soon as their broker is lost.
+
+    Unconfirmed, a batch is done when it was handed to the operating system; one that was not is tried again up to
+    `retries` times, and then fails with all that waits behind it. Confirmed, a batch fails when confirm.timeout.ms have
+    passed since it was closed, or when the broker refuses it.
+    """
+
+    def __init__(
+        self,
+        queue: BrokerQueue,
+        *,
+        config: ProducerConfig,
+        router: Router,
+        encoder: SetEncoder,
+        accumulator: Accumulator,
+        completion: Completion,
+        counts: Counts,
+        clock: Clock,
+    ) -> None:
+        self.broker_id = queue.broker_id
+        self.turn = threading.Lock()  # whoever holds it takes the steps
+        self._queue = queue
+        self._config = config
+        self._confirms = config.confirm
+        self._is_driven = config.producer_type == "sync"
+        self._retries = config.zk_read_num_retries if self._is_driven else config.num_retries
+        self._router = router
+        self._encoder = encoder
+        self._accumulator = accumulator
+        self._completion = completion
+        self._counts = counts
+        self._clock = clock
+        self._window = ConfirmationWindow(WINDOW_BATCHES, WINDOW_BYTES)
+        self._answer_timeout_s = min(config.socket_timeout_ms, max(config.confirm_timeout_ms // 3, 1)) / 1000
+        self._connection: ProducerConnection | None = None
+        self._witness: ProducerConnection | None = None  # a second connection, while it is asked who refuses what
+        self._backoff_s = 0.0  # 0 while the broker can be reached
+        self._next_try_s = 0.0
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        return f"<Sender to broker {self.broker_id}{', which is away' if self._is_down else ''}>"
+
+    # Who takes the steps -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a thread that takes the steps until the queue is closing and empty."""
+        name = f"kafka2011-producer-{self.broker_id}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def drive(self, batch: Batch) -> None:
+        """Take steps in the caller's thread until a batch is done or has gone to another broker."""
+        with self.turn:
+            while not batch.done() and batch.where.broker_id == self.broker_id:
+                self._step_safely(wait=False)
+
+    def close(self) -> None:
+        """Wait for the thread, or close the connection in its place; the broker has handled all that was written."""
+        if self._thread is None:
+            with self.turn:
+                self._finish()
+        elif self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while self._step_safely(wait=True) or not self._accumulator.retire(self._queue):
+            pass
+        self._finish()
+
+    def _finish(self) -> None:
+        for connection in (self._connection, self._witness):
+            if connection is not None:
+                broken = connection.broken
+                connection.finish()
+                self._counts.add(broken_connections=connection.broken - broken)
+        self._connection = self._witness = None
+
+    def _step_safely(self, *, wait: bool) -> bool:
+        try:
+            return self._step(wait=wait)
+        except Exception as error:
+            # A defect: whoever waits for a future must not wait for ever.
+            logger.exception("sending to broker %d failed unexpectedly", self.broker_id)
+            self._drop_connection()
+            self._window.lost()
+            for batch in self._window.remove(lambda _: True):
+                self._completion.failed(batch, error)
+            return True
+
+    # One step ----------------------------------------------------------------------------------------------------
+
+    def _step(self, *, wait: bool) -> bool:
+        """Take, send, or wait; False at the end."""
+        window = self._window
+        taken = self._take(wait=wait)
+        if taken:
+            window.add(self._encoded(taken))
+        elif window.empty and self._queue.is_closing and not self._queue.has_batch:
+            return False
+        if self._is_down:
+            self._while_down()
+        elif not window.empty:
+            try:
+                self._advance()
+            except (BrokerConnectionError, ProtocolError) as error:
+                self._lost(error)
+        return True
+
+    def _take(self, *, wait: bool) -> list[Batch]:
+        if self._window.empty and wait:
+            return self._accumulator.take(self._queue, self._until_next_try_s() if self._is_down else None)
+        if self._window.waiting and not self._is_down:
+            return []
+        return self._accumulator.take(self._queue, 0)
+
+    def _encoded(self, batches: list[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            if not batch.data:  # one that was moved has them
+                try:
+                    batch.data = (
+                        self._encoder.encode(batch.where.topic, batch.payloads)
+                        if batch.ready_set is None
+                        else bytes(batch.ready_set)
+                    )
+                except Exception as error:  # an application's compressor may raise anything
+                    logger.exception("a batch for %s cannot be encoded", batch)
+                    self._completion.failed(batch, error)
+                    continue
+            yield batch
+
+    def _advance(self) -> None:
+        """Send what can be sent; confirming, take the answer if it has come or there is nothing better to do."""
+        if self._confirms:
+            self._advance_confirmed()
+            return
+        connection = self._connected()
+        window = self._window
+        broken = connection.broken
+        try:
+            while window.can_send:
+                for request in list(divided(window.send())):
+                    connection.write(_frame(request))
+                    window.written(request)
+                    self._counts.add(sets_resent=sum(batch.tries - 1 for batch in request))
+                    self._completion.done(request)
+        finally:
+            self._counts.add(broken_connections=connection.broken - broken)
+        self._mark_up()
+
+    def _advance_confirmed(self) -> None:
+        connection = self._connection
+        if connection is None or not connection.is_open:
+            connection = self._connect()
+        self._limit(connection)
+        if connection.answer_waits:
+            self._collect(connection)
+        if not connection.reconnect_is_due:
+            self._send(connection)
+        elif not self._window.unconfirmed:
+            connection.drain_and_close()
+            return
+        if self._must_wait(connection):
+            if not self._window.asked:
+                self._window.ask()
+                connection.send(BARRIER)
+            self._collect(connection)
+
+    def _send(self, connection: ProducerConnection) -> None:
+        window = self._window
+        sent = window.send()
+        if not sent:
+            return
+        if sent[0].suspect:
+            self._bring_witness()
+        *requests, last = divided(sent)
+        for request in requests:
+            connection.push(_frame(request))
+        frame = _frame(last)
+        if not window.asked:
+            window.ask()
+            frame += BARRIER
+        connection.push(frame)
+        self._counts.add(sets_resent=sum(batch.tries > 1 for batch in sent))
+
+    def _must_wait(self, connection: ProducerConnection) -> bool:
+        window = self._window
+        if not window.unconfirmed:
+            return False
+        if connection.reconnect_is_due:
+            return True
+        return not window.can_send and (window.waiting > 0 or not self._queue.has_batch)
+
+    def _collect(self, connection: ProducerConnection) -> None:
+        """Read an answer; when none is due, this finds out that the connection has ended."""
+        connection.answer()
+        if not self._window.asked:
+            raise ProtocolError(f"broker {self.broker_id} answers what was not asked")
+        self._completion.done(self._window.answered())
+        if self._witness is not None and self._window.empty:
+            self._witness.close()
+
+    # The connection ----------------------------------------------------------------------------------------------
+
+    @property
+    def _is_down(self) -> bool:
+        return self._backoff_s > 0
+
+    def _connected(self) -> ProducerConnection:
+        """Return a connection, open or not, to where the broker is now. Raises BrokerConnectionError."""
+        broker = self._router.info.broker(self.broker_id)
+        if broker is None:
+            raise BrokerConnectionError(f"broker {self.broker_id} is not registered")
+        connection = self._connection
+        if connection is None or connection.broker != broker:
+            if connection is not None:
+                connection.close()
+            timeout_ms = int(self._answer_timeout_s * 1000) if self._confirms else None
+            connection = self._connection = ProducerConnection(broker, self._config, timeout_ms)
+        return connection
+
+    def _connect(self) -> ProducerConnection:
+        """Connect; confirming, have the broker prove that it serves: a set is only blamed on such a connection."""
+        connection = self._connected()
+        connection.open()
+        if self._confirms:
+            self._limit(connection)
+            connection.prove()
+        self._mark_up()
+        return connection
+
+    def _limit(self, connection: ProducerConnection) -> None:
+        deadline_s = self._window.first_deadline_s
+        rest_s = self._answer_timeout_s if deadline_s is None else deadline_s - self._clock.monotonic_s()
+        connection.limit(min(rest_s, self._answer_timeout_s) * 1000)
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    # When it is lost ---------------------------------------------------------------------------------------------
+
+    def _lost(self, error: BrokerConnectionError | ProtocolError) -> None:
+        """Take back what is in doubt, blame a batch if only one can be to blame, and connect again."""
+        self._drop_connection()
+        if not self._confirms:
+            self._window.not_written()
+            self._mark_down(error)
+            self._after_failed_try(error)
+            return
+        window = self._window
+        self._counts.add(broken_connections=1)
+        if window.unconfirmed:
+            logger.warning(
+                "the connection to broker %d ended with %d sets unconfirmed, which will be sent again: %s",
+                self.broker_id,
+                window.unconfirmed,
+                error,
+            )
+        blamed = window.lost()
+        if blamed is not None and not isinstance(error.__cause__, TimeoutError) and self._witness_lives():
+            blamed.refusals += 1
+            if blamed.refusals >= MAX_REFUSALS:
+                self._refuse(blamed, error)
+        self._expire()
+        try:
+            self._connect()
+        except (BrokerConnectionError, ProtocolError) as still:
+            self._drop_connection()
+            self._mark_down(still)
+
+    def _bring_witness(self) -> None:
+        """Have a second connection beside the one with a suspect set on it: if only that one ends, the set did it."""
+        connection = self._connection
+        assert connection is not None
+        if self._witness is None or not self._witness.is_open or self._witness.broker != connection.broker:
+            timeout_ms = int(self._answer_timeout_s * 1000)
+            self._witness = ProducerConnection(connection.broker, self._config, timeout_ms)
+            self._witness.open()
+            self._witness.prove()
+
+    def _witness_lives(self) -> bool:
+        witness = self._witness
+        if witness is None or not witness.is_open:
+            return False
+        try:
+            witness.prove()
+        except (BrokerConnectionError, ProtocolError):
+            return False
+        return True
+
+    def _refuse(self, blamed: Batch, error: Exception) -> None:
+        self._window.remove(lambda each: each is blamed)
+        self._counts.add(sets_refused=1)
+        refusal = SetRefusedError(
+            f"broker {self.broker_id} ended the connection {blamed.refusals} times when it got a set of"
+            f" {len(blamed.data)} bytes for {blamed} alone: it refuses the set, and its log says why"
+        )
+        refusal.__cause__ = error
+        self._completion.failed(blamed, refusal)
+
+    def _while_down(self) -> None:
+        self._expire()
+        self._move()
+        rest_s = self._until_next_try_s()
+        if rest_s > 0:
+            if not self._window.empty:
+                time.sleep(min(rest_s, _POLL_S))
+            return
+        try:
+            self._connect()
+        except (BrokerConnectionError, ProtocolError) as error:
+            self._drop_connection()
+            self._mark_down(error)
+            if not self._confirms:
+                self._after_failed_try(error)
+
+    def _after_failed_try(self, error: Exception) -> None:
+        """Unconfirmed: move what may go elsewhere, count a try against the rest, and fail what is out of tries."""
+        self._window.add(self._encoded(self._accumulator.take(self._queue, 0)))
+        self._move()
+        tries = 1 if self._queue.is_closing else self._retries + 1
+        for batch in self._window.remove(lambda each: self._count_try(each) >= tries):
+            self._completion.failed(batch, error)
+
+    def _count_try(self, batch: Batch) -> int:
+        batch.failed_tries += 1
+        return batch.failed_tries
+
+    def _move(self) -> None:
+        """Give what has no key to other brokers, if there are any that can be reached."""
+        self._accumulator.close_movable(self._queue)
+        moved = 0
+        for batch in self._window.remove(lambda each: each.movable):
+            where = self._router.elsewhere(batch.where.topic, self.broker_id)
+            if where is None:
+                self._window.add([batch])
+            else:
+                batch.refusals = 0
+                self._accumulator.move(batch, where)
+                moved += 1
+        if moved:
+            self._counts.add(sets_moved=moved)
+            logger.warning("%d sets without a key go elsewhere instead of to broker %d", moved, self.broker_id)
+
+    def _expire(self) -> None:
+        now_s = self._clock.monotonic_s()
+        for late in self._window.remove(lambda each: each.deadline_s <= now_s):
+            fate = "it may have been written, or not" if late.tries else "it was not sent"
+            error = ConfirmTimeoutError(
+                f"a set for {late} was not confirmed within {self._config.confirm_timeout_ms} ms"
+                f" ({late.tries} tries): {fate}"
+            )
+            self._completion.failed(late, error)
+
+    def _until_next_try_s(self) -> float:
+        return max(self._next_try_s - self._clock.monotonic_s(), 0.0)
+
+    def _mark_down(self, error: Exception) -> None:
+        if not self._is_down:
+            logger.warning("broker %d cannot be reached, trying again: %s", self.broker_id, error)
+        longest_s = FIRST_BACKOFF_S if self._is_driven else MAX_BACKOFF_S
+        self._backoff_s = min(max(self._backoff_s * 2, FIRST_BACKOFF_S), longest_s)
+        self._next_try_s = self._clock.monotonic_s() + self._backoff_s
+        # Nobody but the next caller finds out when a driven sender's broker is back.
+        self._router.mark_down(self.broker_id, self._next_try_s if self._is_driven else float("inf"))
+        if self._is_driven:
+            self._router.info.refresh()
+
+    def _mark_up(self) -> None:
+        if self._is_down:
+            logger.info("broker %d can be reached again", self.broker_id)
+            self._backoff_s = 0.0
+        self._router.mark_up(self.broker_id)
+
+
+def _frame(request: list[Batch]) -> bytes:
+    """Return one request for all the batches, which the broker handles in order."""
+    if len(request) == 1:
+        [batch] = request
+        return produce_frame(checked_topic_field(batch.where.topic), batch.where.partition, batch.data)
+    return multiproduce_frame([(checked_topic_field(b.where.topic), b.where.partition, b.data) for b in request])
+
+
+def divided(batches: list[Batch]) -> Iterator[list[Batch]]:
+    """Divide batches into what fits one request each, in order."""
+    request: list[Batch] = []
+    size_bytes = 0
+    for following in batches:
+        size_bytes += len(following.data)
+        if request and (size_bytes > MAX_REQUEST_BYTES or len(request) == MAX_REQUEST_SETS):
+            yield request
+            request, size_bytes = [], len(following.data)
+        request.append(following)
+    if request:
+        yield request
