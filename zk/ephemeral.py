@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zk.clock import SYSTEM_CLOCK
-from zk.errors import NodeExists, NodeHeld, SessionExpired, ZkError, ZkUnavailable
-from zk.nodes import Write, raise_first
+from zk.errors import NodeExists, NodeHeld, SessionExpired, ZkError, ZkUnavailable, raise_first
+from zk.nodes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

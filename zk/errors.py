@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 def session_name(session_id: int) -> str:
     """Write a session id as ZooKeeper's own log does: unsigned and in hex."""
@@ -113,3 +118,10 @@ class ChildStartError(ZkError):
 
 class LocalZooKeeperError(ZkError):
     """The local ZooKeeper server could not be started, or died."""
+
+
+def raise_first(outcomes: Iterable[object], but: type[KafkaError] | tuple[type[KafkaError], ...] = ()) -> None:
+    """Raise the first error there is among what became of many calls, except for some."""
+    for outcome in outcomes:
+        if isinstance(outcome, KafkaError) and not isinstance(outcome, but):
+            raise outcome

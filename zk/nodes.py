@@ -23,6 +23,7 @@ from zk.errors import (
     SessionExpired,
     VersionConflict,
     ZkError,
+    raise_first,
 )
 
 if TYPE_CHECKING:
@@ -41,13 +42,6 @@ _PIPELINED = 256
 
 def _no_watch(_path: str) -> None:
     return None
-
-
-def raise_first(outcomes: Iterable[object], but: type[ZkError] | tuple[type[ZkError], ...] = ()) -> None:
-    """Raise the first error there is among what became of many calls, except for some."""
-    for outcome in outcomes:
-        if isinstance(outcome, ZkError) and not isinstance(outcome, but):
-            raise outcome
 
 
 class Write(NamedTuple):
@@ -130,6 +124,12 @@ class Nodes:
         with self.client.within_session(self._wanted):
             result = self.client.exists_async(path, watch=watch)
         return self._answer(result, path) is not None
+
+    def count_changes(self, wanted: Iterable[str]) -> dict[str, int | None]:
+        """Tell how often children of znodes were created or deleted so far, pipelined; None for an absent znode."""
+        answers = self._pipelined(_Request(path, partial(self.client.exists_async, path)) for path in wanted)
+        raise_first(answers.values())
+        return {path: None if stat is None else int(stat.cversion) for path, stat in answers.items()}
 
     def exist(self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch) -> dict[str, bool]:
         """Tell of many znodes whether they exist, pipelined, as `exists` does."""

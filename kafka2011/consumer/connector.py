@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.fetcher import FetcherManager
-from kafka2011.consumer.group import ZkGroup
 from kafka2011.consumer.membership import Membership
 from kafka2011.consumer.offsets import OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
+from kafka2011.consumer.zk_group import ZkGroup
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.protocol import EARLIEST
 from zk.clock import SYSTEM_CLOCK

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.consumer.feed import State
 from kafka2011.errors import KafkaError
-from zk.errors import MalformedNode, NotConnected, VersionConflict, ZkUnavailable
+from zk.errors import MalformedNode, NotConnected, VersionConflict, ZkError, ZkUnavailable, raise_first
+from zk.offsets import CommittedOffset, OffsetCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
+    from kafka2011.consumer.group import GroupSession
     from kafka2011.consumer.owned_partition import OwnedPartition
-    from zk.offsets import CommittedOffset
+    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -66,27 +68,39 @@ class OffsetCommitter:
         self._lock = threading.Lock() if lock is None else lock
         self.counts: Counter[str] = Counter()
 
-    def take(self, owned: OwnedPartition, left: Left | None) -> int | None:
-        """Fence off former owners of a partition just claimed, and return where to start; None if nothing is known.
+    def take(
+        self, session: GroupSession, claimed: Mapping[OwnedPartition, Left | None]
+    ) -> dict[OwnedPartition, int | None]:
+        """Fence off former owners of partitions just claimed, and tell where each starts; None if nothing is known.
 
-        If the offset stands as we ourselves `left` it, nobody had the partition meanwhile, and what we consumed since
+        If an offset stands as we ourselves left it, nobody had the partition meanwhile, and what we consumed since
         our last commit counts.
         """
+        starts: dict[OwnedPartition, int | None] = {}
+        unwritten = dict(claimed)
         with self._lock:
             for _ in range(_CONFLICTS):
-                found = _read(owned)
-                if found is None:
-                    return None
-                offset = found.offset
-                if left is not None and left.is_still(found):
-                    offset = left.consumed_offset
-                try:
-                    version = owned.session.commit_offset(owned.where, offset, found.version)
-                except VersionConflict:
-                    continue
-                _written(owned, offset, version)
-                return offset
-        raise _contended(owned)
+                offsets: dict[TopicPartition, CommittedOffset] = {}
+                found = _read(session, [owned.where for owned in unwritten])
+                for owned, left in unwritten.items():
+                    committed = found.get(owned.where)
+                    if committed is None:
+                        starts[owned] = None
+                    elif left is not None and left.is_still(committed):
+                        offsets[owned.where] = CommittedOffset(left.consumed_offset, committed.version)
+                    else:
+                        offsets[owned.where] = committed
+                outcomes = session.commit_offsets(OffsetCommit(w, c.offset, c.version) for w, c in offsets.items())
+                for owned in [owned for owned in unwritten if owned not in starts]:
+                    outcome = outcomes[owned.where]
+                    if not isinstance(outcome, ZkError):
+                        starts[owned] = offset = offsets[owned.where].offset
+                        _written(owned, offset, outcome)
+                raise_first(outcomes.values(), but=VersionConflict)
+                unwritten = {owned: left for owned, left in unwritten.items() if owned not in starts}
+                if not unwritten:
+                    return starts
+        raise _contended(next(iter(unwritten)))
 
     def write_start(self, owned: OwnedPartition, offset: int) -> bool:
         """Write where a partition starts that has no offset, or one out of range; False if it is ours no longer."""
@@ -95,46 +109,51 @@ class OffsetCommitter:
             return owned.feed.state is State.ACTIVE and self._write_as_owner(owned, offset)
 
     def commit(self, partitions: Iterable[OwnedPartition], *, last: bool = False) -> None:
-        """Commit what was consumed of each partition; `last` for those that are given up, done or not.
+        """Commit what was consumed of each partition. `last` closes those of which nothing is left to commit.
 
-        Raises ZkUnavailable when ZooKeeper does not answer, ContendedOffsetError after all others are committed.
+        Raises the first error after all were tried. With `last`, a partition whose commit ZooKeeper has not answered
+        stays open, to be committed again; one that could not be committed for another reason is closed too.
         """
         every = list(partitions)
-        contended: ContendedOffsetError | None = None
+        errors: dict[OwnedPartition, KafkaError] = {}
         with self._lock:
-            try:
+            due = {owned: offset for owned in every if (offset := _due_offset(owned)) is not None}
+            for session in {owned.session: None for owned in due}:  # one, or after a new session two
+                self._commit(session, {o: offset for o, offset in due.items() if o.session is session}, errors)
+            if last:
                 for owned in every:
-                    try:
-                        self._commit_if_due(owned)
-                    except ContendedOffsetError as error:
-                        contended = error
-            finally:
-                for owned in every:
-                    owned.is_closed = owned.is_closed or last
-        if contended is not None:
-            raise contended
+                    owned.is_closed = owned.is_closed or not isinstance(errors.get(owned), ZkUnavailable)
+        raise_first(errors.values())
 
-    def _commit_if_due(self, owned: OwnedPartition) -> None:
-        offset = owned.commit_offset
-        is_known = owned.unanswered_offset is None
-        if offset is not None and not owned.is_closed and not (is_known and offset == owned.committed_offset):
-            self._commit(owned, offset)
-
-    def _commit(self, owned: OwnedPartition, offset: int) -> None:
-        if owned.version is not None:
-            try:
-                version = owned.session.commit_offset(owned.where, offset, owned.version)
-            except VersionConflict:
-                self.counts["conflicts"] += 1
-            except NotConnected:
-                raise  # nothing was sent
-            except ZkUnavailable:
-                owned.unanswered_offset = offset
-                raise
-            else:
-                _written(owned, offset, version)
+    def _commit(
+        self, session: GroupSession, offsets: Mapping[OwnedPartition, int], errors: dict[OwnedPartition, KafkaError]
+    ) -> None:
+        outcomes = session.commit_offsets(
+            OffsetCommit(owned.where, offset, owned.version)
+            for owned, offset in offsets.items()
+            if owned.version is not None
+        )
+        away: ZkUnavailable | None = None
+        for owned, offset in offsets.items():
+            outcome = outcomes.get(owned.where)
+            if isinstance(outcome, int):
+                _written(owned, offset, outcome)
                 self.counts["commits"] += 1
-                return
+            elif outcome is not None and not isinstance(outcome, VersionConflict):
+                errors[owned] = outcome
+                if not isinstance(outcome, NotConnected):  # then nothing was sent
+                    owned.unanswered_offset = offset
+            elif away is not None:
+                errors[owned] = away  # without waiting for ZooKeeper once more
+            else:
+                self.counts["conflicts"] += outcome is not None
+                try:
+                    self._commit_as_owner(owned, offset)
+                except (ZkError, ContendedOffsetError) as error:
+                    errors[owned] = error
+                    away = error if isinstance(error, ZkUnavailable) else None
+
+    def _commit_as_owner(self, owned: OwnedPartition, offset: int) -> None:
         if self._write_as_owner(owned, offset):
             self.counts["commits"] += 1
             return
@@ -152,7 +171,7 @@ class OffsetCommitter:
         False, and nothing written, if it belongs to another.
         """
         for _ in range(_CONFLICTS):
-            found = _read(owned)
+            found = _read(owned.session, [owned.where]).get(owned.where)
             # Asked after the read: who claims the partition after this answer writes, and moves the version on.
             if not owned.session.is_mine(owned.where):
                 return False
@@ -164,24 +183,36 @@ class OffsetCommitter:
                 )
             owned.version, owned.committed_offset = (found.version, found.offset) if found else (None, None)
             owned.unanswered_offset = offset
-            try:
-                if found is None:
-                    version = owned.session.write_offset(owned.where, offset)
-                else:
-                    version = owned.session.commit_offset(owned.where, offset, found.version)
-            except VersionConflict:
+            if found is None:
+                outcome: int | ZkError = owned.session.write_offset(owned.where, offset)
+            else:
+                commit = OffsetCommit(owned.where, offset, found.version)
+                outcome = owned.session.commit_offsets([commit])[owned.where]
+            if isinstance(outcome, VersionConflict):
                 continue
-            _written(owned, offset, version)
+            if isinstance(outcome, ZkError):
+                raise outcome
+            _written(owned, offset, outcome)
             return True
         raise _contended(owned)
 
 
-def _read(owned: OwnedPartition) -> CommittedOffset | None:
-    try:
-        return owned.session.read_offset(owned.where)
-    except MalformedNode as error:
-        logger.warning("taken for absent: %s", error)
+def _due_offset(owned: OwnedPartition) -> int | None:
+    """Return what a commit has to write; None when there is nothing to commit."""
+    if owned.is_closed or (owned.unanswered_offset is None and owned.commit_offset == owned.committed_offset):
         return None
+    return owned.commit_offset
+
+
+def _read(session: GroupSession, partitions: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+    """Read offsets, leaving out those that are absent or make no sense."""
+    found: dict[TopicPartition, CommittedOffset] = {}
+    for where, committed in session.read_offsets(partitions).items():
+        if isinstance(committed, MalformedNode):
+            logger.warning("taken for absent: %s", committed)
+        else:
+            found[where] = committed
+    return found
 
 
 def _written(owned: OwnedPartition, offset: int, version: int) -> None:

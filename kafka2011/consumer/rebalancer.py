@@ -1,14 +1,16 @@
 """The masterless rebalance of one member: Algorithm 1 around the registries (paper, section 3.2).
 
-One try reads the registries, computes every stream's share, gives up the topics whose share has changed (waiting for
-the application, committing, deleting the owner nodes), and claims the new share, all of it or none. A partition that
-another still owns means: give up what was claimed, wait a bit, try again. Nothing here knows of threads or ZooKeeper.
+One try reads the registries, computes every stream's share, gives up what belongs to it no longer (waiting for the
+application, committing, deleting the owner nodes), and claims what is new. A partition that stays is left alone. One
+that another still owns means: begin with the others, and try again when it is given up. That cannot end in two members
+waiting for each other, since what a member keeps is what its registries say is its share, and the shares of two members
+that have read the same have nothing in common. Nothing here knows of threads or ZooKeeper.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.consumer.offsets import Left
@@ -17,7 +19,7 @@ from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.errors import KafkaError
 from zk.cluster import TopicPartition
-from zk.errors import NodeHeld, ZkError, ZkUnavailable
+from zk.errors import ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -79,7 +81,10 @@ class Rebalancer:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may be there in our name
         self.explicit_topics: set[str] = set()
-        self._left: dict[TopicPartition, Left] = {}  # what could not be committed
+        # Given up, but not committed for the last time: the owner node stays until then.
+        self._uncommitted: dict[TopicPartition, OwnedPartition] = {}
+        self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
+        self._is_changed = False  # since the last rebalance that ended well
         self._ignored: set[tuple[str, str]] = set()  # malformed members that were logged
         self.counts: Counter[str] = Counter()
 
@@ -110,18 +115,18 @@ class Rebalancer:
         session = self.session
         assert session is not None
         self.counts["tries"] += 1
+        session.refresh()
         brokers, wanted = self._wanted(session)
-        changed = {where.topic for where in self.owned if not session.is_mine(where, self._wake)}
-        wanted_of = _by_topic(wanted)
-        held_of = _by_topic({where: owned.feed.stream_id for where, owned in self.owned.items()})
-        changed.update(topic for topic in {*wanted_of, *held_of} if wanted_of[topic] != held_of[topic])
-        self._give_up(session, [owned for where, owned in self.owned.items() if where.topic in changed])
-        self._unclaim(session, [where for where in self._claimed if where not in self.owned])
+        mine = session.mine(self.owned.keys(), self._wake)
+        self._give_up([o for w, o in self.owned.items() if w not in mine or wanted.get(w) != o.feed.stream_id])
+        self._commit_given_up()
+        self._unclaim(session, [where for where in self._claimed if where not in self.owned and where not in wanted])
         self._follow_addresses(brokers)
-        if not changed:
-            return True
-        if not self._take(session, brokers, {w: stream for w, stream in wanted.items() if w.topic in changed}):
+        if not self._take(session, brokers, {w: stream for w, stream in wanted.items() if w not in self.owned}):
             return False
+        if not self._is_changed:
+            return True
+        self._is_changed = False
         self.counts["rebalances"] += 1
         self._wake()  # look once more: that sets watches on the new owner nodes, which others could delete
         logger.info("%s owns %s", self._consumer_id, ", ".join(map(str, sorted(self.owned))) or "nothing")
@@ -135,8 +140,7 @@ class Rebalancer:
         owned = list(self.owned.values())
         self._release(owned)
         try:
-            if commit:
-                self._committer.commit(owned, last=True)
+            self._committer.commit([*self._uncommitted.values(), *(owned if commit else ())], last=True)
         except KafkaError as error:
             logger.warning("%s leaves without having committed everything: %s", self._consumer_id, error)
         try:
@@ -155,7 +159,7 @@ class Rebalancer:
         known = session.topics(self._wake) if self._topic_count.topic_filter is not None else ()
         topics = self._topic_count.topics(known)
         partitions = {topic: session.partitions_of(topic, self._wake) for topic in topics}
-        brokers = session.brokers()
+        brokers = session.brokers(self._wake)
         wanted: dict[TopicPartition, str] = {}
         for topic, counts in partitions.items():
             missing = [broker_id for broker_id in counts if broker_id not in brokers]
@@ -190,31 +194,35 @@ class Rebalancer:
     # Taking and giving up ----------------------------------------------------------------------------------------
 
     def _take(self, session: GroupSession, brokers: Mapping[int, Broker], wanted: Mapping[TopicPartition, str]) -> bool:
-        """Claim all of these, or none if another still owns one, and begin with them."""
-        for where, stream_id in wanted.items():
-            self._claimed[where] = stream_id  # noted first: an unanswered claim may have happened
-            try:
-                session.claim(where, stream_id)
-            except NodeHeld as error:
-                self.counts["claim_conflicts"] += 1
-                logger.info("%s: %s", self._consumer_id, error)
-                del self._claimed[where]
-                self._unclaim(session, [claimed for claimed in wanted if claimed in self._claimed])
-                if not session.watch_owner(where, self._wake):
-                    self._wake()
-                return False
+        """Claim these and begin with them; False if another still owns one of them."""
+        if not wanted:
+            return True
+        self._is_changed = True
+        self._claimed.update(wanted)  # noted first: an unanswered claim may have happened
+        held = session.claim(wanted)
+        for where in held:
+            del self._claimed[where]
         streams = {s.stream_id: s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
+        claimed: dict[OwnedPartition, Left | None] = {}
         for where, stream_id in wanted.items():
-            broker = brokers[where.broker_id]
-            owned = OwnedPartition(streams[stream_id].feed(where, session.lease), session, broker)
-            owned.is_explicit = where.topic in self.explicit_topics
-            offset = self._committer.take(owned, self._left.get(where))
-            self._left.pop(where, None)
+            if where not in held:
+                feed = streams[stream_id].feed(where, session.lease)
+                owned = OwnedPartition(feed, session, brokers[where.broker_id])
+                owned.is_explicit = where.topic in self.explicit_topics
+                claimed[owned] = self._left.get(where)
+        for owned, offset in self._committer.take(session, claimed).items():
+            self._left.pop(owned.where, None)
             if offset is not None:
                 owned.start_at(offset)
-            self.owned[where] = owned
-            self._fetchers.add(owned, broker)
-        return True
+            self.owned[owned.where] = owned
+            self._fetchers.add(owned, owned.broker)
+        if not held:
+            return True
+        self.counts["claim_conflicts"] += len(held)
+        logger.info("%s waits for %d partitions: %s", self._consumer_id, len(held), next(iter(held.values())))
+        if not session.watch_owners(held, self._wake):
+            self._wake()
+        return False
 
     def _follow_addresses(self, brokers: Mapping[int, Broker]) -> None:
         """Fetch from where a broker is now: it may have come back elsewhere."""
@@ -225,17 +233,25 @@ class Rebalancer:
                 self._fetchers.remove([owned])
                 self._fetchers.add(owned, broker)
 
-    def _give_up(self, session: GroupSession, partitions: Collection[OwnedPartition]) -> None:
+    def _give_up(self, partitions: Collection[OwnedPartition]) -> None:
         if not partitions:
             return
+        self._is_changed = True
         self._release(partitions)
         for owned in partitions:
             self._note_left(owned)
-            del self.owned[owned.where]
-        self._committer.commit(partitions, last=True)
-        for owned in partitions:
-            self._left.pop(owned.where, None)
-        self._unclaim(session, [owned.where for owned in partitions])
+            self._uncommitted[owned.where] = self.owned.pop(owned.where)
+
+    def _commit_given_up(self) -> None:
+        """Commit what was given up, now or in a try that ZooKeeper did not answer: only then may others have it."""
+        given_up = list(self._uncommitted.values())
+        try:
+            self._committer.commit(given_up, last=True)
+        finally:
+            for owned in given_up:
+                if owned.is_closed:
+                    del self._uncommitted[owned.where]
+                    self._left.pop(owned.where, None)
 
     def _release(self, partitions: Collection[OwnedPartition]) -> None:
         """Stop handing out, and wait for the application a while: all streams together, not one after another."""
@@ -246,9 +262,10 @@ class Rebalancer:
         for owned in partitions:
             owned.feed.end_release(deadline_s)
 
-    def _unclaim(self, session: GroupSession, partitions: Iterable[TopicPartition]) -> None:
+    def _unclaim(self, session: GroupSession, partitions: Collection[TopicPartition]) -> None:
+        if partitions:
+            session.release(partitions)
         for where in partitions:
-            session.release(where)
             self._claimed.pop(where, None)
 
     def _abandon(self) -> None:
@@ -261,6 +278,7 @@ class Rebalancer:
             self._note_left(owned)
         self._fetchers.remove(every)
         self.owned.clear()
+        self._uncommitted.clear()
         self._claimed.clear()
 
     def _note_left(self, owned: OwnedPartition) -> None:
@@ -268,10 +286,3 @@ class Rebalancer:
         left = Left.of(owned)
         if left is not None:
             self._left[owned.where] = left
-
-
-def _by_topic(streams: Mapping[TopicPartition, str]) -> defaultdict[str, dict[TopicPartition, str]]:
-    found: defaultdict[str, dict[TopicPartition, str]] = defaultdict(dict)
-    for where, stream_id in streams.items():
-        found[where.topic][where] = stream_id
-    return found

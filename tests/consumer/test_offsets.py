@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +14,12 @@ from kafka2011.consumer.stream import MessageStream
 from tests.support.clocks import ManualClock
 from tests.support.registries_in_memory import LOST, REFUSED, MemoryRegistries, World
 from zk.cluster import Broker, TopicPartition
-from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkUnavailable
+from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkError, ZkUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zk.offsets import OffsetCommit
 
 T0, T1 = TopicPartition("t", 0, 0), TopicPartition("t", 0, 1)
 
@@ -30,13 +36,13 @@ class Owner:
         session = self.registries.session
         assert session is not None
         stream = MessageStream("a-0", max_chunks=1, timeout_ms=0, shallow=False, clock=ManualClock())
-        session.claim(where, stream.stream_id)
+        assert session.claim({where: stream.stream_id}) == {}
         return OwnedPartition(stream.feed(where, session.lease), session, Broker(0, "h", 1))
 
     def take(self, where: TopicPartition = T0, left: Left | None = None) -> OwnedPartition:
         """Claim a partition and begin with it, at 0 if the group has no offset."""
         owned = self.claim(where)
-        offset = self.committer.take(owned, left)
+        offset = self.committer.take(owned.session, {owned: left})[owned]
         if offset is None:
             assert self.committer.write_start(owned, 0)
             offset = 0
@@ -72,7 +78,7 @@ def test_nothing_is_committed_of_a_partition_without_a_start(world: World) -> No
     """Nothing is known of it yet."""
     owner = Owner(world)
     owned = owner.claim()
-    assert owner.committer.take(owned, None) is None
+    assert owner.committer.take(owned.session, {owned: None}) == {owned: None}
     owner.committer.commit([owned], last=True)
     assert world.writes == []
 
@@ -157,7 +163,7 @@ def test_an_offset_that_others_write_all_the_time_is_an_error_at_last(world: Wor
     assert session is not None
     is_mine = session.is_mine
 
-    def interfering(where: TopicPartition, wake: object = None) -> bool:
+    def interfering(where: TopicPartition) -> bool:
         world.write(where, 1, 99, fenced=False)
         return is_mine(where)
 
@@ -221,16 +227,55 @@ def test_a_partition_given_up_is_committed_no_more(world: World) -> None:
 
 
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
-def test_a_last_commit_that_failed_is_not_made_later(world: World, fault: str) -> None:
-    """The partition may be somebody else's by then."""
+def test_a_last_commit_that_was_not_answered_is_made_later(world: World, fault: str) -> None:
+    """Until then the partitions stay open, and their owner nodes with them."""
     owner = Owner(world)
     first, second = owner.take(), owner.take(T1)
     first.feed.consumed_offset = second.feed.consumed_offset = 20
     owner.registries.faults.append(("commit_offset", fault))
     with pytest.raises(ZkUnavailable):
         owner.committer.commit([first, second], last=True)
-    owner.committer.commit([first, second])
-    assert offset_of(world, T1) == 0
+    assert not first.is_closed
+    assert not second.is_closed
+    owner.committer.commit([first, second], last=True)
+    assert offset_of(world) == offset_of(world, T1) == 20
+    assert first.is_closed
+    assert second.is_closed
+
+
+def test_a_last_commit_that_others_are_in_the_way_of_is_not_made_later(world: World) -> None:
+    """A partition is not kept from the group for ever because somebody writes its offset all the time."""
+    owner = Owner(world)
+    owned = owner.take()
+    session = owner.registries.session
+    assert session is not None
+    session.is_mine = lambda where: bool(world.write(where, 1, 99, fenced=False))  # type: ignore[method-assign]
+    world.write(T0, 1, 99, fenced=False)
+    with pytest.raises(ContendedOffsetError):
+        owner.commit(owned, 20, last=True)
+    assert owned.is_closed
+
+
+def test_commits_of_one_call_go_out_together(world: World) -> None:
+    """And each says what became of it: here one was moved by another, and one was never written."""
+    owner = Owner(world)
+    every = [owner.take(where) for where in (T0, T1)]
+    calls: list[list[OffsetCommit]] = []
+    session = owner.registries.session
+    assert session is not None
+    commit_offsets = session.commit_offsets
+
+    def noted(commits: Iterable[OffsetCommit]) -> dict[TopicPartition, int | ZkError]:
+        calls.append(list(commits))
+        return commit_offsets(calls[-1])
+
+    session.commit_offsets = noted  # type: ignore[method-assign]
+    world.write(T0, 3, 99, fenced=False)
+    for owned in every:
+        owned.feed.consumed_offset = 20
+    owner.committer.commit(every)
+    assert [[commit.where for commit in call] for call in calls] == [[T0, T1], [T0]]
+    assert offset_of(world) == offset_of(world, T1) == 20
 
 
 def test_what_we_left_counts_if_nobody_wrote_since(world: World) -> None:
@@ -311,12 +356,10 @@ def test_a_malformed_offset_is_taken_for_absent(world: World, caplog: pytest.Log
     session = owner.registries.session
     assert session is not None
 
-    def malformed(where: TopicPartition) -> None:
-        raise MalformedNode("/consumers/g/offsets/t/0-0", "seven", "not an offset")
-
-    session.read_offset = malformed  # type: ignore[method-assign]
+    malformed = MalformedNode("/consumers/g/offsets/t/0-0", "seven", "not an offset")
+    session.read_offsets = lambda partitions: {T0: malformed}  # type: ignore[method-assign]
     with caplog.at_level(logging.WARNING):
-        assert owner.committer.take(owned, None) is None
+        assert owner.committer.take(owned.session, {owned: None}) == {owned: None}
     assert "/consumers/g/offsets/t/0-0: not an offset: seven" in caplog.text
     assert owner.committer.write_start(owned, 0)
     assert offset_of(world) == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -106,6 +108,63 @@ def test_a_member_dies() -> None:
     assert {key for key, times in world.deliveries.items() if times > 1} == read
 
 
+def test_a_partition_that_stays_is_left_alone() -> None:
+    """It goes on being read while others of its topic come and go, and the message in hand is not waited for."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    before = {where: a.rebalancer.owned[where] for where in (T0, T1)}
+    in_hand = a.read()
+    assert in_hand is not None
+    assert in_hand.where in before
+    b = Member(world, "b", {"t": 1})
+    settle([a, b])
+    check_at_rest(world, a, b)
+    assert a.rebalancer.owned == before
+    b.run("leave")
+    settle([a])
+    assert {where: a.rebalancer.owned[where] for where in before} == before
+    assert all(stream.unfinished_releases == 0 for stream in a.streams)
+    check_nothing_lost(world, a)
+    assert set(world.deliveries.values()) == {1}
+
+
+def test_a_partition_that_moves_to_another_stream_of_its_member_is_not_given_up_to_others() -> None:
+    """Its owner node says the other stream, and it is read on from where the first one was."""
+    world = world_of_four()
+    a, b = Member(world, "a", {"t": 2}), Member(world, "b", {"t": 2})
+    settle([a, b])
+    assert [stream_of(world, where) for where in (T0, T1)] == ["a-0", "a-1"]
+    for _ in range(3):
+        a.run("fetch")
+        while a.read():
+            pass
+    deleted = Counter(world.deleted_owners)
+    b.run("leave")
+    settle([a])
+    assert [stream_of(world, where) for where in (T0, T1)] == ["a-0", "a-0"]
+    assert Counter(world.deleted_owners) - deleted == Counter({T2: 1, T3: 1})
+    check_nothing_lost(world, a)
+    assert set(world.deliveries.values()) == {1}
+
+
+def test_a_rebalance_of_many_partitions_sends_no_more_batches_than_one_of_few() -> None:
+    """Claims, reads, writes and releases of all partitions each go out together."""
+    batches: list[list[str]] = []
+    for partitions in (4, 400):
+        world = World({"t": {0: partitions}})
+        a = Member(world, "b", {"t": 1})
+        settle([a])
+        check_nothing_lost(world, a)
+        a.registries.batches.clear()
+        b = Member(world, "a", {"t": 1})
+        settle([a, b])
+        check_at_rest(world, a, b)
+        batches.append(a.registries.batches + b.registries.batches)
+    assert batches[0] == batches[1]
+
+
 def test_topics_whose_share_is_the_same_are_left_alone() -> None:
     """As 0.7 does it: a member of another topic disturbs nobody, not even the message in hand."""
     world = World({"t": {0: 2}, "u": {0: 2}})
@@ -206,19 +265,22 @@ def test_a_topic_of_a_broker_that_is_not_registered_fails_the_try() -> None:
 
 
 def test_a_partition_that_another_still_owns_is_waited_for() -> None:
-    """All claims of the try are given up; the owner's going wakes the next try."""
+    """The others are begun with; the owner's going wakes the next try, which claims no more than what is left."""
     world = world_of_four()
     stranger = world.new_session()
     world.claim_owner(T2, "old-0", stranger)
     a = Member(world, "a", {"t": 1})
     a.run("rebalance")
     assert not a.is_done
-    assert list(world.owners) == [T2]
+    assert a.owned == {T0, T1, T3}
+    assert a.rebalancer.counts["claim_conflicts"] == 1
     a.is_woken = False
+    a.registries.calls.clear()
     world.delete_owner(T2)
     assert a.is_woken
     settle([a])
     check_at_rest(world, a)
+    assert a.registries.calls.count("claim") == 1
 
 
 def test_a_conflict_that_ended_before_the_watch_was_set_is_seen() -> None:
@@ -227,7 +289,7 @@ def test_a_conflict_that_ended_before_the_watch_was_set_is_seen() -> None:
     world.claim_owner(T2, "old-0", world.new_session())
     a = Member(world, "a", {"t": 1})
     a.start("rebalance")
-    while a.registries.calls[-1:] != ["release"]:
+    while a.registries.calls[-1:] != ["read_offset"]:
         a.step()
     world.delete_owner(T2)
     a.finish()
@@ -295,6 +357,23 @@ def test_a_07_member_joins_and_leaves() -> None:
     check_nothing_lost(world, a)
 
 
+def test_members_of_07_that_release_everything_settle_with_those_that_release_the_difference() -> None:
+    """In any order of their tries, as members come and go on both sides."""
+    for order in itertools.permutations(range(4)):
+        world = world_of_four()
+        everyone: list[Member | OldMember] = []
+        for number, is_old in enumerate((False, True, False, True)):
+            name = f"{order[number]}-{number}"
+            everyone.append(OldMember(world, name, "t") if is_old else Member(world, name, {"t": 1}))
+            settle(everyone[::-1] if number % 2 else everyone)
+            check_at_rest(world, *everyone)
+        for member in (everyone[0], everyone[3]):
+            member.kill()
+            settle(everyone)
+            check_at_rest(world, *everyone)
+        check_nothing_lost(world, *everyone)
+
+
 # Sessions ------------------------------------------------------------------------------------------------------------
 
 
@@ -357,7 +436,8 @@ def test_a_commit_of_an_expired_session_does_not_land() -> None:
 
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
 @pytest.mark.parametrize(
-    "name", ["renew", "register", "subscriptions", "partitions_of", "claim", "read_offset", "commit_offset", "is_mine"]
+    "name",
+    ["renew", "register", "refresh", "subscriptions", "partitions_of", "claim", "read_offset", "commit_offset", "mine"],
 )
 def test_a_try_that_fails_at_any_call_is_made_good(name: str, fault: str) -> None:
     """Whether the call was carried out or not: no owner node stays behind, none is claimed twice."""
@@ -375,7 +455,7 @@ def test_a_try_that_fails_at_any_call_is_made_good(name: str, fault: str) -> Non
 
 
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
-@pytest.mark.parametrize("name", ["commit_offset", "release", "is_mine"])
+@pytest.mark.parametrize("name", ["commit_offset", "release", "mine"])
 def test_a_release_that_fails_at_any_call_is_made_good(name: str, fault: str) -> None:
     """The offset is taken from what we knew, if nobody else wrote it."""
     world = world_of_four()
@@ -395,6 +475,29 @@ def test_a_release_that_fails_at_any_call_is_made_good(name: str, fault: str) ->
 
 
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
+def test_a_release_whose_commit_was_not_answered_commits_before_others_own_the_partition(fault: str) -> None:
+    """In the same session the next try does it; nothing that was consumed long before comes again."""
+    world = world_of_four()
+    a = Member(world, "b", {"t": 1})
+    settle([a])
+    for _ in range(9):
+        a.run("fetch")
+        while a.read():
+            pass
+    b = Member(world, "a", {"t": 1})
+    b.run("rebalance")
+    a.registries.faults.append(("commit_offset", fault))
+    a.run("rebalance")
+    assert not a.is_done
+    assert a.owned == {T2, T3}
+    assert set(world.owners) == {T0, T1, T2, T3}
+    settle([a, b])
+    check_at_rest(world, a, b)
+    check_nothing_lost(world, a, b)
+    assert set(world.deliveries.values()) == {1}
+
+
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
 def test_what_could_not_be_committed_at_a_release_comes_again_only_elsewhere(fault: str) -> None:
     """If we take the partition again and nobody wrote its offset meanwhile, we go on where we were."""
     world = World({"t": {0: 2}})
@@ -410,7 +513,7 @@ def test_what_could_not_be_committed_at_a_release_comes_again_only_elsewhere(fau
     b.run("rebalance")
     a.registries.faults.append(("commit_offset", fault))
     a.run("rebalance")
-    assert not a.rebalancer.owned
+    assert a.owned == {T0}
     b.kill()
     settle([a, b])
     check_nothing_lost(world, a)

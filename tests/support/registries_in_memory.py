@@ -7,7 +7,9 @@ calls of all members happen, which of them fail, and when sessions expire.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import greenlet
@@ -19,11 +21,23 @@ from kafka2011.message import Message, MessageSet, decode
 from tests.support.clocks import ManualClock
 from tests.support.leases import LeaseInMemory
 from zk.cluster import Broker, TopicPartition
-from zk.errors import ConnectionLost, NodeHeld, NotConnected, SessionExpired, VersionConflict
+from zk.errors import (
+    ConnectionLost,
+    NodeHeld,
+    NotConnected,
+    SessionExpired,
+    VersionConflict,
+    ZkError,
+    ZkUnavailable,
+    raise_first,
+)
 from zk.offsets import CommittedOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from zk.errors import MalformedNode
+    from zk.offsets import OffsetCommit
 
     Wake = Callable[[], None]
 
@@ -62,6 +76,7 @@ class World(ManualClock):
         self.ids: dict[str, tuple[str, int]] = {}
         self.owners: dict[TopicPartition, tuple[str, int]] = {}
         self.offsets: dict[TopicPartition, CommittedOffset] = {}
+        self.deleted_owners: list[TopicPartition] = []
         self.live_sessions: set[int] = set()
         self.sessions_made = 0
         self.logs: dict[TopicPartition, bytes] = {}
@@ -125,6 +140,7 @@ class World(ManualClock):
         self.owners[where] = (stream_id, session_id)
 
     def delete_owner(self, where: TopicPartition) -> None:
+        self.deleted_owners.append(where)
         self.owners.pop(where, None)
         self.changed(("owner", where))
 
@@ -214,6 +230,32 @@ class MemorySession:
             raise ConnectionLost(f"{name}: lost")
         return answer
 
+    def _answer_each(
+        self, name: str, wanted: Iterable[TopicPartition], act: Callable[[TopicPartition], Answer]
+    ) -> dict[TopicPartition, Answer | ZkError]:
+        """Answer calls that are sent together, one by one.
+
+        Once one is refused, so are those after it. Once an answer is lost, all answers are; the calls are carried out.
+        """
+        self._connection.batches.append(name)
+        outcomes: dict[TopicPartition, Answer | ZkError] = {}
+        gone: ZkUnavailable | None = None
+        for where in wanted:
+            if gone is None:
+                try:
+                    outcomes[where] = self._answer(name, partial(act, where))
+                except ZkError as error:
+                    outcomes[where] = error
+                    gone = error if isinstance(error, ZkUnavailable) else None
+                continue
+            outcomes[where] = gone
+            if isinstance(gone, ConnectionLost):
+                self._world.pause()
+                if self.session_id in self._world.live_sessions:
+                    with suppress(ZkError):
+                        act(where)
+        return outcomes
+
     def register(self, consumer_id: str, subscription: str) -> None:
         def act() -> None:
             self._world.ids[consumer_id] = (subscription, self.session_id)
@@ -250,48 +292,76 @@ class MemorySession:
 
         return self._answer("partitions_of", act)
 
-    def brokers(self) -> dict[int, Broker]:
-        return self._answer("brokers", lambda: dict(self._world.brokers))
+    def brokers(self, wake: Wake) -> dict[int, Broker]:
+        def act() -> dict[int, Broker]:
+            self._world.watch("brokers", wake)
+            return dict(self._world.brokers)
 
-    def claim(self, where: TopicPartition, stream_id: str) -> None:
-        self._answer("claim", lambda: self._world.claim_owner(where, stream_id, self.session_id))
+        return self._answer("brokers", act)
 
-    def release(self, where: TopicPartition) -> None:
-        def act() -> None:
-            if self._world.owners.get(where, ("", 0))[1] == self.session_id:
+    def refresh(self) -> None:
+        self._answer("refresh", lambda: None)
+
+    def claim(self, streams: Mapping[TopicPartition, str]) -> dict[TopicPartition, NodeHeld]:
+        outcomes = self._answer_each(
+            "claim", streams, lambda where: self._world.claim_owner(where, streams[where], self.session_id)
+        )
+        raise_first(outcomes.values(), but=NodeHeld)
+        return {where: outcome for where, outcome in outcomes.items() if isinstance(outcome, NodeHeld)}
+
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
+        def act(where: TopicPartition) -> None:
+            if self._is_mine(where):
                 self._world.delete_owner(where)
 
-        self._answer("release", act)
+        raise_first(self._answer_each("release", partitions, act).values())
 
-    def is_mine(self, where: TopicPartition, wake: Wake | None = None) -> bool:
-        def act() -> bool:
-            if wake is not None and where in self._world.owners:
+    def mine(self, partitions: Collection[TopicPartition], wake: Wake) -> set[TopicPartition]:
+        def act(where: TopicPartition) -> bool:
+            if where in self._world.owners:
                 self._world.watch(("owner", where), wake)
-            return self._world.owners.get(where, ("", 0))[1] == self.session_id
+            return self._is_mine(where)
 
-        return self._answer("is_mine", act)
+        outcomes = self._answer_each("mine", partitions, act)
+        raise_first(outcomes.values())
+        return {where for where, outcome in outcomes.items() if outcome}
 
-    def watch_owner(self, where: TopicPartition, wake: Wake) -> bool:
-        def act() -> bool:
+    def is_mine(self, where: TopicPartition) -> bool:
+        return self._answer("is_mine", lambda: self._is_mine(where))
+
+    def _is_mine(self, where: TopicPartition) -> bool:
+        return self._world.owners.get(where, ("", 0))[1] == self.session_id
+
+    def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
+        def act(where: TopicPartition) -> bool:
             self._world.watch(("owner", where), wake)
             return where in self._world.owners
 
-        return self._answer("watch_owner", act)
+        outcomes = self._answer_each("watch_owners", partitions, act)
+        raise_first(outcomes.values())
+        return all(outcomes.values())
 
-    def read_offset(self, where: TopicPartition) -> CommittedOffset | None:
-        return self._answer("read_offset", lambda: self._world.offsets.get(where))
+    def read_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset | MalformedNode]:
+        outcomes = self._answer_each("read_offset", partitions, self._world.offsets.get)
+        raise_first(outcomes.values())
+        return {where: found for where, found in outcomes.items() if isinstance(found, CommittedOffset)}
 
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         return self._answer("write_offset", lambda: self._world.write(where, offset, self.session_id))
 
-    def commit_offset(self, where: TopicPartition, offset: int, version: int) -> int:
-        def act() -> int:
+    def commit_offsets(self, commits: Iterable[OffsetCommit]) -> dict[TopicPartition, int | ZkError]:
+        by_partition = {commit.where: commit for commit in commits}
+
+        def act(where: TopicPartition) -> int:
+            _, offset, version = by_partition[where]
             found = self._world.offsets.get(where)
             if found is None or found.version != version:
                 raise VersionConflict(str(where), version)
             return self._world.write(where, offset, self.session_id)
 
-        return self._answer("commit_offset", act)
+        return self._answer_each("commit_offset", by_partition, act)
 
 
 class MemoryRegistries:
@@ -303,6 +373,7 @@ class MemoryRegistries:
         self.session: MemorySession | None = MemorySession(world, self)
         self.faults: list[tuple[str | None, str]] = []  # (name of a call, or any; what goes wrong), first come first
         self.calls: list[str] = []
+        self.batches: list[str] = []  # calls that were sent together count as one here
 
     def fault(self, name: str) -> str | None:
         self.calls.append(name)

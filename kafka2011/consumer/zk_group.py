@@ -1,0 +1,260 @@
+"""The registries of one consumer group in ZooKeeper: read when they have changed, and written many at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from zk import paths
+from zk.brokers import BrokerRegistry
+from zk.consumers import ConsumerRegistry
+from zk.nodes import Nodes
+from zk.offsets import OffsetRegistry
+from zk.owners import OwnerRegistry
+from zk.sessions import SessionLease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from kafka2011.consumer.group import Wake
+    from zk.client import ZkClient
+    from zk.cluster import Broker, TopicPartition
+    from zk.errors import MalformedNode, NodeHeld, ZkError
+    from zk.nodes import Watch
+    from zk.offsets import CommittedOffset, OffsetCommit
+
+Value = TypeVar("Value")
+
+
+class ZkGroup:
+    """The registries of a group in ZooKeeper."""
+
+    def __init__(self, client: ZkClient, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._session: ZkGroupSession | None = None
+
+    def current(self) -> ZkGroupSession | None:
+        """Return the present session, the same object as long as it is the same; None while there is none."""
+        session_id = self._client.session_id
+        if session_id is None:
+            return None
+        if self._session is None or self._session.session_id != session_id:
+            self._session = ZkGroupSession(self._client, self._group, session_id)
+        return self._session
+
+
+class ZkGroupSession:
+    """A group's registries, bound to one ZooKeeper session. Its readers are used by one thread at a time."""
+
+    def __init__(self, client: ZkClient, group: str, session_id: int) -> None:
+        self._group = group
+        self.session_id = session_id
+        self.lease = SessionLease(client, session_id)
+        self._brokers = BrokerRegistry(client)
+        self._consumers = ConsumerRegistry(client, session_id)
+        self._owners = OwnerRegistry(client, session_id)
+        self._nodes = Nodes(client, session_id)
+        self._offsets = OffsetRegistry(client, session_id)
+        self._known_subscriptions = _Known(
+            paths.consumer_ids(group), lambda watch: self._consumers.subscriptions(group, watch)
+        )
+        self._known_topics = _Known(paths.BROKER_TOPICS, self._brokers.topics)
+        self._known_brokers = _Known(paths.BROKER_IDS, self._brokers.brokers)
+        self._known_partitions: dict[str, _Known[dict[int, int]]] = {}
+        self._known_owned_names: dict[str, _Known[frozenset[str]]] = {}  # not watched: they change all the time
+        self._topics_with_owners: set[str] = set()
+        self._standing: set[TopicPartition] = set()  # owner nodes of ours that are watched
+
+    def register(self, consumer_id: str, subscription: str) -> None:
+        """Become a member; the registries' parents are made first, so that they can be watched."""
+        self._consumers.ensure_group(self._group)
+        self._brokers.ensure_parents()
+        self._consumers.register(self._group, consumer_id, subscription)
+
+    def deregister(self, consumer_id: str) -> None:
+        """Be a member no longer."""
+        self._consumers.deregister(self._group, consumer_id)
+
+    # What others write, read when it has changed -----------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Compare how often each registry has changed, so that watches need not be trusted for ever."""
+        every: list[_Known[Any]] = [
+            self._known_subscriptions,
+            self._known_topics,
+            self._known_brokers,
+            *self._known_partitions.values(),
+            *self._known_owned_names.values(),
+        ]
+        changes = self._nodes.count_changes(known.path for known in every)
+        for known in every:
+            known.compare(changes[known.path])
+
+    def subscriptions(self, wake: Wake) -> dict[str, str]:
+        """Tell what each member subscribes to, by consumer id."""
+        return self._known_subscriptions.value(wake)
+
+    def topics(self, wake: Wake) -> list[str]:
+        """List all topics."""
+        return self._known_topics.value(wake)
+
+    def partitions_of(self, topic: str, wake: Wake) -> dict[int, int]:
+        """Tell how many partitions of a topic each broker has."""
+        known = self._known_partitions.get(topic)
+        if known is None:
+            known = _Known(paths.topic(topic), lambda watch: self._brokers.partitions_of(topic, watch))
+            self._known_partitions[topic] = known
+        return known.value(wake)
+
+    def brokers(self, wake: Wake) -> dict[int, Broker]:
+        """Return the live brokers."""
+        return self._known_brokers.value(wake)
+
+    # Owners ------------------------------------------------------------------------------------------------------
+
+    def claim(self, streams: Mapping[TopicPartition, str]) -> dict[TopicPartition, NodeHeld]:
+        """Make streams of ours the owners of partitions, and return those that others own."""
+        for topic in {where.topic for where in streams} - self._topics_with_owners:
+            # Once, instead of after each of many creates that find no parent.
+            self._nodes.ensure_persistent(paths.owners(self._group, topic))
+            self._topics_with_owners.add(topic)
+        return self._owners.claim_many(self._group, streams)
+
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
+        """Own these partitions no longer; nobody is woken by that here."""
+        every = list(partitions)
+        self._standing.difference_update(every)
+        self._owners.release_many(self._group, every)
+
+    def mine(self, partitions: Collection[TopicPartition], wake: Wake) -> set[TopicPartition]:
+        """Tell which of these partitions this session owns; `wake` is called when it owns one of them no longer.
+
+        Only those are read of which that is not known by a watch, or whose node is missing from the list.
+        """
+        names = {topic: self._owned_names(topic) for topic in {where.topic for where in partitions}}
+        known = {where for where in partitions if where in self._standing and where.znode_name in names[where.topic]}
+        unknown = {self._owner_path(where): where for where in partitions if where not in known}
+        # Noted before they are read: what a watch says while they are is not to be forgotten.
+        self._standing.update(unknown.values())
+        ours: set[TopicPartition] = set()
+        try:
+            found = self._nodes.get_many(unknown, lambda path: _OwnerWatch(self._standing, unknown[path], wake))
+            ours.update(unknown[path] for path, node in found.items() if node.owner == self.session_id)
+        finally:
+            self._standing.difference_update(where for where in unknown.values() if where not in ours)
+        return known | ours
+
+    def _owned_names(self, topic: str) -> frozenset[str]:
+        known = self._known_owned_names.get(topic)
+        if known is None:
+            path = paths.owners(self._group, topic)
+            known = _Known(path, lambda _: frozenset(self._nodes.children(path)))
+            self._known_owned_names[topic] = known
+        return known.value(_nobody)
+
+    def is_mine(self, where: TopicPartition) -> bool:
+        """Ask whether this session owns a partition now."""
+        node = self._nodes.get(self._owner_path(where))
+        return node is not None and node.owner == self.session_id
+
+    def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
+        """Call `wake` once when another gives one of these up; False if one of them has no owner already."""
+        watch = _Watch(wake)
+        return all(self._nodes.exist(map(self._owner_path, partitions), lambda _: watch).values())
+
+    def _owner_path(self, where: TopicPartition) -> str:
+        return paths.owner(self._group, where)
+
+    # Offsets -----------------------------------------------------------------------------------------------------
+
+    def read_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset | MalformedNode]:
+        """Read the group's offsets and their versions; partitions without one are left out."""
+        return self._offsets.read_many(self._group, partitions)
+
+    def write_offset(self, where: TopicPartition, offset: int) -> int:
+        """Write the offset whatever is there, and return its version."""
+        return self._offsets.write(self._group, where, offset)
+
+    def commit_offsets(self, commits: Iterable[OffsetCommit]) -> dict[TopicPartition, int | ZkError]:
+        """Write each offset if it is still at its version; tell the new version of each, or the error."""
+        return self._offsets.commit_many(self._group, commits)
+
+
+def _nobody() -> None:
+    """Wake nobody."""
+
+
+class _Known(Generic[Value]):
+    """What was read of a registry. It is read again once its watch, which is this object, or a comparison says so."""
+
+    def __init__(self, path: str, read: Callable[[Watch], Value]) -> None:
+        self.path = path
+        self._read = read
+        self._value: Value | None = None
+        self._is_current = False
+        self._changes: int | None = None  # of the znode's children, as they were counted last, before the reading
+        self._wake: Wake = _nobody
+
+    def value(self, wake: Wake) -> Value:
+        """Return it as it was read last, or read it."""
+        self._wake = wake
+        if not self._is_current or self._value is None:
+            self._is_current = True  # before it is read: a watch that fires after that is not to be forgotten
+            try:
+                self._value = self._read(self)
+            except BaseException:
+                self._is_current = False
+                raise
+        return self._value
+
+    def compare(self, changes: int | None) -> None:
+        """Read it again if the count of its changes is another one than the last time."""
+        if changes != self._changes:
+            self._changes = changes
+            self._is_current = False
+
+    def __call__(self, _event: object) -> None:
+        self._is_current = False
+        self._wake()
+
+
+class _Watch:
+    """A watch that compares equal for the same waker, so that reading often does not pile them up."""
+
+    __slots__ = ("_wake",)
+
+    def __init__(self, wake: Wake) -> None:
+        self._wake = wake
+
+    def __call__(self, _event: object) -> None:
+        self._wake()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Watch) and self._wake == other._wake
+
+    def __hash__(self) -> int:
+        return hash(self._wake)
+
+
+class _OwnerWatch:
+    """The watch of an owner node of ours: wakes only if it was thought to stand."""
+
+    __slots__ = ("_standing", "_wake", "_where")
+
+    def __init__(self, standing: set[TopicPartition], where: TopicPartition, wake: Wake) -> None:
+        self._standing = standing
+        self._where = where
+        self._wake = wake
+
+    def __call__(self, _event: object) -> None:
+        if self._where in self._standing:
+            self._standing.discard(self._where)
+            self._wake()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _OwnerWatch) and (self._where, self._wake) == (other._where, other._wake)
+
+    def __hash__(self) -> int:
+        return hash(self._where)
