@@ -70,9 +70,7 @@ def test_spark_reads_a_topic() -> None:
 def test_wheels_without_the_image_s_python(tmp_path: Path) -> None:
     """Where this machine has another Python than the image, wheels are made in a container of it, compiled ones too."""
     project = tmp_path / "project"
-    (project / "scripts").mkdir(parents=True)
-    for name in ("pyproject.toml", "Dockerfile", "scripts/apt.sh", "scripts/wheels.sh"):
-        shutil.copy(ROOT / name, project / name)
+    shutil.copytree(ROOT, project, ignore=shutil.ignore_patterns(".*", "build", "*.so"))
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("python3", "python3.11"):
@@ -90,3 +88,4 @@ def test_wheels_without_the_image_s_python(tmp_path: Path) -> None:
     assert "in a container" in made.stderr
     [compiled] = (project / "build" / "wheels").glob("crcmod-*-cp311-*.whl")
     assert compiled.stat().st_uid == os.geteuid()
+    assert list((project / "build" / "project").glob("kafka2011-*-abi3-*.whl"))
