@@ -10,6 +10,7 @@ from kafka2011.compression import Codec
 from kafka2011.errors import OffsetOutOfRangeError
 from kafka2011.message import MessageSet
 from kafka2011.protocol import EARLIEST, LATEST, MultiFetchRequest, ProduceRequest, encode_request
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +109,34 @@ def test_slow_disk(
     gate.unlink()
     await_end(broker, "views", 41 * len(ONE))
     await_end(broker, "clicks", 21 * len(ONE))
+
+
+def test_slow_writes(
+    new_broker: NewBroker,
+    open_connection: OpenConnection,
+    await_end: AwaitEnd,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the write of a large set hangs, others are served; the set then stands whole where it came."""
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("WRITE_GATE", str(gate))
+    broker = new_broker({"log.flush.interval": 1}, program="gated_write.py")
+    broker.start()
+    connection, other = open_connection(broker), open_connection(broker)
+    gate.touch()
+    large = bytes(MessageSet([bytes([number]) * 600_000 for number in range(2)]))
+    connection.send(produce("views", large) + produce("views", ONE))
+    for number in range(1, 21):
+        other.send(produce("clicks", ONE))
+        other.request(BARRIER)
+        await_end(broker, "clicks", number * len(ONE))
+    segment = broker.log_dir / "views-0" / f"{0:020}.kafka"
+    eventually(segment.exists)
+    assert segment.stat().st_size == 0
+    gate.unlink()
+    connection.request(BARRIER)
+    assert segment.read_bytes() == large + ONE
 
 
 def test_by_count_while_segments_roll(
