@@ -100,9 +100,26 @@ def _in_pool(pool: ThreadPool, call: Callable[..., _Result], *arguments: object)
 
     Awaited even by a greenlet that is being killed: its file must stay open, and its error must not get lost.
     """
-    running = pool.spawn(call, *arguments)
+    running = pool.spawn(_outcome, call, *arguments)
     try:
-        return cast("_Result", running.get())
+        outcome = running.get()
     except gevent.GreenletExit:
-        running.get()
+        _result_of(running.get())
         raise
+    return cast("_Result", _result_of(outcome))
+
+
+def _result_of(outcome: tuple[_Result | None, OSError | None] | None) -> _Result | None:
+    assert outcome is not None
+    result, error = outcome
+    if error is not None:
+        raise error
+    return result
+
+
+def _outcome(call: Callable[..., _Result], *arguments: object) -> tuple[_Result | None, OSError | None]:
+    """Return what a call returns or raises: an error that leaves a pool's thread is printed with its traceback."""
+    try:
+        return call(*arguments), None
+    except OSError as error:
+        return None, error

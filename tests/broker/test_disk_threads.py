@@ -20,6 +20,7 @@ from kafka2011.broker.disk_threads import (
     Writer,
     close_in_thread,
     flush_in_threads,
+    fsync_in_thread,
 )
 from kafka2011.broker.log import Log, LogFailedError
 from kafka2011.broker.log_settings import LogSettings
@@ -127,6 +128,40 @@ def test_while_the_disk_is_slow_everything_is_written_in_threads(
     disk.takes_s = 0
     write(1, b"small")
     assert disk.in_event_loop
+
+
+def test_an_error_is_raised_and_not_printed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """A full disk is one line of the broker's log, not a traceback of somebody else's beside it."""
+
+    def full(fd: int, data: AnyBytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        Writer()(1, bytes(LARGE_WRITE_BYTES))
+    assert capfd.readouterr().err == ""
+
+
+def test_a_call_that_runs_is_awaited_even_by_who_is_stopped(tmp_path: Path) -> None:
+    """A file must stay open until its fsync is over, and what the fsync found must not get lost."""
+    entered, let_go = threading.Event(), threading.Event()
+
+    def fsync(fd: int) -> None:
+        entered.set()
+        assert let_go.wait(DEADLINE_S)
+        raise OSError(5, "Input/output error")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        flushing = gevent.spawn(fsync_in_thread, 1)
+        while not entered.is_set():
+            gevent.sleep(0.001)
+        flushing.kill(block=False)
+        gevent.sleep(0.01)
+        assert not flushing.dead
+        let_go.set()
+        with pytest.raises(OSError, match="Input/output"), gevent.Timeout(DEADLINE_S):
+            flushing.get()
 
 
 def test_closing_a_file_does_not_wait(tmp_path: Path) -> None:
