@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafka2011.compression import Codec
     from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
     from kafka2011.consumer.connector import ConsumerConnector
+    from kafka2011.consumer.rebalance_listener import RebalanceListener
     from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.consumer.topic_filter import Blacklist, Whitelist
@@ -89,6 +90,7 @@ __all__ = [
     "ProducerConfig",
     "ProtocolError",
     "QueueFullError",
+    "RebalanceListener",
     "Receipt",
     "SetRefusedError",
     "SimpleConsumer",
@@ -114,6 +116,7 @@ _HOMES = {
         "SyncProducerConfig",
     ),
     "kafka2011.consumer.connector": ("ConsumerConnector",),
+    "kafka2011.consumer.rebalance_listener": ("RebalanceListener",),
     "kafka2011.consumer.simple_consumer": (
         "FetchedSet",
         "SimpleConsumer",

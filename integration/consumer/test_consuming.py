@@ -244,6 +244,28 @@ def test_a_new_group_starts_where_it_wants(
     assert next(stream).payload == first
 
 
+def test_a_partition_born_later_is_read_from_its_beginning_when_the_setting_says_so(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember
+) -> None:
+    """What is written into it before the member finds it is not missed, though others are read from their end."""
+    broker, later = shared_cluster.brokers[0], f"{topic}-later"
+    produce(broker, topic, range(5), partitions=[0])
+    settings = {"autooffset.reset": "largest", "autooffset.newpartitions": "smallest"}
+    member = open_member(shared_cluster, topic, settings)
+    [stream] = member.create_message_streams_by_filter(Whitelist(f"{topic}.*"))
+    reader = Reader(stream)
+    eventually(lambda: member.owned_partitions() and all(member_has_start(member)))
+    produce(broker, later, range(5), partitions=[0])
+    produce(broker, topic, range(5, 6), partitions=[0])
+    eventually(lambda: len(reader.payloads) >= 6)
+    assert sorted(reader.payloads) == [*(f"0:{number}" for number in range(5)), "0:5"]
+
+
+def member_has_start(member: ConsumerConnector) -> list[bool]:
+    """Say of each partition that it owns whether it knows where to begin."""
+    return [owned.feed.fetch_offset is not None for owned in list(member._owned_now().values())]
+
+
 def test_an_application_patched_by_gevent(shared_cluster: LocalCluster, topic: str) -> None:
     """Reads everything once, keeps its session although it never pauses, and ends in order."""
     produce(shared_cluster.brokers[0], topic, range(250), partitions=[0])

@@ -131,7 +131,7 @@ def command(
     config = ConsumerConfig.from_sources(
         environ=os.environ,
         overrides=[*properties, *fixed],
-        defaults={"autooffset.reset": "largest"},
+        defaults={"autooffset.reset": "largest", "autooffset.newpartitions": "smallest"},
         option="--property",
     )
     to_bytes = given_format or named(formatter, delimiter)

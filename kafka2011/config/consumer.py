@@ -43,6 +43,12 @@ class ConsumerConfig(SimpleConsumerConfig):
         Choice(("smallest", "largest")),
         "Where to start without a committed offset, or when it is no longer there.",
     )
+    autooffset_newpartitions: str = setting(
+        "reset",
+        Choice(("reset", "smallest")),
+        "Where to start in partitions that are born after this member came: `smallest`, at their beginning, so that"
+        " nothing is missed; `reset`, as `autooffset.reset` says.",
+    )
     autocommit_enable: bool = setting(True, Boolean(), "Commit what was consumed, every now and then.")
     autocommit_interval_ms: int = setting(10000, Integer(1), "Time between two such commits.")
     fetcher_backoff_ms: int = setting(1000, Integer(1), "Time to the next fetch when there was nothing new.")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.rebalance_listener import RebalanceListener
     from kafka2011.consumer.topic_filter import TopicFilter
 
 logger = logging.getLogger(__name__)
@@ -44,13 +45,17 @@ logger = logging.getLogger(__name__)
 class ConsumerConnector:
     """A member of a consumer group; a context manager. `config` needs zk.connect and groupid.
 
+    `listener` is told when partitions come and go, so that what belongs to them can be loaded and saved.
     Create the streams once, read each in a thread of its own. What the application came back from is committed every
     autocommit.interval.ms, before a partition is given up, and at `shutdown`. Raises ZkError when ZooKeeper does not
     answer at the start; later on it waits for ZooKeeper, and hands out nothing that might be another's by then.
     """
 
-    def __init__(self, config: ConsumerConfig | Mapping[str, object]) -> None:
+    def __init__(
+        self, config: ConsumerConfig | Mapping[str, object], listener: RebalanceListener | None = None
+    ) -> None:
         self.config = ConsumerConfig.of(config)
+        self._listener = listener
         self.consumer_id = f"{self.config.groupid}_{self.config.consumerid or _unique_name()}"
         self._client = connect(
             self.config.zk_connect, self.config.zk_sessiontimeout_ms, self.config.zk_connectiontimeout_ms
@@ -158,6 +163,11 @@ class ConsumerConnector:
         self._shutdown()
 
     def _shutdown(self) -> None:
+        if self._membership is not None and self._membership.is_rebalancing_here():
+            # A listener asks for it: the rebalance that it was called in must end first.
+            self._membership.begin_leave()
+            threading.Thread(target=self._shutdown, name=f"{self.consumer_id} shutdown").start()
+            return
         with self._shutdown_lock:
             is_first = self._shutting_down is None
             if is_first:
@@ -250,6 +260,7 @@ class ConsumerConnector:
             wake=self._wake.set,
             clock=self._clock,
             release_wait_ms=self.config.rebalance_backoff_ms,
+            listener=self._listener,
         )
         self._membership = Membership(
             self.consumer_id,

@@ -125,6 +125,7 @@ class BrokerFetcher:
         self._fetch_bytes = config.fetch_size
         self._backoff_s = config.fetcher_backoff_ms / 1000
         self._reset_time = EARLIEST if config.autooffset_reset == "smallest" else LATEST
+        self._newborn_time = EARLIEST if config.autooffset_newpartitions == "smallest" else self._reset_time
         self._start_found = start_found
         self._counts = counts
         self._consumer = connect(broker, config)
@@ -261,8 +262,10 @@ class BrokerFetcher:
         What goes wrong stays with this partition, which is tried again later.
         """
         where, feed = owned.where, owned.feed
+        is_first = feed.fetch_offset is None
+        time_ms = self._newborn_time if owned.is_newborn and is_first else self._reset_time
         try:
-            offsets = self._consumer.get_offsets_before(where.topic, where.partition, self._reset_time, 1)
+            offsets = self._consumer.get_offsets_before(where.topic, where.partition, time_ms, 1)
             if offsets:
                 self._start_found(owned, offsets[0], epoch)
         except ZkError as error:

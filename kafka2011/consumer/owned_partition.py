@@ -21,6 +21,7 @@ class OwnedPartition:
     feed: PartitionFeed
     session: GroupSession
     broker: Broker  # where it is fetched
+    is_newborn: bool = False  # it was not there when this member came
     is_explicit: bool = False  # only offsets that the application gives are committed
     explicit_offset: int | None = None
     # Guarded by the committer's lock.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafka2011.consumer.offsets import Left
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.rebalance import assign
+from kafka2011.consumer.rebalance_listener import RebalanceListener
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.errors import KafkaError
 from zk.cluster import TopicPartition
@@ -52,7 +53,8 @@ class Rebalancer:
 
     `streams_of` gives this member's streams of a topic, in the order of their numbers. `wake` is called when a
     registry has changed and `try_once` should be called again. `owned` is what we own now; other threads may read it.
-    In `explicit_topics` only offsets that the application gives are committed.
+    In `explicit_topics` only offsets that the application gives are committed. `listener` is told of all that comes and
+    goes.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Rebalancer:
         wake: Callable[[], None],
         clock: Clock,
         release_wait_ms: int,
+        listener: RebalanceListener | None = None,
     ) -> None:
         self._consumer_id = consumer_id
         self._topic_count = topic_count
@@ -77,6 +80,7 @@ class Rebalancer:
         self._wake = wake
         self._clock = clock
         self._release_wait_s = release_wait_ms / 1000
+        self._listener = listener or RebalanceListener()
         self.session: GroupSession | None = None
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may be there in our name
@@ -85,6 +89,7 @@ class Rebalancer:
         self._uncommitted: dict[TopicPartition, OwnedPartition] = {}
         self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
         self._is_changed = False  # since the last rebalance that ended well
+        self._found_first: set[TopicPartition] | None = None  # partitions that were there when this member came
         self._ignored: set[tuple[str, str]] = set()  # malformed members that were logged
         self.counts: Counter[str] = Counter()
 
@@ -139,6 +144,7 @@ class Rebalancer:
             return
         owned = list(self.owned.values())
         self._release(owned)
+        self._tell(self._listener.on_revoked, owned)
         try:
             self._committer.commit([*self._uncommitted.values(), *(owned if commit else ())], last=True)
         except KafkaError as error:
@@ -161,16 +167,20 @@ class Rebalancer:
         partitions = {topic: session.partitions_of(topic, self._wake) for topic in topics}
         brokers = session.brokers(self._wake)
         wanted: dict[TopicPartition, str] = {}
+        found: set[TopicPartition] = set()
         for topic, counts in partitions.items():
             missing = [broker_id for broker_id in counts if broker_id not in brokers]
             if missing:
                 raise TryAgainError(f"brokers {missing} have topic {topic} but are not registered themselves")
             every = TopicPartition.all_of(topic, counts)
+            found.update(every)
             streams = [s for member, count in members.items() for s in stream_ids(member, count.streams_of(topic))]
             shares = assign(every, streams)
             for stream in self._streams_of(topic):
                 for where in shares.get(stream.stream_id, ()):
                     wanted[where] = stream.stream_id
+        if self._found_first is None:
+            self._found_first = found
         return brokers, wanted
 
     def _members(self, session: GroupSession) -> dict[str, TopicCount]:
@@ -203,18 +213,23 @@ class Rebalancer:
         for where in held:
             del self._claimed[where]
         streams = {s.stream_id: s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
+        assert self._found_first is not None
         claimed: dict[OwnedPartition, Left | None] = {}
         for where, stream_id in wanted.items():
             if where not in held:
                 feed = streams[stream_id].feed(where, session.lease)
                 owned = OwnedPartition(feed, session, brokers[where.broker_id])
+                owned.is_newborn = where not in self._found_first
                 owned.is_explicit = where.topic in self.explicit_topics
                 claimed[owned] = self._left.get(where)
-        for owned, offset in self._committer.take(session, claimed).items():
+        taken = self._committer.take(session, claimed)
+        for owned, offset in taken.items():
             self._left.pop(owned.where, None)
             if offset is not None:
                 owned.start_at(offset)
             self.owned[owned.where] = owned
+        self._tell(self._listener.on_assigned, taken)  # before anything of them is handed out
+        for owned in taken:
             self._fetchers.add(owned, owned.broker)
         if not held:
             return True
@@ -238,6 +253,7 @@ class Rebalancer:
             return
         self._is_changed = True
         self._release(partitions)
+        self._tell(self._listener.on_revoked, partitions)
         for owned in partitions:
             self._note_left(owned)
             self._uncommitted[owned.where] = self.owned.pop(owned.where)
@@ -280,6 +296,17 @@ class Rebalancer:
         self.owned.clear()
         self._uncommitted.clear()
         self._claimed.clear()
+        self._tell(self._listener.on_lost, every)
+
+    def _tell(self, method: Callable[[list[TopicPartition]], None], partitions: Collection[OwnedPartition]) -> None:
+        """Call a method of the application's; what it raises stays its own affair."""
+        if not partitions:
+            return
+        try:
+            method(sorted(owned.where for owned in partitions))
+        except Exception:
+            self.counts["listener_errors"] += 1
+            logger.exception("%s: the rebalance listener failed", self._consumer_id)
 
     def _note_left(self, owned: OwnedPartition) -> None:
         """Remember what was consumed: if nobody has the partition meanwhile, it need not come again."""

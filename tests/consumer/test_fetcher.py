@@ -86,10 +86,18 @@ class ScriptedBroker:
             raise error
         owned.start_at(offset, epoch)
 
-    def own(self, number: int = 0, start: int | None = 0, port: int = 1, broker_id: int = 0) -> OwnedPartition:
+    def own(
+        self,
+        number: int = 0,
+        start: int | None = 0,
+        port: int = 1,
+        *,
+        broker_id: int = 0,
+        is_newborn: bool = False,
+    ) -> OwnedPartition:
         session = cast("GroupSession", OnlyLease())
         feed = self.stream.feed(TopicPartition("t", broker_id, number), session.lease)
-        owned = OwnedPartition(feed, session, Broker(broker_id, "h", port))
+        owned = OwnedPartition(feed, session, Broker(broker_id, "h", port), is_newborn=is_newborn)
         if start is not None:
             owned.start_at(start)
         self.fetchers.add(owned, owned.broker)
@@ -136,12 +144,12 @@ class ScriptedBroker:
         return answers
 
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int) -> list[int]:
-        assert (topic, time_ms, max_count) == ("t", EARLIEST, 1)
+        assert (topic, max_count) == ("t", 1)
         self.starts_asked.append(partition)
         error = self.start_errors.get(partition)
         if error is not None:
             raise error
-        return [self.begins.get(partition, 0)]
+        return [self.begins.get(partition, 0) if time_ms == EARLIEST else len(self.logs[partition])]
 
 
 class HangingConnection:
@@ -209,6 +217,26 @@ def test_a_partition_without_a_start_is_given_one(broker: ScriptedBroker) -> Non
     broker.logs, broker.begins = {0: log_of(b"a", b"b")}, {0: 11}
     broker.own(0, None)
     assert broker.read(1) == [b"b"]
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("smallest", b"a"), ("reset", b"b")])
+def test_newborn_partitions_start_where_the_setting_says(
+    open_broker: Callable[..., ScriptedBroker], choice: str, expected: bytes
+) -> None:
+    """At their beginning, though others start at their end; once they have begun, they are like others."""
+    settings = {"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "autooffset.reset": "largest"}
+    broker = open_broker(ConsumerConfig.of({**settings, "autooffset.newpartitions": choice}))
+    broker.logs = {0: log_of(b"a"), 1: log_of(b"x")}
+    old, newborn = broker.own(1, None), broker.own(0, None, is_newborn=True)
+    eventually(lambda: newborn.feed.fetch_offset is not None)
+    eventually(lambda: old.feed.fetch_offset == 11)
+    broker.logs[0] += log_of(b"b")
+    assert broker.read(1)[0] == expected
+    eventually(lambda: newborn.feed.fetch_offset == 22)
+    broker.read(0)
+    broker.begins[0] = 33
+    broker.logs[0] += log_of(b"c", b"d", b"e")
+    eventually(lambda: newborn.feed.fetch_offset == 55)
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,21 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafka2011.consumer.rebalance_listener import RebalanceListener
 from kafka2011.consumer.topic_count import TopicCount
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from tests.support.members_in_memory import Member, OldMember, drain, settle
 from tests.support.registries_in_memory import LOST, REFUSED, World
 from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 T0, T1, T2, T3 = (TopicPartition("t", 0, number) for number in range(4))
 
@@ -259,6 +264,110 @@ def test_a_topic_of_a_broker_that_is_not_registered_fails_the_try() -> None:
     world.brokers[0] = broker
     settle([a])
     check_at_rest(world, a)
+
+
+def test_partitions_that_come_later_are_newborn() -> None:
+    """Those that were there when the member came are not, nor do they become so."""
+    world = World({"t": {0: 1}})
+    a = Member(world, "a", {"t": 1, "later": 1})
+    settle([a])
+    world.set_partitions("t", 1, 1)
+    world.set_partitions("later", 0, 1)
+    settle([a])
+    newborn = {where: owned.is_newborn for where, owned in a.rebalancer.owned.items()}
+    assert newborn == {T0: False, TopicPartition("t", 1, 0): True, TopicPartition("later", 0, 0): True}
+
+
+# The application is told ----------------------------------------------------------------------------------------------
+
+
+class Diary(RebalanceListener):
+    """Writes down what it is told, and who owned the partitions then."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.entries: list[tuple[str, list[TopicPartition], set[str]]] = []
+        self.error: Exception | None = None
+
+    def note(self, what: str, partitions: Sequence[TopicPartition]) -> None:
+        owners = {self.world.owners[where][0] for where in partitions if where in self.world.owners}
+        self.entries.append((what, list(partitions), owners))
+        if self.error is not None:
+            raise self.error
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.note("assigned", partitions)
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.note("revoked", partitions)
+
+
+class DiaryOfLosses(Diary):
+    """Tells lost partitions from those given up."""
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.note("lost", partitions)
+
+
+def test_a_listener_is_told_while_the_partitions_are_owned() -> None:
+    """Before they go to another, and after they have come; at the end too."""
+    world = world_of_four()
+    diary = Diary(world)
+    a, b = Member(world, "a", {"t": 1}, listener=diary), Member(world, "b", {"t": 1})
+    settle([a])
+    every = [T0, T1, T2, T3]
+    assert diary.entries == [("assigned", every, {"a-0"})]
+    settle([b, a])
+    assert diary.entries[1:] == [("revoked", [T2, T3], {"a-0"})]
+    a.run("leave")
+    assert diary.entries[2:] == [("revoked", [T0, T1], {"a-0"})]
+
+
+def test_nothing_is_fetched_before_the_listener_has_returned() -> None:
+    """So it may begin where the application's own state ends."""
+    world = world_of_four()
+
+    class Loader(Diary):
+        def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            assert not a.fetchers.partitions
+            assert a.rebalancer.owned[T0].start_at(50)
+            super().on_assigned(partitions)
+
+    loader = Loader(world)
+    a = Member(world, "a", {"t": 1}, listener=loader)
+    settle([a])
+    assert [what for what, _, _ in loader.entries] == ["assigned"]
+    assert a.rebalancer.owned[T0].feed.consumed_offset == 50
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(Diary, "revoked"), (DiaryOfLosses, "lost")])
+def test_a_listener_is_told_of_partitions_lost_with_the_session(kind: type[Diary], expected: str) -> None:
+    """When they are no longer owned; one that does not tell them apart takes them for given up."""
+    world = world_of_four()
+    diary = kind(world)
+    a = Member(world, "a", {"t": 1}, listener=diary)
+    settle([a])
+    a.registries.expire()
+    settle([a])
+    assert diary.entries[1] == (expected, [T0, T1, T2, T3], set())
+    assert diary.entries[2][0] == "assigned"
+
+
+def test_what_a_listener_raises_stops_no_rebalance(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged and counted."""
+    world = world_of_four()
+    diary = Diary(world)
+    diary.error = RuntimeError("state is not saved")
+    a, b = Member(world, "a", {"t": 1}, listener=diary), Member(world, "b", {"t": 1})
+    settle([a])
+    settle([b, a])
+    check_at_rest(world, a, b)
+    a.run("leave")
+    assert [what for what, _, _ in diary.entries] == ["assigned", "revoked", "revoked"]
+    assert a.rebalancer.counts["listener_errors"] == 3
+    assert caplog.text.count("a: the rebalance listener failed") == 3
+    settle([b])
+    check_nothing_lost(world, b)
 
 
 # Conflicts -----------------------------------------------------------------------------------------------------------

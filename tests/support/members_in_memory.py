@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.rebalance_listener import RebalanceListener
     from zk.cluster import Broker
 
 FETCH_BYTES = 60
@@ -81,7 +82,13 @@ class Member:
     """A member of the group that runs the shipped rebalance, commits and streams."""
 
     def __init__(
-        self, world: World, name: str, topics: dict[str, int] | TopicCount, *, streams: int | None = None
+        self,
+        world: World,
+        name: str,
+        topics: dict[str, int] | TopicCount,
+        *,
+        streams: int | None = None,
+        listener: RebalanceListener | None = None,
     ) -> None:
         self.world = world
         self.consumer_id = name
@@ -107,6 +114,7 @@ class Member:
             wake=self.wake,
             clock=world,
             release_wait_ms=0,
+            listener=listener,
         )
         self.in_hand: dict[MessageStream, Key] = {}
         self.tasks: dict[str, greenlet.greenlet] = {}
