@@ -23,9 +23,10 @@ from kafka2011.spark.reader import RangePartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from kafka2011.spark.lookup import Answers, Cluster, OffsetLookup
+    from kafka2011.spark.lookup import Answers, OffsetLookup
     from kafka2011.spark.offsets import LogBounds, Offsets
     from kafka2011.spark.options import OffsetSpec, ReadOptions, StreamOptions
+    from kafka2011.spark.partitions import Cluster
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)

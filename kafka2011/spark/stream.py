@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
 
-    from kafka2011.spark.lookup import Cluster, OffsetLookup
+    from kafka2011.spark.lookup import OffsetLookup
     from kafka2011.spark.offsets import Nested, Offsets
     from kafka2011.spark.options import StreamOptions
+    from kafka2011.spark.partitions import Cluster
     from kafka2011.spark.reader import RangePartition
     from zk.clock import Clock
     from zk.cluster import TopicPartition
