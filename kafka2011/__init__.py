@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from zk.cluster import Broker, TopicPartition
     from zk.errors import ZkError, ZkUnavailable
 
+    __version__: str
+    """The version that is installed."""
+
 __all__ = [
     "ANY_PARTITION",
     "EARLIEST",
@@ -186,6 +189,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415  # costs more than the rest of this module
+
+        return version("kafka2011")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -195,4 +202,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

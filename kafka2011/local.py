@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -23,7 +25,7 @@ from zk.child import ChildProcess, stop_all
 from zk.local import LocalZooKeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
@@ -63,7 +65,8 @@ class LocalBroker:
         self._output_start = 0
 
     def __repr__(self) -> str:
-        return f"<LocalBroker {self.broker_id} on {self.host}:{self._properties['port']}>"
+        state = "running" if self.running else "not running"
+        return f"<LocalBroker {self.broker_id} on {self.host}:{self._properties['port']}, {state}>"
 
     @property
     def port(self) -> int:
@@ -166,7 +169,8 @@ class LocalCluster:
 
     `zk_connect` names a ZooKeeper to use instead of starting one. `properties` are settings of every broker, by
     0.7's names. `directory` keeps logs and outputs; without it they lie in a temporary one, which goes with `close`.
-    Everything listens on 127.0.0.1, on free ports unless told otherwise.
+    Everything listens on 127.0.0.1, on free ports unless told otherwise; `first_port` is what broker 0 takes, and the
+    others those after it, each only if it is free.
     """
 
     def __init__(
@@ -177,7 +181,12 @@ class LocalCluster:
         zookeeper_port: int = 0,
         directory: Path | str | None = None,
         properties: Mapping[str, object] | None = None,
+        first_port: int = 0,
     ) -> None:
+        if isinstance(brokers, bool) or not isinstance(brokers, int):
+            raise TypeError(f"brokers is how many there are, not {type(brokers).__name__}")
+        if properties is not None and not isinstance(properties, Mapping):
+            raise TypeError(f"properties are a dict with dotted keys, not {type(properties).__name__}")
         self._resources = ExitStack()
         if directory is None:
             self.directory = Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="kafka2011-")))
@@ -189,7 +198,14 @@ class LocalCluster:
             self.zookeeper = LocalZooKeeper(zookeeper_port, None if directory is None else self.directory / "zookeeper")
         self._properties = {key: str(value) for key, value in (properties or {}).items()}
         self._first_count = brokers
+        self._first_port = first_port
         self.brokers: dict[int, LocalBroker] = {}
+
+    def __repr__(self) -> str:
+        running = sum(broker.running for broker in self.brokers.values())
+        return (
+            f"<LocalCluster in {self.directory}, {running} of {len(self.brokers) or self._first_count} brokers running>"
+        )
 
     @property
     def zk_connect(self) -> str:
@@ -245,10 +261,19 @@ class LocalCluster:
 
     def _new_broker(self) -> LocalBroker:
         broker_id = len(self.brokers)
+        port = self._first_port + broker_id if self._first_port else 0
         broker = LocalBroker(
             broker_id,
             self.directory / f"broker-{broker_id}",
-            {"zk.connect": self.zk_connect, **self._properties},
+            {"zk.connect": self.zk_connect, "port": str(port if port and _is_free(port) else 0), **self._properties},
         )
         self.brokers[broker_id] = broker
         return broker
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except (OSError, OverflowError):
+        return False
+    return True

@@ -76,6 +76,10 @@ class MessageSet:
     __slots__ = ("_data", "_largest_payload_bytes")
 
     def __init__(self, payloads: Iterable[bytes] = (), codec: Codec = Codec.NONE, magic: int = 1) -> None:
+        if isinstance(payloads, (str, bytes, bytearray)):
+            raise TypeError(
+                f"payloads are a list of bytes, not {type(payloads).__name__}: give one payload as [payload]"
+            )
         data, largest_payload_bytes = _encode_all(payloads, magic)
         if codec is not Codec.NONE and data:
             compressed = compress(codec, data)

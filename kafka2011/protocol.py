@@ -141,11 +141,13 @@ def multiproduce_frame(produces: Sequence[tuple[bytes, int, AnyBytes]]) -> bytes
 
 
 def topic_field(topic: str) -> bytes:
-    """Return a topic as it stands in a request: its length and its UTF-8. Raises ProtocolError."""
+    """Return a topic as it stands in a request: its length and its UTF-8. Raises ProtocolError, or TypeError."""
     try:
         data = topic.encode()
     except UnicodeEncodeError as error:
         raise ProtocolError(f"topic {topic[:300]!r} is not Unicode text: {error.reason}") from error
+    except AttributeError:
+        raise TypeError(f"a topic is text, not {type(topic).__name__}") from None
     return _INT16.pack(len(data)) + data
 
 

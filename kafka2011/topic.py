@@ -18,7 +18,9 @@ class InvalidTopicError(KafkaError):
 
 
 def validate_topic(topic: str, partition: int = 0, max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH) -> None:
-    """Raise InvalidTopicError unless the topic may be used."""
+    """Raise InvalidTopicError unless the topic may be used, TypeError unless it is text."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is text, not {type(topic).__name__}")
     if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
         raise InvalidTopicError(
             f"topic {topic[:300]!r} is not a name: use letters, digits, '.', '_' and '-', but not '.' or '..'"

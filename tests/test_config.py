@@ -21,6 +21,7 @@ from kafka2011.config import (
     SimpleConsumerConfig,
     SyncProducerConfig,
 )
+from kafka2011.config.later_names import LATER_NAMES
 from kafka2011.errors import ConfigError
 from zk.cluster import Broker
 
@@ -339,6 +340,44 @@ def test_unknown_keys_suggest_the_nearest() -> None:
             BrokerConfig.of({**BROKER, misspelt: 1})
     with pytest.raises(ConfigError, match=r"unknown setting 'xyzzy' of the broker$"):
         BrokerConfig.of({**BROKER, "xyzzy": 1})
+
+
+@pytest.mark.parametrize(
+    ("component", "key", "words"),
+    [
+        (ProducerConfig, "bootstrap.servers", "here it is 'zk.connect' or 'broker.list'"),
+        (ConsumerConfig, "bootstrap.servers", "here it is 'zk.connect'"),
+        (ConsumerConfig, "group.id", "here it is 'groupid'"),
+        (ConsumerConfig, "auto.offset.reset", "here it is 'autooffset.reset'"),
+        (ProducerConfig, "acks", "here it is 'confirm'"),
+        (ProducerConfig, "linger.ms", "here it is 'queue.time'"),
+        (ProducerConfig, "transactional.id", "there is no such thing here"),
+        (BrokerConfig, "log.dirs", "here it is 'log.dir'"),
+        (BrokerConfig, "log.segment.bytes", "here it is 'log.file.size'"),
+        (BrokerConfig, "default.replication.factor", "there is no such thing here"),
+    ],
+)
+def test_names_of_later_kafka_lead_to_ours(component: type[Settings], key: str, words: str) -> None:
+    """Whoever brings settings of Kafka 0.8 or later is told what they are called here."""
+    with pytest.raises(
+        ConfigError,
+        match=f"unknown setting '{key}' of the {component.COMPONENT}: (a name of Kafka 0.8 or later, )?{words}",
+    ):
+        component.from_properties({key: "x"})
+
+
+def test_later_names_lead_to_settings_that_there_are() -> None:
+    """No hint names what does not exist, and none is needed for what does."""
+    ours = {item.key for component, _ in COMPONENTS for item in component.settings()}
+    assert {name for names in LATER_NAMES.values() for name in names} <= ours
+    assert not ours & LATER_NAMES.keys()
+
+
+@pytest.mark.parametrize("wrong", ["localhost:2181", 5, [("zk.connect", "x")]])
+def test_what_is_no_dict_is_a_type_error(wrong: Any) -> None:
+    """A client that is given an address instead of settings says what it wants."""
+    with pytest.raises(TypeError, match=r"settings of the producer are a dict with dotted keys or ProducerConfig, not"):
+        ProducerConfig.of(wrong)
 
 
 def test_keys_of_07_without_meaning_are_accepted_with_one_line(caplog: pytest.LogCaptureFixture) -> None:

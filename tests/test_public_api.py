@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import kafka2011
+from kafka2011.consumer.topic_count import TopicCount
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -103,3 +109,52 @@ def test_modules_without_sockets_load_none() -> None:
         "print(*(name for name in ('gevent', 'kazoo', 'zk.client') if name in sys.modules))"
     )
     assert run(code).strip() == ""
+
+
+def test_version_is_the_installed_one() -> None:
+    """As other packages have it."""
+    assert kafka2011.__version__ == importlib.metadata.version("kafka2011")
+    assert "__version__" in dir(kafka2011)
+
+
+WRONG: list[tuple[Callable[[], object], str]] = [
+    (lambda: kafka2011.Producer(cast("Any", "localhost:2181")), "settings of the producer are a dict"),
+    (lambda: kafka2011.ConsumerConnector(cast("Any", "localhost:2181")), "settings of the consumer are a dict"),
+    (lambda: kafka2011.SimpleConsumer("h", 1, cast("Any", "x")), "settings of the simple consumer are a dict"),
+    (lambda: kafka2011.SyncProducer("h", 1).send(cast("Any", 5), b"x"), "a topic is text, not int"),
+    (lambda: kafka2011.SimpleConsumer("h", 1).fetch(cast("Any", b"t"), 0, 0), "a topic is text, not bytes"),
+    (lambda: kafka2011.LocalCluster(cast("Any", "3")), "brokers is how many there are, not str"),
+    (lambda: kafka2011.LocalCluster(1, properties=cast("Any", ["a"])), "properties are a dict"),
+    (lambda: kafka2011.Whitelist(cast("Any", 5)), "a topic filter is a regex as text, not int"),
+    (lambda: kafka2011.MessageSet(cast("Any", "x")), "payloads are a list of bytes, not str"),
+    (lambda: kafka2011.MessageSet(cast("Any", b"x")), "payloads are a list of bytes, not bytes"),
+    (
+        lambda: TopicCount.static(cast("Any", ["views"])),
+        "a subscription is a dict, topic to number",
+    ),
+    (lambda: TopicCount.filtered(cast("Any", "views.*"), 1), "a filter is a Whitelist or a Blacklist, not str"),
+    (lambda: kafka2011.Admin(cast("Any", 5)), "zk_connect is text"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), WRONG)
+def test_wrong_types_are_type_errors_in_words(call: Callable[[], object], words: str) -> None:
+    """What is no settings, no topic, no filter says what it should be, before anything is connected."""
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_reprs_show_state() -> None:
+    """At a prompt one sees what a client talks to, and whether it does."""
+    assert repr(kafka2011.SimpleConsumer("h", 1)) == "<SimpleConsumer of h:1, not connected>"
+    cluster = kafka2011.LocalCluster(2)
+    assert repr(cluster) == f"<LocalCluster in {cluster.directory}, 0 of 2 brokers running>"
+    cluster.close()
+
+
+def test_both_clients_count_alike() -> None:
+    """`counts()` gives numbers by name at a producer as at a consumer; the attributes stay."""
+    with kafka2011.Producer({"broker.list": "0:127.0.0.1:1"}) as producer:
+        counts: dict[str, int] = producer.counts()
+        assert counts["messages_sent"] == producer.counts.messages_sent == 0
+        assert all(isinstance(number, int) for number in counts.values())

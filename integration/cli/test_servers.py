@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,9 @@ import psutil
 import pytest
 
 from integration.cli.calling import TIMEOUT_S, command, output, rows, run
+from kafka2011 import LocalCluster
 from tests.support.waiting import eventually
+from zk.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,3 +121,19 @@ def test_the_demo_of_a_log_without_keys_leaves_nothing(tmp_path: Path, monkeypat
     assert "they are keyed by their numbers" in result.stderr
     assert result.stdout.splitlines()[-1] == "OK: 300 lines arrived in order, in the logs and in both groups"
     assert list(temporary.iterdir()) == []
+
+
+def test_a_cluster_takes_the_usual_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broker 0 takes the port that others expect it at, and the next one another where its own is taken."""
+    while True:
+        first_port = free_port("127.0.0.1")
+        try:
+            taken = socket.create_server(("127.0.0.1", first_port + 1))
+        except OSError:
+            continue
+        break
+    with taken, LocalCluster(brokers=2, first_port=first_port) as cluster:
+        assert cluster.brokers[0].port == first_port
+        assert cluster.brokers[1].port not in {first_port, first_port + 1}
+        monkeypatch.setenv("KAFKA2011_PORT", str(first_port))
+        assert [answer["error"] for answer in rows("ping")] == [None]

@@ -110,6 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_USAGE
     except Exception as error:  # noqa: BLE001  # the last resort: one line, whatever it was
         if debug:
             traceback.print_exc()

@@ -14,13 +14,20 @@ from kafka2011.broker.process import run_broker
 from kafka2011.broker.ready import Ready
 from kafka2011.cli.app import EXIT_INTERRUPTED
 from kafka2011.cli.logs import log_progress_of_a_server
+from kafka2011.cli.options import examples
 from kafka2011.config import BrokerConfig
 
 if TYPE_CHECKING:
     from kafka2011.broker.server import KafkaServer
 
 
-@click.command("broker")
+@click.command(
+    "broker",
+    epilog=examples(
+        "kafka2011 broker server.properties",
+        "kafka2011 broker --override brokerid=0 --override log.dir=data --override enable.zookeeper=false",
+    ),
+)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False, metavar="[SERVER.PROPERTIES]")
 @click.option(
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="One setting; may be given many times."

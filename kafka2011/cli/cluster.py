@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kafka2011.cli.options import examples
 from kafka2011.cli.output import json_option, show_json
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.config import BrokerConfig
@@ -14,7 +15,13 @@ from kafka2011.errors import KafkaError
 from kafka2011.local import LocalCluster
 
 
-@click.command("cluster")
+@click.command(
+    "cluster",
+    epilog=examples(
+        "kafka2011 cluster",
+        "kafka2011 cluster --brokers 1 --directory data --override num.partitions=4 --override log.flush.interval=1",
+    ),
+)
 @click.option("--brokers", type=click.IntRange(1, 100), default=3, show_default=True, help="How many brokers.")
 @click.option(
     "--zookeeper-port",
@@ -22,6 +29,15 @@ from kafka2011.local import LocalCluster
     default=2181,
     show_default=True,
     help="ZooKeeper's port; 0 takes a free one.",
+)
+@click.option(
+    "--port",
+    "first_port",
+    type=click.IntRange(0, 65535),
+    default=6667,
+    show_default=True,
+    help="The port of broker 0; the others take those after it, and one that is taken is left out for a free one."
+    " 0 takes free ones.",
 )
 @click.option(
     "--directory",
@@ -37,18 +53,29 @@ from kafka2011.local import LocalCluster
 )
 @json_option
 def command(
-    brokers: int, zookeeper_port: int, directory: Path | None, overrides: tuple[str, ...], as_json: bool
+    brokers: int,
+    zookeeper_port: int,
+    first_port: int,
+    directory: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Run a ZooKeeper and several brokers until Ctrl-C.
 
-    Everything listens on 127.0.0.1; brokers take free ports, which clients find in ZooKeeper. Says where, as text or
-    as a JSON object, once all of them are ready.
+    Everything listens on 127.0.0.1; clients find the brokers in ZooKeeper. Says where, as text or as a JSON object,
+    once all of them are ready.
     """
     properties = {given.key: str(given.value) for given in from_overrides(overrides)}
     _check(properties)
     with (
         stop_signals() as stop,
-        LocalCluster(brokers, zookeeper_port=zookeeper_port, directory=directory, properties=properties) as cluster,
+        LocalCluster(
+            brokers,
+            zookeeper_port=zookeeper_port,
+            directory=directory,
+            properties=properties,
+            first_port=first_port,
+        ) as cluster,
     ):
         _show(cluster, as_json=as_json)
         wait_for_stop(stop, lambda: _must_run(cluster))
@@ -66,7 +93,7 @@ def _check(properties: dict[str, str]) -> None:
 def _show(cluster: LocalCluster, *, as_json: bool) -> None:
     running = cluster.brokers.values()
     if as_json:
-        addresses = [{"brokerid": broker.broker_id, "host": broker.host, "port": broker.port} for broker in running]
+        addresses = [{"broker": each.broker_id, "address": f"{each.host}:{each.port}"} for each in running]
         show_json({"zk.connect": cluster.zk_connect, "directory": str(cluster.directory), "brokers": addresses})
         return
     click.echo(f"ZooKeeper  {cluster.zk_connect}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kafka2011.cli.options import examples
 from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.progress import count_progress
 from kafka2011.demo.activity import activity_lines
@@ -31,7 +32,7 @@ MIN_SECONDS_WITH_FAULTS = 25
 _FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there any more
 
 
-@click.command("demo")
+@click.command("demo", epilog=examples("kafka2011 demo", "kafka2011 demo --file /var/log/dpkg.log --directory demo"))
 @click.option("--file", type=click.File("rb"), help="The log to replay. Default: made-up activity events.")
 @click.option(
     "--seconds",

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka2011.cli.app import EXIT_FAILED, EXIT_OK
-from kafka2011.cli.output import json_option, show_json_list, show_table
+from kafka2011.cli.formats import payload_field
+from kafka2011.cli.options import examples
+from kafka2011.cli.output import json_option, printable, show_json_list, show_table
 from kafka2011.cli.progress import byte_progress
 from kafka2011.cli.segment_entries import SegmentReader, first_offset, segment_files
 from kafka2011.crc import crc32, crcmod_is_compiled, independent_crc32
@@ -24,23 +26,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _HEAD = ("offset", "inner", "size", "magic", "codec", "payload", "crc")
-_LINE = "{:>20} {:>6} {:>10} {:>5} {:>6} {:>10}  {}"
+_LINE = "{:>20} {:>6} {:>10} {:>5} {:>6} {:>10}  {}  {}"
 
 
-@click.command("dump-log")
+@click.command(
+    "dump-log",
+    epilog=examples("kafka2011 dump-log logs --summary", "kafka2011 dump-log logs/views-0 --payload"),
+)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
 @click.option("--verify", is_flag=True, help="Recompute every CRC with crcmod, inside compressed messages too.")
+@click.option("--payload", is_flag=True, help="Show payloads too, those inside compressed messages too.")
 @click.option("--summary", is_flag=True, help="Show one line for each file instead of one for each message.")
 @json_option
-def command(paths: tuple[Path, ...], verify: bool, summary: bool, as_json: bool) -> int:
+def command(paths: tuple[Path, ...], verify: bool, payload: bool, summary: bool, as_json: bool) -> int:
     """Show the messages in segment files, and check them.
 
-    A PATH is a segment file, the directory of a partition, or a log.dir. CRCs are always checked. Each fault is a line
-    on standard error with its path and offset, and makes the command fail.
+    A PATH is a segment file, the directory of a partition, a log.dir, or any directory above. CRCs are always checked.
+    Each fault is a line on standard error with its path and offset, and makes the command fail.
     """
     if verify and not crcmod_is_compiled():
         logger.warning("crcmod was built without a C compiler: this will take long")
-    dump = _Dump(SegmentReader(independent_crc32 if verify else crc32, deep=verify), summary or as_json)
+    dump = _Dump(SegmentReader(independent_crc32 if verify else crc32, deep=verify or payload), summary or as_json)
     files = [file for path in paths for file in _files(path)]
     if summary:
         rows = [dump.summarize(file) for file in files]
@@ -50,11 +56,11 @@ def command(paths: tuple[Path, ...], verify: bool, summary: bool, as_json: bool)
             as_json=as_json,
         )
     elif as_json:
-        show_json_list(_as_object(file, entry) for file in files for entry in dump.entries(file))
+        show_json_list(_as_object(file, entry, payload) for file in files for entry in dump.entries(file))
     else:
         for file in files:
-            click.echo(f"{file}\n{_LINE.format(*_HEAD)}")
-            sys.stdout.writelines(_as_line(entry) for entry in dump.entries(file))
+            click.echo(f"{file}\n{_LINE.format(*_HEAD, '').rstrip()}")
+            sys.stdout.writelines(_as_line(entry, payload) for entry in dump.entries(file))
     return EXIT_FAILED if dump.faults else EXIT_OK
 
 
@@ -106,11 +112,21 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _as_line(entry: Entry) -> str:
+def _as_line(entry: Entry, with_payload: bool) -> str:
     cells = (entry.magic, entry.codec, entry.payload_bytes)
     shown = ("-" if cell is None else cell for cell in cells)
-    return _LINE.format(entry.offset, entry.inner, entry.size, *shown, entry.fault or "ok") + "\n"
+    payload = _payload_of(entry) if with_payload else None
+    text = "" if payload is None else printable(payload.decode("utf-8", "backslashreplace"))
+    return _LINE.format(entry.offset, entry.inner, entry.size, *shown, entry.fault or "ok", text).rstrip() + "\n"
 
 
-def _as_object(file: Path, entry: Entry) -> dict[str, Any]:
-    return {"path": str(file), **entry._asdict()}
+def _as_object(file: Path, entry: Entry, with_payload: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"path": str(file), **entry._asdict()}
+    del found["payload"]
+    payload = _payload_of(entry) if with_payload else None
+    return found if payload is None else {**found, **payload_field(payload)}
+
+
+def _payload_of(entry: Entry) -> bytes | None:
+    """Return what to show: the messages in a compressed one stand in the lines after it."""
+    return entry.payload if entry.codec in {"none", None} else None

@@ -39,11 +39,15 @@ def as_object(message: Message) -> dict[str, Any]:
     """Return a message for JSON; a payload that is not UTF-8 is there as `payload_base64`."""
     found: dict[str, Any] = message._asdict()
     payload = found.pop("payload")
+    return {**found, **payload_field(payload)}
+
+
+def payload_field(payload: bytes) -> dict[str, str]:
+    """Return `payload` as text, or `payload_base64` where it is not UTF-8."""
     try:
-        found["payload"] = payload.decode()
+        return {"payload": payload.decode()}
     except UnicodeDecodeError:
-        found["payload_base64"] = base64.b64encode(payload).decode()
-    return found
+        return {"payload_base64": base64.b64encode(payload).decode()}
 
 
 def named(name: str, delimiter: bytes) -> Format:

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 WATCH_INTERVAL_S = 2.0
 
 
-@click.group("groups", invoke_without_command=True)
+@click.group(
+    "groups",
+    invoke_without_command=True,
+    epilog=examples(
+        "kafka2011 groups",
+        "kafka2011 groups --group reports --verify",
+        "kafka2011 groups --watch",
+    ),
+)
 @click.option("--group", help="One group only.")
 @click.option("--verify", is_flag=True, help="Fail unless every partition has exactly one living owner.")
 @click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
@@ -62,7 +70,12 @@ def _verify(groups: Groups, names: list[str]) -> None:
         raise KafkaError(f"{counted(len(problems), 'problem')}: " + "; ".join(problems))
 
 
-@command.command("list")
+@command.command(
+    "list",
+    epilog=examples(
+        "kafka2011 groups list",
+    ),
+)
 @zookeeper_option
 @json_option
 def list_groups(zk_connect: str, as_json: bool) -> None:

@@ -107,7 +107,7 @@ def show(
     show_table(("topic", "broker", "partition", "offset"), rows, as_json=as_json)
 
 
-@command.command("export")
+@command.command("export", epilog=examples("kafka2011 offsets export --group reports --file offsets.json"))
 @click.option("--group", required=True, help="The group whose offsets to save.")
 @click.option("--file", type=click.File("w"), default="-", help="Where to write them.  [default: standard output]")
 @zookeeper_option
@@ -119,7 +119,7 @@ def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
     file.write("\n")
 
 
-@command.command("import")
+@command.command("import", epilog=examples("kafka2011 offsets import --group audit --file offsets.json --dry-run"))
 @click.option("--group", required=True, help="The group whose offsets to write.")
 @click.option("--file", type=click.File("r"), default="-", help="What to read them from.  [default: standard input]")
 @click.option("--force", is_flag=True, help="Write what lies in no partition of a living broker, too.")

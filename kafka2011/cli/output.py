@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 
-_WIDE = 10_000  # a pipe has no width, and nothing that is piped may be cut
+_WIDE = 10_000  # a pipe has no width, and a terminal breaks long lines itself, but not what is copied from it
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text as it is; without colours and widths when piped."""
+    """Return a console that prints text as it is, in lines of any length; without colours when piped."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else _WIDE
+    width = None if stderr and stream.isatty() else _WIDE  # what is drawn again and again must fit
     return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.cli.options import parse_broker, read_zk_connect
+from kafka2011.cli.options import examples, parse_broker, read_zk_connect
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.consumer.simple_consumer import SimpleConsumer
@@ -24,7 +24,12 @@ def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: t
     return [parse_broker(text) for text in texts]
 
 
-@click.command("ping")
+@click.command(
+    "ping",
+    epilog=examples(
+        "kafka2011 ping", "kafka2011 ping localhost:6667 --timeout-ms 500", "kafka2011 ping --zookeeper localhost:2181"
+    ),
+)
 @click.argument("brokers", nargs=-1, callback=_read_brokers, metavar="[HOST:PORT]...")
 @click.option(
     "--zookeeper",

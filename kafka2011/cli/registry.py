@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka2011.cli.options import zookeeper_option
+from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import console, json_option, printable, show_json
 from kafka2011.cli.session import open_session
 from zk.tree import walk
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zk.nodes import Node
 
 
-@click.command("registry")
+@click.command("registry", epilog=examples("kafka2011 registry", "kafka2011 registry --json"))
 @zookeeper_option
 @json_option
 def command(zk_connect: str, as_json: bool) -> None:

@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
     `offset` is where the message, or the outermost wrapper that it came in, starts. `inner` is its number inside that
     wrapper ("0", "1"; "1.0" one wrapper deeper), empty for an outer message. `size` counts all its bytes. `fault`
-    says what is wrong; magic, codec and payload size are None where that cannot be told.
+    says what is wrong; magic, codec, payload size and payload are None where that cannot be told.
     """
 
     offset: int
@@ -37,6 +37,7 @@ class Entry(NamedTuple):
     codec: str | None
     payload_bytes: int | None
     fault: str | None
+    payload: bytes | None = None
 
 
 class _Found(NamedTuple):
@@ -53,7 +54,7 @@ class _Found(NamedTuple):
         """Place it in the log."""
         codec = None if self.codec is None else _CODECS.get(self.codec, str(self.codec))
         payload_bytes = None if self.payload is None else len(self.payload)
-        return Entry(offset, inner, self.size, self.magic, codec, payload_bytes, self.fault)
+        return Entry(offset, inner, self.size, self.magic, codec, payload_bytes, self.fault, self.payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,5 @@ def first_offset(path: Path) -> int:
 
 
 def segment_files(path: Path) -> list[Path]:
-    """Return the segment files that a path names: itself, those of a log's directory, or of all logs in log.dir."""
-    if not path.is_dir():
-        return [path]
-    return sorted(path.glob(f"*{SUFFIX}")) or sorted(path.glob(f"*/*{SUFFIX}"))
+    """Return the segment files that a path names: itself, or all in a directory and those below it."""
+    return sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]

@@ -17,7 +17,7 @@ def command() -> None:
     """List, describe and create topics."""
 
 
-@command.command("list")
+@command.command("list", epilog=examples("kafka2011 topics list --json"))
 @zookeeper_option
 @json_option
 def list_topics(zk_connect: str, as_json: bool) -> None:

@@ -6,12 +6,19 @@ from pathlib import Path
 
 import click
 
+from kafka2011.cli.options import examples
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.errors import KafkaError
 from zk.local import LocalZooKeeper
 
 
-@click.command("zookeeper")
+@click.command(
+    "zookeeper",
+    epilog=examples(
+        "kafka2011 zookeeper",
+        "kafka2011 zookeeper --port 2182 --data-dir zookeeper",
+    ),
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=2181, show_default=True, help="The port; 0 takes a free one."

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import difflib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from kafka2011.config.later_names import LATER_NAMES
 from kafka2011.config.sources import ENVIRONMENT_PREFIX, Given, from_environment, from_file, from_overrides
 from kafka2011.errors import ConfigError
 from kafka2011.plain import PURE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from kafka2011.config.kinds import Kind
@@ -127,8 +129,14 @@ class Settings:
     def from_properties(cls, properties: Mapping[str, object], source: str = "") -> Self:
         """Make settings from 0.7's dotted keys; values are text or Python's own, None for not given.
 
-        Raises ConfigError, starting with `source` when there is one, for a bad value or an unknown key.
+        Raises ConfigError, starting with `source` when there is one, for a bad value or an unknown key, and TypeError
+        for what is no mapping.
         """
+        if not isinstance(properties, Mapping):
+            kind = type(properties).__name__
+            raise TypeError(
+                f"settings of the {cls.COMPONENT} are a dict with dotted keys or {cls.__name__}, not {kind}"
+            )
         return cls._from_given(Given(key, value, source) for key, value in properties.items())
 
     @classmethod
@@ -175,6 +183,14 @@ class Settings:
     @classmethod
     def _unknown(cls, key: str, known: list[str]) -> str:
         text = f"unknown setting {key!r} of the {cls.COMPONENT}"
+        later = LATER_NAMES.get(key)
+        if later is not None:
+            here = " or ".join(repr(name) for name in later if name in known)
+            return (
+                f"{text}: a name of Kafka 0.8 or later, here it is {here}"
+                if here
+                else (f"{text}: there is no such thing here, it came with Kafka 0.8 or later")
+            )
         near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
         if near:
             return f"{text}: did you mean {near[0]!r}?"

@@ -73,6 +73,10 @@ class ConsumerConnector:
         self._shutting_down: threading.Thread | None = None
         self._is_shut_down = threading.Event()
 
+    def __repr__(self) -> str:
+        state = "shut down" if self._is_shut_down else f"owns {len(self.owned_partitions())} partitions"
+        return f"<ConsumerConnector {self.consumer_id}, {state}>"
+
     # Streams -----------------------------------------------------------------------------------------------------
 
     def create_message_streams(self, streams_by_topic: Mapping[str, int]) -> dict[str, list[MessageStream]]:

@@ -90,6 +90,10 @@ class SimpleConsumer:
             buffer_bytes=self._config.socket_buffersize,
         )
 
+    def __repr__(self) -> str:
+        state = "connected" if self._connection.is_open else "not connected"
+        return f"<SimpleConsumer of {self._connection.host}:{self._connection.port}, {state}>"
+
     @classmethod
     def of(cls, broker: Broker, config: SimpleConsumerConfig | Mapping[str, object] | None = None) -> Self:
         """Return the consumer of a broker as the registry, or whoever named it, describes it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.topic import InvalidTopicError, validate_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 MAX_STREAMS = 10_000
 
@@ -40,6 +41,9 @@ class TopicCount:
     @classmethod
     def static(cls, streams_by_topic: Mapping[str, int]) -> TopicCount:
         """Subscribe to these topics. Raises ConfigError when there is none, or a number or name makes no sense."""
+        if not isinstance(streams_by_topic, Mapping):
+            kind = type(streams_by_topic).__name__
+            raise TypeError(f"a subscription is a dict, topic to number of streams, not {kind}")
         if not streams_by_topic:
             raise ConfigError("a subscription needs at least one topic")
         for topic, streams in streams_by_topic.items():
@@ -53,6 +57,8 @@ class TopicCount:
     @classmethod
     def filtered(cls, topic_filter: TopicFilter, streams: int) -> TopicCount:
         """Subscribe to all topics that a filter allows, those too that are born later."""
+        if not isinstance(topic_filter, TopicFilter):
+            raise TypeError(f"a filter is a Whitelist or a Blacklist, not {type(topic_filter).__name__}")
         _check_streams(repr(topic_filter), streams)
         return cls({}, topic_filter, streams)
 

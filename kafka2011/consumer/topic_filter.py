@@ -21,6 +21,8 @@ class TopicFilter:
     """What stands around the number of streams in the consumer registry."""
 
     def __init__(self, regex: str) -> None:
+        if not isinstance(regex, str):
+            raise TypeError(f"a topic filter is a regex as text, not {type(regex).__name__}")
         self.regex = regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
         if not self.regex:
             raise ConfigError(f"topic filter {regex!r} is empty")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(slots=True)
@@ -13,7 +13,7 @@ class Counts:
     Sets are what is sent to one partition in one request. `sets_resent` counts every sending of a set after its first;
     `sets_moved` those without a key that went to another broker because theirs was gone; `broken_connections` those
     that ended otherwise than by our closing them. Without confirm=true `messages_sent` were handed to the operating
-    system, with it they were confirmed.
+    system, with it they were confirmed. Calling it gives all of them, so that `counts()` is the same at both clients.
     """
 
     messages_sent: int = 0
@@ -30,3 +30,8 @@ class Counts:
         with self._lock:
             for name, number in numbers.items():
                 setattr(self, name, getattr(self, name) + number)
+
+    def __call__(self) -> dict[str, int]:
+        """Return all numbers by name, as a consumer's `counts()` does."""
+        with self._lock:
+            return {item.name: getattr(self, item.name) for item in fields(self) if item.init and item.repr}

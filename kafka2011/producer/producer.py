@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kafka2011.producer.accumulator import BrokerQueue
     from kafka2011.producer.batch import FailedBatch, Receipt, SendFuture
     from kafka2011.producer.partition_info import BrokerPartitionInfo
+    from kafka2011.producer.sync_producer import Messages
     from zk.cluster import TopicPartition
 
 _LOOK_AGAIN_S = 0.1
@@ -75,7 +76,7 @@ class Producer:
         return f"<Producer to {where}, {self._config.producer_type}, {state}>"
 
     def send(
-        self, topic: str, messages: object, key: object = None, *, partition: TopicPartition | None = None
+        self, topic: str, messages: Messages, key: object = None, *, partition: TopicPartition | None = None
     ) -> Future[Receipt]:
         """Send one payload, several, or a MessageSet; all of one call go to one partition, in order.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -226,3 +227,46 @@ def test_a_reader_that_goes_away_is_no_failure_of_ours() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 141
+
+
+@pytest.mark.parametrize("arguments", [(), ("topics",), ("offsets",)])
+def test_without_a_command_there_is_help(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """A group by itself shows its help as it is, and counts as called wrongly."""
+    assert app.main(list(arguments)) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"Usage: {' '.join(('kafka2011', *arguments))} ")
+    assert "\nCommands:\n" in shown
+    assert "error:" not in shown
+
+
+def test_every_command_has_examples() -> None:
+    """Each command's help ends with lines that can be copied, and that click can read."""
+    pending: list[tuple[click.Command, click.Context]] = [(app.cli, click.Context(app.cli, info_name="kafka2011"))]
+    while pending:
+        command, context = pending.pop()
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                pending.append((below, click.Context(below, info_name=name, parent=context)))
+            if not command.invoke_without_command:
+                continue
+        lines = (command.epilog or "").splitlines()
+        assert lines[:2] == ["\b", "Examples:"], context.command_path
+        options = {name for parameter in command.params for name in parameter.opts}
+        for line in lines[2:]:
+            _, program, rest = line.rpartition("kafka2011 ")
+            words = shlex.split(rest)
+            assert program
+            assert f"kafka2011 {words[0]}" in context.command_path
+            assert {word for word in words if word.startswith("-")} <= options, line
+
+
+def test_warnings_look_like_errors() -> None:
+    """One line in plain words, without a date that nobody needs; servers have it."""
+    code = "import logging\nfrom kafka2011.cli import logs\nlogs.configure(debug=False)\nlogging.warning('so')"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert shown.stderr == "kafka2011: warning: so\n"
+    server = code.replace("logging.warning", "logs.log_progress_of_a_server()\nlogging.warning")
+    shown = subprocess.run([sys.executable, "-c", server], capture_output=True, text=True, timeout=60, check=True)
+    assert " WARNING root: so" in shown.stderr

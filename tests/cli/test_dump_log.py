@@ -191,6 +191,33 @@ def test_summary_counts(tmp_path: Path, log: Path, capsys: pytest.CaptureFixture
     assert found[0]["compressed_inside"] == 2
 
 
+def test_payloads_are_shown_when_asked_for(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each message's payload once, those inside compressed ones too; nothing in it steers a terminal."""
+    write_segment(log, encode(b"one\x1b[31m"), bytes(MessageSet([b"two", b"\xff"], Codec.GZIP)))
+    assert main(["dump-log", str(log), "--payload"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.partition("ok")[2].strip() for line in lines] == ["one\\x1b[31m", "", "two", "\\xff"]
+    assert main(["dump-log", str(log), "--payload", "--json"]) == 0
+    shown = [
+        {key: value for key, value in item.items() if key in {"payload", "payload_base64"}}
+        for item in json.loads(capsys.readouterr().out)
+    ]
+    assert shown == [{"payload": "one\x1b[31m"}, {}, {"payload": "two"}, {"payload_base64": "/w=="}]
+    assert main(["dump-log", str(log), "--json"]) == 0
+    assert 'payload"' not in capsys.readouterr().out
+
+
+def test_directories_of_brokers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However far above the segments a directory is, they are found, broker by broker."""
+    for broker in ("broker-0", "broker-1"):
+        log = tmp_path / broker / "logs" / "views-0"
+        log.mkdir(parents=True)
+        write_segment(log, encode(b"x"), start=0)
+    assert main(["dump-log", str(tmp_path), "--summary", "--json"]) == 0
+    found = [Path(row["path"]).relative_to(tmp_path).parts[0] for row in json.loads(capsys.readouterr().out)]
+    assert found == ["broker-0", "broker-1"]
+
+
 def test_a_directory_without_segments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong directory is an error, not an empty answer."""
     assert dump(tmp_path) == 1

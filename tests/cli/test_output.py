@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-from typing import TYPE_CHECKING
+import os
+import pty
+import subprocess
+import sys
 
-from kafka2011.cli.output import printable, show_json_list, show_table
+import pytest
+
+from kafka2011.cli import produce
+from kafka2011.cli.output import counted, printable, show_json_list, show_table
 from kafka2011.cli.progress import byte_progress
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,3 +52,38 @@ def test_no_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
         advance(5)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
+
+
+def test_tables_are_not_folded_at_a_terminal() -> None:
+    """A line that is too long for the terminal stays one line: what is copied from it has no breaks inside words."""
+    code = "from kafka2011.cli.output import show_table\nshow_table(('path', 'n'), [('x' * 200, 1)], as_json=False)"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, env=environment) as shown:
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:  # its end is an error
+            while part := terminal.read(4096):
+                text += part
+        assert shown.wait(60) == 0
+    assert b"x" * 200 + b"  1\r\n" in text
+
+
+def test_what_is_typed_is_not_drawn_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No bar while lines come from a terminal."""
+
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    drawn: list[str] = []
+    monkeypatch.setattr(produce, "byte_progress", lambda what, total: drawn.append(what))
+    with produce._progress(Terminal(), "views") as advance:
+        advance(5)
+    assert drawn == []
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 lines"), (1, "1 line"), (2, "2 lines")])
+def test_counts_have_their_plural(number: int, text: str) -> None:
+    """One problem is not '1 problems'."""
+    assert counted(number, "line") == text
