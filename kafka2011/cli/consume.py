@@ -34,6 +34,7 @@ from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
+from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,12 +147,9 @@ def command(
         chosen = topic
     else:
         chosen = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
-    try:
+    with contextlib.nullcontext() if group is not None else _removed_at_the_end(zk_connect, name):
         _prepare(config, chosen, start)
         _join(config, chosen, max_messages, to_bytes, is_kept=group is not None)
-    finally:
-        if group is None:
-            _remove(zk_connect, name)
 
 
 def _prepare(config: ConsumerConfig, chosen: str | TopicFilter, start: int | str | None) -> None:
@@ -252,6 +250,18 @@ def _first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]
             return
         yield message
         left = None if left is None else left - 1
+
+
+@contextlib.contextmanager
+def _removed_at_the_end(zk_connect: str, group: str) -> Iterator[None]:
+    try:
+        yield
+    except ZkUnavailable:
+        raise  # whoever waited for ZooKeeper in vain is not to wait once more
+    except BaseException:
+        _remove(zk_connect, group)
+        raise
+    _remove(zk_connect, group)
 
 
 def _remove(zk_connect: str, group: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.consumer.rebalancer import TryAgainError
 from kafka2011.errors import KafkaError
-from zk.errors import NodeHeld, ZkError
+from zk.errors import NodeHeld, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,6 @@ class Membership:
 
     def leave(self) -> None:
         """Give everything up, commit (with autocommit.enable), and be a member no longer; after `begin_leave`."""
-        self._await_connection()
         rebalancing = self._threads.get("rebalance")
         if rebalancing is not None:
             rebalancing.join(_LAST_TRY_TIMEOUT_S)
@@ -104,7 +103,18 @@ class Membership:
                     "%s leaves by the end of its session: its last rebalance has not ended", self._consumer_id
                 )
                 return
-        self.rebalancer.leave(commit=self._config.autocommit_enable)
+        deadline_s = self._clock.monotonic_s() + self._backoff_s
+        while True:
+            # One that is just being made anew is waited for: without a connection nothing can be committed.
+            self._await_connection(deadline_s)
+            try:
+                self.rebalancer.leave(commit=self._config.autocommit_enable)
+            except ZkUnavailable as error:
+                if self._may_commit_later(deadline_s):
+                    self._events.wait(_LOOK_AGAIN_S)
+                    continue
+                logger.warning("%s leaves without having committed everything: %s", self._consumer_id, error)
+            return
 
     def stop(self) -> None:
         """End all threads and wait for them."""
@@ -193,8 +203,12 @@ class Membership:
             self._is_commit_failing = False
         return self._config.autocommit_interval_ms / 1000
 
-    def _await_connection(self) -> None:
-        """Wait a moment for a connection that is just being made anew: without one nothing can be committed."""
-        deadline_s = self._clock.monotonic_s() + self._backoff_s
+    def _may_commit_later(self, deadline_s: float) -> bool:
+        """Say whether there is time, and the session may be the same again."""
+        session = self.rebalancer.session
+        is_another = session is None or self._events.session_id not in {None, session.session_id}
+        return not is_another and self._clock.monotonic_s() < deadline_s
+
+    def _await_connection(self, deadline_s: float) -> None:
         while self._events.session_id is None and (remaining_s := deadline_s - self._clock.monotonic_s()) > 0:
             self._events.wait(remaining_s)

@@ -138,15 +138,25 @@ class Rebalancer:
         return True
 
     def leave(self, *, commit: bool) -> None:
-        """Give up everything and be a member no longer; what ZooKeeper does not hear ends with the session."""
+        """Give up everything and be a member no longer; what ZooKeeper does not hear ends with the session.
+
+        Raises ZkUnavailable when the last commit was not answered: call it again, while there is time and the session
+        is the same.
+        """
         session = self.session
         if session is None:
             return
         owned = list(self.owned.values())
-        self._release(owned)
-        self._tell(self._listener.on_revoked, owned)
+        if commit:
+            self._give_up(owned)
+        else:
+            self._release(owned)
+            self._tell(self._listener.on_revoked, owned)
+            self.owned.clear()
         try:
-            self._committer.commit([*self._uncommitted.values(), *(owned if commit else ())], last=True)
+            self._commit_given_up()
+        except ZkUnavailable:
+            raise
         except KafkaError as error:
             logger.warning("%s leaves without having committed everything: %s", self._consumer_id, error)
         try:
@@ -155,7 +165,6 @@ class Rebalancer:
         except ZkError as error:
             logger.warning("%s leaves without ZooKeeper: %s", self._consumer_id, error)
         session.lease.end()
-        self.owned.clear()
 
     # The registries ----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from kafka2011.consumer.membership import Membership
 from kafka2011.consumer.offsets import OffsetCommitter
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
-from zk.errors import NodeHeld, NotConnected
+from zk.errors import ConnectionLost, NodeHeld, NotConnected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +58,8 @@ class ScriptedLease:
 class ScriptedSession:
     """A session of which only the lease is of interest."""
 
+    session_id = 1
+
     def __init__(self, faults: Faults) -> None:
         self.lease = ScriptedLease(faults)
 
@@ -96,21 +98,25 @@ class ScriptedRebalancer:
 class Events:
     """A connection that is there."""
 
-    session_id = 1
+    session_id: int | None = 1
+
+    def wait(self, timeout_s: float) -> bool:
+        return False
 
 
 class Rig:
     """A membership of scripted parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: ConsumerConfig = CONFIG) -> None:
         self.faults = Faults()
         self.rebalancer = ScriptedRebalancer(self.faults)
+        self.events = Events()
         self.membership = Membership(
             "g_m",
             cast("Rebalancer", self.rebalancer),
             OffsetCommitter(),
-            config=CONFIG,
-            events=cast("SessionEvents", Events()),
+            config=config,
+            events=cast("SessionEvents", self.events),
             wake=threading.Event(),
             clock=SYSTEM_CLOCK,
         )
@@ -172,6 +178,20 @@ def test_leaving_waits_for_the_last_rebalance(rig: Rig) -> None:
     assert not leaving.is_alive()
     assert rig.faults.calls["leave"] == 1
     assert rig.faults.calls["rebalance"] == tries
+
+
+def test_a_last_commit_that_was_not_answered_is_tried_again_before_leaving(caplog: pytest.LogCaptureFixture) -> None:
+    """A connection that breaks just then costs nothing, but a session that ended is not waited for."""
+    rig = Rig(ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "rebalance.backoff.ms": 60_000}))
+    rig.faults.waiting["leave"] = ConnectionLost("gone")
+    rig.membership.leave()
+    assert rig.faults.calls["leave"] == 2
+    assert "leaves without" not in caplog.text
+    rig.faults.waiting["leave"] = NotConnected("another session")
+    rig.events.session_id = 2
+    rig.membership.leave()
+    assert rig.faults.calls["leave"] == 3
+    assert "g_m leaves without having committed everything: another session" in caplog.text
 
 
 def test_a_fixed_name_waits_for_its_dead_predecessor(rig: Rig) -> None:

@@ -607,6 +607,24 @@ def test_a_release_whose_commit_was_not_answered_commits_before_others_own_the_p
 
 
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
+def test_a_member_that_leaves_commits_before_others_own_its_partitions(fault: str) -> None:
+    """Also when the first try was not answered."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    for _ in range(9):
+        a.run("fetch")
+        while a.read():
+            pass
+    a.registries.faults.append(("commit_offset", fault))
+    a.run("leave")
+    b = Member(world, "b", {"t": 1})
+    settle([b])
+    check_nothing_lost(world, b)
+    assert set(world.deliveries.values()) == {1}
+
+
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
 def test_what_could_not_be_committed_at_a_release_comes_again_only_elsewhere(fault: str) -> None:
     """If we take the partition again and nobody wrote its offset meanwhile, we go on where we were."""
     world = World({"t": {0: 2}})

@@ -16,7 +16,7 @@ from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from tests.support.registries_in_memory import Key, MemoryRegistries, World
 from zk.cluster import TopicPartition
-from zk.errors import NodeHeld, ZkError
+from zk.errors import NodeHeld, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -180,7 +180,13 @@ class Member:
     def _leave(self) -> None:
         while "rebalance" in self.tasks:  # as under the connector's lock
             self.world.pause()
-        self.rebalancer.leave(commit=True)
+        while True:
+            try:
+                self.rebalancer.leave(commit=True)
+            except ZkUnavailable:
+                if self.rebalancer.session is self.registries.session:
+                    continue  # as long as the session is the same
+            break
         for stream in self.streams:
             stream.close()
         self.kill()
