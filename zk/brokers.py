@@ -55,7 +55,7 @@ class BrokerRegistry:
     def brokers(self, watch: Watch | None = None) -> dict[int, Broker]:
         """Return the live brokers by id."""
         found: dict[int, Broker] = {}
-        for name, node in self._nodes.read_children(paths.BROKER_IDS, watch).items():
+        for name, node in self._nodes.read_children(paths.BROKER_IDS, watch, watch_data=True).items():
             try:
                 broker_id = broker_id_from(node.path, name)
                 found[broker_id] = Broker.from_node(node.path, broker_id, node.data)
@@ -70,7 +70,7 @@ class BrokerRegistry:
     def partitions_of(self, topic: str, watch: Watch | None = None) -> dict[int, int]:
         """Tell how many partitions of a topic each live broker stores, by broker id; empty for an unknown topic."""
         found: dict[int, int] = {}
-        for name, node in self._nodes.read_children(paths.topic(topic), watch).items():
+        for name, node in self._nodes.read_children(paths.topic(topic), watch, watch_data=True).items():
             try:
                 broker_id = broker_id_from(node.path, name)
                 found[broker_id] = decimal_from(node.path, node.data, MAX_INT32, "a number of partitions")

@@ -114,10 +114,14 @@ class Nodes:
         raise_first(answers.values(), but=NoNode)
         return {path: _node(path, answer) for path, answer in answers.items() if not isinstance(answer, NoNode)}
 
-    def read_children(self, path: str, watch: Watch | None = None) -> dict[str, Node]:
-        """Read all znodes under a path: name to node, sorted by name, without those that went meanwhile."""
+    def read_children(self, path: str, watch: Watch | None = None, *, watch_data: bool = False) -> dict[str, Node]:
+        """Read all znodes under a path: name to node, sorted by name, without those that went meanwhile.
+
+        The watch fires when the list may have changed; with `watch_data`, also when what a node says may have.
+        """
         by_path = {paths.child(path, name): name for name in self.children(path, watch)}
-        return {by_path[child]: node for child, node in self.get_many(by_path).items()}
+        found = self.get_many(by_path, lambda _: watch if watch_data else None)
+        return {by_path[child]: node for child, node in found.items()}
 
     def exists(self, path: str, watch: Watch | None = None) -> bool:
         """Tell whether a znode exists; the watch fires when it is created, changed or deleted."""

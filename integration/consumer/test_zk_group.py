@@ -107,6 +107,14 @@ def test_what_has_changed_is_read(asking: Asking, stranger: ZkClient) -> None:
     assert list(asking.session.brokers(asking.woken.set)) == [0, 1]
 
 
+def test_a_registered_number_that_changes_in_place_is_read(asking: Asking, stranger: ZkClient) -> None:
+    """The list of brokers is the same then."""
+    BrokerRegistry(stranger).register_topic(0, "t", len(EVERY) + 1)
+    assert asking.woken.wait(20)
+    asking.read()
+    assert asking.session.partitions_of("t", asking.woken.set) == {0: len(EVERY) + 1}
+
+
 def test_what_has_changed_is_read_though_no_watch_said_so(asking: Asking, stranger: ZkClient) -> None:
     """The next look finds it."""
     asking.client._child_watchers.clear()
