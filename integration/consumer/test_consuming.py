@@ -14,9 +14,12 @@ import pytest
 from integration.consumer.reading import PROGRAMS, Reader, everything, produce, repeats
 from kafka2011 import ConsumerConnector
 from kafka2011.compression import Codec
+from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.protocol import LATEST
 from tests.support.waiting import eventually
+from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.offsets import OffsetRegistry
@@ -245,11 +248,15 @@ def test_a_new_group_starts_where_it_wants(
 
 
 def test_a_partition_born_later_is_read_from_its_beginning_when_the_setting_says_so(
-    shared_cluster: LocalCluster, topic: str, open_member: OpenMember
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember, zk_of: ZkOf
 ) -> None:
     """What is written into it before the member finds it is not missed, though others are read from their end."""
     broker, later = shared_cluster.brokers[0], f"{topic}-later"
     produce(broker, topic, range(5), partitions=[0])
+    registry = BrokerRegistry(zk_of(shared_cluster))
+    eventually(lambda: registry.partitions_of(topic))
+    with SimpleConsumer(broker.host, broker.port) as consumer:
+        eventually(lambda: consumer.get_offsets_before(topic, 0, LATEST) == [65])
     settings = {"autooffset.reset": "largest", "autooffset.newpartitions": "smallest"}
     member = open_member(shared_cluster, topic, settings)
     [stream] = member.create_message_streams_by_filter(Whitelist(f"{topic}.*"))
