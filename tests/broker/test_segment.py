@@ -169,6 +169,28 @@ def test_nothing_is_left_of_a_write_that_is_stopped(tmp_path: Path) -> None:
     segment.release()
 
 
+@pytest.mark.parametrize(
+    "stopped_by", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["error", "stop"]
+)
+def test_what_cannot_be_cut_off_again_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_by: BaseException
+) -> None:
+    """Nobody may append after bytes that do not count. The first error tells more than the second."""
+
+    def write_and_stop(fd: int, data: AnyBytes) -> int:
+        os.write(fd, data)
+        raise stopped_by
+
+    def broken(fd: int, size: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    segment = LogSegment.create(tmp_path, 0)
+    monkeypatch.setattr(os, "ftruncate", broken)
+    with pytest.raises(OSError, match="No space left" if isinstance(stopped_by, OSError) else "Input/output error"):
+        segment.append(b"0123456789", write_and_stop)
+    segment.release()
+
+
 def test_every_offset_is_found_in_its_segment(tmp_path: Path) -> None:
     segments = SegmentList.of(LogSegment(segment_path(tmp_path, start), start, 10) for start in (100, 110, 120))
     found = [segments.find(offset).start_offset for offset in range(100, 130)]
