@@ -58,7 +58,7 @@ def test_it_is_up(cluster: Cluster) -> None:
     arguments = ["ping", "--json", "--zookeeper"]
     here = json.loads(run_here([*arguments, cluster.zk_connect], cluster.zk_connect))
     assert len(here) == 3
-    inside = json.loads(cluster.run(["ping", "--json", *(str(answer["broker"]) for answer in here)]))
+    inside = json.loads(cluster.run(["ping", "--json", *(str(answer["address"]) for answer in here)]))
     for answers in (here, inside):
         assert [answer["error"] for answer in answers] == [None] * 3
 

@@ -137,7 +137,7 @@ def command(
         return
     # The settings must name brokers; which one it is, and how it is reached, --broker says.
     config = _config(properties, ["zk.connect=", "broker.list=0:127.0.0.1:6667", "partitioner.class=", *fixed])
-    _to_broker(broker, config, topic, lines(config), partition, pattern, resend=confirm)
+    _to_broker(broker, config, topic, lines(config), partition, pattern, resend=confirm or config.confirm)
 
 
 def _config(properties: tuple[str, ...], fixed: list[str]) -> ProducerConfig:
@@ -166,19 +166,26 @@ def _to_cluster(
 
     failures: list[FailedBatch] = []
     with Producer(config, on_failure=failures.append) as producer:
+
+        def finish() -> None:
+            """Wait for what was sent. Raises KafkaError for what could not be."""
+            producer.flush()
+            failed = producer.counts.messages_failed
+            if failed:
+                why = f": {failures[0].error}" if failures else ""
+                raise KafkaError(f"{counted(failed, 'message')} not sent{why}")
+
         is_empty = True
-        for lines in _up_to_a_fault(sets):
+        for lines in _up_to_a_fault(sets, finish):
             is_empty = False
-            if failures:
+            if producer.counts.messages_failed:
                 break
             if pattern is None:
                 producer.send(topic, lines)
             else:
                 for line in lines:
                     producer.send(topic, line, key_of(line, pattern))
-    if failures:
-        failed = counted(producer.counts.messages_failed, "message")
-        raise KafkaError(f"{failed} not sent: {failures[0].error}")
+        finish()
     if is_empty:
         _check_somebody_lives(config)
 
@@ -215,7 +222,7 @@ def _to_broker(
         sender.finish()
 
 
-def _up_to_a_fault(sets: Iterator[list[bytes]], finish: Callable[[], object] = lambda: None) -> Iterator[list[bytes]]:
+def _up_to_a_fault(sets: Iterator[list[bytes]], finish: Callable[[], object]) -> Iterator[list[bytes]]:
     """Yield sets; what was sent before a line that is too long is finished first, so that the error can say so."""
     sent = 0
     try:
