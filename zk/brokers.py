@@ -12,8 +12,10 @@ from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from zk.client import ZkClient
-    from zk.nodes import Watch
+    from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +71,19 @@ class BrokerRegistry:
 
     def partitions_of(self, topic: str, watch: Watch | None = None) -> dict[int, int]:
         """Tell how many partitions of a topic each live broker stores, by broker id; empty for an unknown topic."""
+        return self.partitions_of_many([topic], lambda _: watch)[topic]
+
+    def partitions_of_many(
+        self, topics: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _: None
+    ) -> dict[str, dict[int, int]]:
+        """Tell the same of many topics, read together; each has its own watch."""
+        topic_at = {paths.topic(topic): topic for topic in topics}
+        read = self._nodes.read_children_of_many(topic_at, lambda path: watch_of(topic_at[path]), watch_data=True)
+        return {topic_at[path]: self._counts(nodes) for path, nodes in read.items()}
+
+    def _counts(self, nodes: Mapping[str, Node]) -> dict[int, int]:
         found: dict[int, int] = {}
-        for name, node in self._nodes.read_children(paths.topic(topic), watch, watch_data=True).items():
+        for name, node in nodes.items():
             try:
                 broker_id = broker_id_from(node.path, name)
                 found[broker_id] = decimal_from(node.path, node.data, MAX_INT32, "a number of partitions")

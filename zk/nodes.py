@@ -119,9 +119,19 @@ class Nodes:
 
         The watch fires when the list may have changed; with `watch_data`, also when what a node says may have.
         """
-        by_path = {paths.child(path, name): name for name in self.children(path, watch)}
-        found = self.get_many(by_path, lambda _: watch if watch_data else None)
-        return {by_path[child]: node for child, node in found.items()}
+        return self.read_children_of_many([path], lambda _: watch, watch_data=watch_data)[path]
+
+    def read_children_of_many(
+        self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch, *, watch_data: bool = False
+    ) -> dict[str, dict[str, Node]]:
+        """Read all znodes under many paths, pipelined, as `read_children` does; by path."""
+        names_of = self.children_of_many(wanted, watch_of)
+        parent_of = {paths.child(path, name): path for path, names in names_of.items() for name in names}
+        nodes = self.get_many(parent_of, lambda child: watch_of(parent_of[child]) if watch_data else None)
+        found: dict[str, dict[str, Node]] = {path: {} for path in names_of}
+        for child, node in nodes.items():
+            found[parent_of[child]][child.rpartition("/")[2]] = node
+        return found
 
     def exists(self, path: str, watch: Watch | None = None) -> bool:
         """Tell whether a znode exists; the watch fires when it is created, changed or deleted."""
@@ -148,15 +158,24 @@ class Nodes:
 
         Also for a path that does not exist yet: the watch then fires when it is created.
         """
-        while True:
-            with self.client.within_session(self._wanted):
-                result = self.client.get_children_async(path, watch=watch)
-            try:
-                return sorted(self._answer(result, path))
-            except NoNode:
-                if watch is None or not self.exists(path, watch):
-                    return []
-            # It was created between the two calls: list again.
+        return self.children_of_many([path], lambda _: watch)[path]
+
+    def children_of_many(
+        self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch
+    ) -> dict[str, list[str]]:
+        """List the names under many paths, pipelined, as `children` does; by path."""
+        found: dict[str, list[str]] = {path: [] for path in wanted}
+        unlisted = list(found)
+        while unlisted:
+            answers = self._pipelined(
+                _Request(path, partial(self.client.get_children_async, path, watch=watch_of(path))) for path in unlisted
+            )
+            raise_first(answers.values(), but=NoNode)
+            found.update((path, sorted(answer)) for path, answer in answers.items() if not isinstance(answer, NoNode))
+            absent = [path for path, answer in answers.items() if isinstance(answer, NoNode)]
+            exist = self.exist((path for path in absent if watch_of(path) is not None), watch_of)
+            unlisted = [path for path, does_exist in exist.items() if does_exist]  # created between the two calls
+        return found
 
     def create(self, path: str, data: bytes | None, *, ephemeral: bool = False) -> None:
         """Create a znode. Raises NodeExists, and NoNode without a parent."""

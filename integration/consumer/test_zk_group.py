@@ -50,7 +50,7 @@ class Asking:
         self.session.refresh()
         self.session.subscriptions(self.woken.set)
         self.session.topics(self.woken.set)
-        self.session.partitions_of("t", self.woken.set)
+        self.session.partitions_of(["t"], self.woken.set)
         self.session.brokers(self.woken.set)
         return self.session.mine(OURS, self.woken.set)
 
@@ -112,7 +112,18 @@ def test_a_registered_number_that_changes_in_place_is_read(asking: Asking, stran
     BrokerRegistry(stranger).register_topic(0, "t", len(EVERY) + 1)
     assert asking.woken.wait(20)
     asking.read()
-    assert asking.session.partitions_of("t", asking.woken.set) == {0: len(EVERY) + 1}
+    assert asking.session.partitions_of(["t"], asking.woken.set) == {"t": {0: len(EVERY) + 1}}
+
+
+def test_topics_are_read_together_and_only_those_that_changed(asking: Asking, stranger: ZkClient) -> None:
+    """Also those that do not exist yet."""
+    topics = [f"t{number}" for number in range(20)]
+    assert asking.session.partitions_of(topics, asking.woken.set) == {topic: {} for topic in topics}
+    BrokerRegistry(stranger).register_topic(0, "t7", 3)
+    assert asking.woken.wait(20)
+    asking.requests.clear()
+    assert asking.session.partitions_of(topics, asking.woken.set) == {**{topic: {} for topic in topics}, "t7": {0: 3}}
+    assert asking.requests == {"GetChildren": 1, "GetData": 1}
 
 
 def test_what_has_changed_is_read_though_no_watch_said_so(asking: Asking, stranger: ZkClient) -> None:

@@ -65,8 +65,8 @@ class GroupSession(Protocol):
     def topics(self, wake: Wake) -> list[str]:
         """List all topics."""
 
-    def partitions_of(self, topic: str, wake: Wake) -> dict[int, int]:
-        """Tell how many partitions of a topic each broker has."""
+    def partitions_of(self, topics: Iterable[str], wake: Wake) -> dict[str, dict[int, int]]:
+        """Tell how many partitions of each topic each broker has."""
 
     def brokers(self, wake: Wake) -> dict[int, Broker]:
         """Return the live brokers."""

@@ -173,7 +173,7 @@ class Rebalancer:
         members = self._members(session)
         known = session.topics(self._wake) if self._topic_count.topic_filter is not None else ()
         topics = self._topic_count.topics(known)
-        partitions = {topic: session.partitions_of(topic, self._wake) for topic in topics}
+        partitions = session.partitions_of(topics, self._wake)
         brokers = session.brokers(self._wake)
         wanted: dict[TopicPartition, str] = {}
         found: set[TopicPartition] = set()

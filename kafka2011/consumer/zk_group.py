@@ -98,13 +98,25 @@ class ZkGroupSession:
         """List all topics."""
         return self._known_topics.value(wake)
 
-    def partitions_of(self, topic: str, wake: Wake) -> dict[int, int]:
-        """Tell how many partitions of a topic each broker has."""
+    def partitions_of(self, topics: Iterable[str], wake: Wake) -> dict[str, dict[int, int]]:
+        """Tell how many partitions of each topic each broker has; what has to be read is read together."""
+        every = {topic: self._partitions_known_of(topic) for topic in topics}
+        unread = [topic for topic, known in every.items() if known.begin(wake)]
+        try:
+            for topic, counts in self._brokers.partitions_of_many(unread, every.__getitem__).items():
+                every[topic].end(counts)
+        except BaseException:
+            for topic in unread:
+                every[topic].fail()
+            raise
+        return {topic: known.value(wake) for topic, known in every.items()}
+
+    def _partitions_known_of(self, topic: str) -> _Known[dict[int, int]]:
         known = self._known_partitions.get(topic)
         if known is None:
             known = _Known(paths.topic(topic), lambda watch: self._brokers.partitions_of(topic, watch))
             self._known_partitions[topic] = known
-        return known.value(wake)
+        return known
 
     def brokers(self, wake: Wake) -> dict[int, Broker]:
         """Return the live brokers."""
@@ -199,15 +211,30 @@ class _Known(Generic[Value]):
 
     def value(self, wake: Wake) -> Value:
         """Return it as it was read last, or read it."""
-        self._wake = wake
-        if not self._is_current or self._value is None:
-            self._is_current = True  # before it is read: a watch that fires after that is not to be forgotten
+        if self.begin(wake):
             try:
-                self._value = self._read(self)
+                self.end(self._read(self))
             except BaseException:
-                self._is_current = False
+                self.fail()
                 raise
+        assert self._value is not None
         return self._value
+
+    def begin(self, wake: Wake) -> bool:
+        """Say whether it has to be read; then `end` or `fail` must follow."""
+        self._wake = wake
+        if self._is_current and self._value is not None:
+            return False
+        self._is_current = True  # before it is read: a watch that fires after that is not to be forgotten
+        return True
+
+    def end(self, value: Value) -> None:
+        """Note what was read."""
+        self._value = value
+
+    def fail(self) -> None:
+        """Note that it could not be read."""
+        self._is_current = False
 
     def compare(self, changes: int | None) -> None:
         """Read it again if the count of its changes is another one than the last time."""

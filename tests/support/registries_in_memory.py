@@ -46,6 +46,7 @@ REFUSED = "refused"  # the call is not sent
 LOST = "lost"  # it is carried out, and the answer does not come
 
 Answer = TypeVar("Answer")
+Asked = TypeVar("Asked")
 
 
 class Key(NamedTuple):
@@ -231,14 +232,14 @@ class MemorySession:
         return answer
 
     def _answer_each(
-        self, name: str, wanted: Iterable[TopicPartition], act: Callable[[TopicPartition], Answer]
-    ) -> dict[TopicPartition, Answer | ZkError]:
+        self, name: str, wanted: Iterable[Asked], act: Callable[[Asked], Answer]
+    ) -> dict[Asked, Answer | ZkError]:
         """Answer calls that are sent together, one by one.
 
         Once one is refused, so are those after it. Once an answer is lost, all answers are; the calls are carried out.
         """
         self._connection.batches.append(name)
-        outcomes: dict[TopicPartition, Answer | ZkError] = {}
+        outcomes: dict[Asked, Answer | ZkError] = {}
         gone: ZkUnavailable | None = None
         for where in wanted:
             if gone is None:
@@ -285,12 +286,14 @@ class MemorySession:
 
         return self._answer("topics", act)
 
-    def partitions_of(self, topic: str, wake: Wake) -> dict[int, int]:
-        def act() -> dict[int, int]:
+    def partitions_of(self, topics: Iterable[str], wake: Wake) -> dict[str, dict[int, int]]:
+        def act(topic: str) -> dict[int, int]:
             self._world.watch(("partitions", topic), wake)
             return dict(self._world.topics.get(topic, {}))
 
-        return self._answer("partitions_of", act)
+        outcomes = self._answer_each("partitions_of", topics, act)
+        raise_first(outcomes.values())
+        return {topic: counts for topic, counts in outcomes.items() if not isinstance(counts, ZkError)}
 
     def brokers(self, wake: Wake) -> dict[int, Broker]:
         def act() -> dict[int, Broker]:
