@@ -334,17 +334,14 @@ static int
 renew(Maker *maker)
 {
     Py_CLEAR(maker->arguments);
-    PyObject *fields = PyTuple_New(7), *zero = PyLong_FromLong(0);
-    if (fields == NULL || zero == NULL) {
-        Py_XDECREF(fields);
-        Py_XDECREF(zero);
+    PyObject *fields = PyTuple_New(7);
+    if (fields == NULL) {
         return -1;
     }
     for (int i = 0; i < 3; i++) {
         Py_INCREF(maker->where[i]);
         PyTuple_SetItem(fields, i, maker->where[i]);
     }
-    PyTuple_SetItem(fields, 5, zero); /* index_in_set */
     maker->fields = fields;
     maker->arguments = PyTuple_New(1);
     if (maker->arguments == NULL) {
@@ -355,36 +352,64 @@ renew(Maker *maker)
     return 0;
 }
 
-/* Make a message; takes over its offsets and payload, which may be NULL for want of memory. */
-static PyObject *
-make(Maker *maker, PyObject *offset, PyObject *next_offset, PyObject *payload)
+/* Add a message to a list; takes over the objects given, which may be NULL for want of memory. */
+static int
+add_message(Maker *maker, PyObject *messages, PyObject *offset, PyObject *next_offset, PyObject *index,
+            PyObject *payload)
 {
     /* A callback of the garbage collector may have found the tuple, and keep it. */
     int is_shared = maker->arguments == NULL || Py_REFCNT(maker->fields) != 1 || Py_REFCNT(maker->arguments) != 1;
-    if (offset == NULL || next_offset == NULL || payload == NULL || (is_shared && renew(maker) < 0)) {
+    if (offset == NULL || next_offset == NULL || index == NULL || payload == NULL || (is_shared && renew(maker) < 0)) {
         Py_XDECREF(offset);
         Py_XDECREF(next_offset);
+        Py_XDECREF(index);
         Py_XDECREF(payload);
-        return NULL;
+        return -1;
     }
     PyTuple_SetItem(maker->fields, 3, offset);
     PyTuple_SetItem(maker->fields, 4, next_offset);
+    PyTuple_SetItem(maker->fields, 5, index);
     PyTuple_SetItem(maker->fields, 6, payload);
-    return new_tuple(maker->kind, maker->arguments, NULL);
+    PyObject *message = new_tuple(maker->kind, maker->arguments, NULL);
+    if (message == NULL) {
+        return -1;
+    }
+    int added = PyList_Append(messages, message);
+    Py_DECREF(message);
+    return added;
+}
+
+static int
+is_kind_of_tuple(PyObject *kind)
+{
+    if (PyType_Check(kind) && PyType_IsSubtype((PyTypeObject *)kind, &PyTuple_Type)) {
+        return 1;
+    }
+    PyErr_SetString(PyExc_TypeError, "messages are tuples");
+    return 0;
+}
+
+static PyObject *
+new_reference(PyObject *object)
+{
+    Py_XINCREF(object);
+    return object;
+}
+
+static PyObject *
+payload_at(const unsigned char *at, Py_ssize_t size)
+{
+    return PyBytes_FromStringAndSize((const char *)at + OVERHEAD_BYTES, size);
 }
 
 static PyObject *
 plain_decode(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     Py_ssize_t sizes[2]; /* position, max_messages */
-    if (expect("decode", count, 8) < 0 || read_sizes(args + 2, sizes, 2) < 0) {
+    if (expect("decode", count, 8) < 0 || read_sizes(args + 2, sizes, 2) < 0 || !is_kind_of_tuple(args[0])) {
         return NULL;
     }
     Maker maker = {(PyTypeObject *)args[0], args + 4, NULL, NULL};
-    if (!PyType_Check(args[0]) || !PyType_IsSubtype(maker.kind, &PyTuple_Type)) {
-        PyErr_SetString(PyExc_TypeError, "decode() makes tuples only");
-        return NULL;
-    }
     Py_ssize_t position = sizes[0], size = 0;
     const unsigned char *data = NULL;
     long long base = 0;
@@ -399,11 +424,8 @@ plain_decode(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
             size = PyBytes_Size(args[1]);
         }
     }
-    PyObject *next_offset = NULL, *messages = PyList_New(0);
-    if (messages == NULL) {
-        return NULL;
-    }
-    for (Py_ssize_t left = sizes[1]; left && position >= 0 && position < size; left--) {
+    PyObject *next_offset = NULL, *zero = PyLong_FromLong(0), *messages = zero == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t left = sizes[1]; messages != NULL && left && position >= 0 && position < size; left--) {
         const unsigned char *at = data + position;
         Py_ssize_t payload_bytes = plain_payload_bytes(at, size - position);
         if (payload_bytes < 0) {
@@ -412,19 +434,48 @@ plain_decode(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
         PyObject *offset = next_offset != NULL ? next_offset : PyLong_FromLongLong(base + position);
         position += OVERHEAD_BYTES + payload_bytes;
         next_offset = PyLong_FromLongLong(base + position);
-        Py_XINCREF(next_offset);
-        PyObject *payload = PyBytes_FromStringAndSize((const char *)at + OVERHEAD_BYTES, payload_bytes);
-        PyObject *message = make(&maker, offset, next_offset, payload);
-        int added = message == NULL ? -1 : PyList_Append(messages, message);
-        Py_XDECREF(message);
-        if (added < 0) {
+        if (add_message(&maker, messages, offset, new_reference(next_offset), new_reference(zero),
+                        payload_at(at, payload_bytes)) < 0) {
             Py_CLEAR(messages);
-            break;
         }
     }
     Py_XDECREF(next_offset);
+    Py_XDECREF(zero);
     Py_XDECREF(maker.arguments);
     return messages == NULL ? NULL : Py_BuildValue("(Nn)", messages, position);
+}
+
+static PyObject *
+plain_decode_opened(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    Py_ssize_t max_messages;
+    if (expect("decode_opened", count, 8) < 0 || read_sizes(args + 2, &max_messages, 1) < 0 ||
+        !is_kind_of_tuple(args[0])) {
+        return NULL;
+    }
+    if (!PyBytes_CheckExact(args[1])) {
+        Py_RETURN_NONE;
+    }
+    const unsigned char *data = (const unsigned char *)PyBytes_AsString(args[1]);
+    Py_ssize_t size = PyBytes_Size(args[1]);
+    Run run = find_run(data, size, 0, size, max_messages);
+    if (run.end != size) {
+        Py_RETURN_NONE;
+    }
+    Maker maker = {(PyTypeObject *)args[0], args + 3, NULL, NULL};
+    PyObject *start = args[6], *end = args[7], *messages = PyList_New(0);
+    const unsigned char *at = data;
+    for (Py_ssize_t index = 0; messages != NULL && index < run.messages; index++) {
+        Py_ssize_t payload_bytes = (Py_ssize_t)big_endian(at) - LENGTH_OVERHEAD;
+        PyObject *next_offset = index == run.messages - 1 ? end : start;
+        if (add_message(&maker, messages, new_reference(start), new_reference(next_offset), PyLong_FromSsize_t(index),
+                        payload_at(at, payload_bytes)) < 0) {
+            Py_CLEAR(messages);
+        }
+        at += OVERHEAD_BYTES + payload_bytes;
+    }
+    Py_XDECREF(maker.arguments);
+    return messages;
 }
 
 static PyObject *
@@ -522,6 +573,7 @@ static PyMethodDef methods[] = {
     {"encode", plain_encode, METH_O, "Return the messages for all payloads, and the largest size, or None."},
     {"walk", FAST(plain_walk), METH_FASTCALL, "Return where a run ends, its messages, and its largest payload's size."},
     {"decode", FAST(plain_decode), METH_FASTCALL, "Return the messages of a run, and where it ends."},
+    {"decode_opened", FAST(plain_decode_opened), METH_FASTCALL, "Return the messages of an opened set, or None."},
     {"columns", FAST(plain_columns), METH_FASTCALL, "Return where a run ends, its messages, and three columns."},
     {"complete_prefix_bytes", plain_complete_prefix_bytes, METH_O, "Return how many bytes whole messages take."},
     {"crc32", plain_crc32, METH_O, "Return the CRC-32 by the fastest way that this processor has."},

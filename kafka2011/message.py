@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 MAX_NESTING = 8
 RUN_MESSAGES = 100
 """Plain messages decoded at a time: enough to make each one cheap, few enough to cost little memory."""
+OPENED_RUN_MESSAGES = 10_000
+"""The same inside a compressed message, which is decoded at once up to that, as it was compressed at once."""
 
 
 class Message(NamedTuple):
@@ -293,6 +295,12 @@ def _open_wrapper(wrapper: Message, codec: int, max_opened_bytes: int, depth: in
     index = 0
     try:
         opened = decompress(codec, payload, max_opened_bytes)
+        messages = plain.chosen.decode_opened(
+            Message, opened, OPENED_RUN_MESSAGES, topic, broker_id, partition, start, end
+        )
+        if messages is not None:
+            yield from messages
+            return
         inside = _decode(opened, topic, broker_id, partition, 0, max_opened_bytes - len(opened), depth)
         for inner in chain.from_iterable(inside):
             if held is not None:

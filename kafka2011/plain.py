@@ -51,6 +51,20 @@ class PlainCode(Protocol):
     ) -> tuple[list[T], int]:
         """Return the messages of a run, and where it ends."""
 
+    def decode_opened(
+        self,
+        kind: type[T],
+        data: bytes,
+        max_messages: int,
+        topic: str,
+        broker_id: int | None,
+        partition: int,
+        start: int,
+        end: int,
+        /,
+    ) -> list[T] | None:
+        """Return the messages of an opened set, or None if it is anything but one short run."""
+
     def complete_prefix_bytes(self, data: bytes, /) -> int:
         """Return how many bytes of a set belong to complete messages."""
 

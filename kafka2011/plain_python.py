@@ -95,6 +95,31 @@ def decode(
     return messages, position
 
 
+def decode_opened(
+    kind: type[T],
+    data: bytes,
+    max_messages: int,
+    topic: str,
+    broker_id: int | None,
+    partition: int,
+    start: int,
+    end: int,
+) -> list[T] | None:
+    """Return the messages of an opened set with the offsets that 0.7 gives them, its wrapper's `start` and `end`.
+
+    None if the set is anything but one run of at most `max_messages`.
+    """
+    messages, position = decode(kind, data, 0, max_messages, topic, broker_id, partition, 0)
+    if position != len(data):
+        return None
+    new = tuple.__new__
+    last = len(messages) - 1
+    return [
+        new(kind, (topic, broker_id, partition, start, end if index == last else start, index, message[6]))
+        for index, message in enumerate(messages)
+    ]
+
+
 def complete_prefix_bytes(data: bytes) -> int:
     """Return how many bytes of a set belong to complete messages, of any kind, by their lengths alone.
 

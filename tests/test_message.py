@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kafka2011.compression import Codec, compress
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
-from kafka2011.message import MAX_NESTING, Message, MessageSet, decode, encode, scan
+from kafka2011.message import MAX_NESTING, OPENED_RUN_MESSAGES, Message, MessageSet, decode, encode, scan
 
 if TYPE_CHECKING:
     from kafka2011.message_header import AnyBytes
@@ -264,6 +264,16 @@ def test_good_messages_before_a_fault_inside_a_wrapper_are_given() -> None:
     ]
     with pytest.raises(InvalidMessageError, match="t-0 at offset 14 does not open"):
         next(messages)
+
+
+def test_any_number_of_messages_fits_into_a_wrapper() -> None:
+    """More than are decoded at once, too."""
+    items = [b"%d" % number for number in range(OPENED_RUN_MESSAGES + 1)]
+    data = bytes(MessageSet(items, Codec.GZIP))
+    got = list(decode(data, "t", 3, 7, 100))
+    assert [(message.index_in_set, message.payload) for message in got] == list(enumerate(items))
+    assert {message.next_offset for message in got[:-1]} == {100}
+    assert got[-1].next_offset == 100 + len(data)
 
 
 def test_a_wrapper_without_a_whole_message_is_corrupt() -> None:

@@ -103,6 +103,16 @@ def test_both_decode_alike(compiled: CompiledCode, place: Place, max_messages: i
         assert got == ([], place.position)
 
 
+PLAIN_PARTS = st.binary(max_size=9).map(encode)
+
+
+@given(st.one_of(st.lists(PARTS, max_size=4), st.lists(PLAIN_PARTS, max_size=9)).map(b"".join), LIMITS)
+def test_both_decode_opened_sets_alike(compiled: CompiledCode, data: bytes, max_messages: int) -> None:
+    """The same messages with the offsets of the wrapper, or none where there is anything but plain messages."""
+    arguments = (Message, data, max_messages, "views", 3, 7, 10**20, 10**20 + 50)
+    assert compiled.decode_opened(*arguments) == plain_python.decode_opened(*arguments)
+
+
 def test_positions_outside_are_left_to_python(compiled: CompiledCode) -> None:
     """Nothing is read before the bytes, or after them."""
     data = memoryview(HELLO * 3)[len(HELLO) : -len(HELLO)]
@@ -141,6 +151,8 @@ def test_other_bytes_are_left_to_python(compiled: CompiledCode) -> None:
         ("decode", (dict, HELLO, 0, 1, "t", 0, 0, 0)),
         ("decode", (HELLO, HELLO, 0, 1, "t", 0, 0, 0)),
         ("decode", (Message, HELLO, 0, 1, "t", 0, 0, "far")),
+        ("decode_opened", (Message, HELLO)),
+        ("decode_opened", (dict, HELLO, 1, "t", 0, 0, 0, 0)),
         ("columns", (bytearray(HELLO), 0, 100, 1, 0)),
         ("columns", (HELLO, 0, None, 1, 0)),
         ("complete_prefix_bytes", ("text",)),
@@ -212,6 +224,7 @@ def test_nothing_is_kept(compiled: CompiledCode) -> None:
             compiled.encode([payload, "text"])  # type: ignore[list-item]
             compiled.walk(data, 0, len(data), -1)
             compiled.decode(Message, data, 0, 100, topic, broker, partition, 10**12)
+            compiled.decode_opened(Message, data[: -len(OTHERS[0])], 100, topic, broker, partition, 10**12, 10**13)
             assert compiled.columns is not None
             compiled.columns(data, 0, len(data), -1, 0)
             compiled.complete_prefix_bytes(data)
@@ -297,6 +310,7 @@ calls = [
     lambda: code.walk(data, 300, len(data), -1),
     lambda: code.walk(data, 0, len(data), -1),
     lambda: code.decode(Message, data, 0, 100, "views", 3, 7, 10**12),
+    lambda: code.decode_opened(Message, data, 100, "views", 3, 7, 10**12, 10**13),
     lambda: code.columns(data, 0, len(data), -1, 10**12),
     lambda: code.complete_prefix_bytes(data),
     lambda: code.crc32(data),
@@ -335,4 +349,5 @@ def test_want_of_memory_is_an_error() -> None:
     failures = [int(line) for line in done.stdout.split()]
     assert failures[0] >= 2  # the set, and the answer
     assert failures[3] >= 20  # two or more for each of ten messages
-    assert failures[4] >= 4
+    assert failures[4] >= 20
+    assert failures[5] >= 4
