@@ -12,6 +12,8 @@ from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from zk.client import ZkClient
     from zk.nodes import Watch
 
@@ -53,12 +55,19 @@ class ConsumerRegistry:
         """List the ids of a group's members, sorted; empty for an unknown group."""
         return self._nodes.children(paths.consumer_ids(group), watch)
 
-    def subscriptions(self, group: str, watch: Watch | None = None) -> dict[str, str]:
+    def subscriptions(self, group: str) -> dict[str, str]:
         """Read what each member subscribes to, by consumer id. Nodes without text are skipped, logged and counted."""
+        return self.subscriptions_of(group, self.members(group))
+
+    def subscriptions_of(
+        self, group: str, members: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _: None
+    ) -> dict[str, str]:
+        """Read the same of some members, each with its own watch; those that are gone are left out."""
+        member_at = {paths.consumer(group, member): member for member in members}
         found: dict[str, str] = {}
-        for consumer_id, node in self._nodes.read_children(paths.consumer_ids(group), watch).items():
+        for path, node in self._nodes.get_many(member_at, lambda path: watch_of(member_at[path])).items():
             try:
-                found[consumer_id] = text_from(node.path, node.data)
+                found[member_at[path]] = text_from(path, node.data)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return found

@@ -100,11 +100,22 @@ def test_what_has_changed_is_read(asking: Asking, stranger: ZkClient) -> None:
     assert asking.woken.wait(20)
     asking.read()
     assert asking.session.subscriptions(asking.woken.set) == {"g_a": "*1*t", "g_b": "*1*t"}
-    assert asking.requests == {"Exists": 5, "GetChildren": 1, "GetData": 2}
+    assert asking.requests == {"Exists": 5, "GetChildren": 1, "GetData": 1}
     BrokerRegistry(stranger).register(Broker.created(1, "h", 9093, 1))
     assert asking.woken.wait(20)
     asking.read()
     assert list(asking.session.brokers(asking.woken.set)) == [0, 1]
+
+
+def test_a_member_that_comes_back_with_another_subscription_is_read_again(asking: Asking, stranger: ZkClient) -> None:
+    """Its name is the same, and what was known of it is not."""
+    theirs = session_of(stranger)
+    theirs.register("g_b", "*1*t")
+    eventually(lambda: asking.read() and "g_b" in asking.session.subscriptions(asking.woken.set))
+    theirs.deregister("g_b")
+    theirs.register("g_b", "*2*t")
+    eventually(lambda: asking.read() and asking.session.subscriptions(asking.woken.set)["g_b"] == "*2*t")
+    eventually(lambda: asking.read() and asking.requests == {"Exists": 5})
 
 
 def test_a_registered_number_that_changes_in_place_is_read(asking: Asking, stranger: ZkClient) -> None:
@@ -128,12 +139,17 @@ def test_topics_are_read_together_and_only_those_that_changed(asking: Asking, st
 
 def test_what_has_changed_is_read_though_no_watch_said_so(asking: Asking, stranger: ZkClient) -> None:
     """The next look finds it."""
+    theirs = session_of(stranger)
+    theirs.register("g_c", "*1*t")
+    eventually(lambda: asking.read() and "g_c" in asking.session.subscriptions(asking.woken.set))
     asking.client._child_watchers.clear()
     asking.client._data_watchers.clear()
-    session_of(stranger).register("g_b", "*1*t")
+    theirs.register("g_b", "*1*t")
+    theirs.deregister("g_c")
+    theirs.register("g_c", "*2*t")
     Nodes(stranger).delete(paths.owner("g", EVERY[7]))
     assert asking.read() == set(OURS) - {EVERY[7]}
-    assert set(asking.session.subscriptions(asking.woken.set)) == {"g_a", "g_b"}
+    assert asking.session.subscriptions(asking.woken.set) == {"g_a": "*1*t", "g_b": "*1*t", "g_c": "*2*t"}
     assert not asking.woken.is_set()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from zk import paths
@@ -55,9 +56,9 @@ class ZkGroupSession:
         self._owners = OwnerRegistry(client, session_id)
         self._nodes = Nodes(client, session_id)
         self._offsets = OffsetRegistry(client, session_id)
-        self._known_subscriptions = _Known(
-            paths.consumer_ids(group), lambda watch: self._consumers.subscriptions(group, watch)
-        )
+        self._known_subscriptions = _Known(paths.consumer_ids(group), self._read_subscriptions)
+        self._subscribed: dict[str, str | None] = {}  # by member; None while it is read, absent when it has changed
+        self._subscribed_lock = threading.Lock()  # kazoo's thread forgets while ours reads
         self._known_topics = _Known(paths.BROKER_TOPICS, self._brokers.topics)
         self._known_brokers = _Known(paths.BROKER_IDS, self._brokers.brokers)
         self._known_partitions: dict[str, _Known[dict[int, int]]] = {}
@@ -88,11 +89,32 @@ class ZkGroupSession:
         ]
         changes = self._nodes.count_changes(known.path for known in every)
         for known in every:
-            known.compare(changes[known.path])
+            if known.compare(changes[known.path]) and known is self._known_subscriptions:
+                with self._subscribed_lock:
+                    self._subscribed.clear()
 
     def subscriptions(self, wake: Wake) -> dict[str, str]:
         """Tell what each member subscribes to, by consumer id."""
         return self._known_subscriptions.value(wake)
+
+    def _read_subscriptions(self, watch: Watch) -> dict[str, str]:
+        """Read those of members that came, or whose node has changed, not everyone's whenever one comes or goes."""
+        members = self._consumers.members(self._group, watch)
+        with self._subscribed_lock:
+            found = {member: text for member in members if (text := self._subscribed.get(member)) is not None}
+            unknown = [member for member in members if member not in found]
+            # Noted before they are read: what a watch says while they are is not to be forgotten.
+            self._subscribed = {**found, **dict.fromkeys(unknown)}
+        read = self._consumers.subscriptions_of(
+            self._group, unknown, lambda member: _MemberWatch(self._forget_subscription, member, watch)
+        )
+        with self._subscribed_lock:
+            self._subscribed.update((member, text) for member, text in read.items() if member in self._subscribed)
+        return dict(sorted({**found, **read}.items()))
+
+    def _forget_subscription(self, member: str) -> None:
+        with self._subscribed_lock:
+            self._subscribed.pop(member, None)
 
     def topics(self, wake: Wake) -> list[str]:
         """List all topics."""
@@ -236,11 +258,13 @@ class _Known(Generic[Value]):
         """Note that it could not be read."""
         self._is_current = False
 
-    def compare(self, changes: int | None) -> None:
-        """Read it again if the count of its changes is another one than the last time."""
-        if changes != self._changes:
-            self._changes = changes
+    def compare(self, changes: int | None) -> bool:
+        """Read it again if the count of its changes is another one than the last time; say if no watch said so."""
+        is_news = self._is_current and changes != self._changes
+        if is_news:
             self._is_current = False
+        self._changes = changes
+        return is_news
 
     def __call__(self, _event: object) -> None:
         self._is_current = False
@@ -263,6 +287,27 @@ class _Watch:
 
     def __hash__(self) -> int:
         return hash(self._wake)
+
+
+class _MemberWatch:
+    """The watch of a member's node: what the member subscribes to is known no longer."""
+
+    __slots__ = ("_forget", "_member", "_watch")
+
+    def __init__(self, forget: Callable[[str], None], member: str, watch: Watch) -> None:
+        self._forget = forget
+        self._member = member
+        self._watch = watch
+
+    def __call__(self, event: object) -> None:
+        self._forget(self._member)
+        self._watch(event)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _MemberWatch) and (self._member, self._watch) == (other._member, other._watch)
+
+    def __hash__(self) -> int:
+        return hash(self._member)
 
 
 class _OwnerWatch:
