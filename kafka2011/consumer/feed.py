@@ -50,6 +50,7 @@ class Chunk:
         "is_within_set",
         "offset",
         "reader",
+        "reader_id",
     )
 
     def __init__(self, feed: PartitionFeed, epoch: int, offset: int, end_offset: int, data: bytes) -> None:
@@ -60,6 +61,7 @@ class Chunk:
         self.data = data
         self.in_hand: Message | None = None  # the last one that the application has not come back from
         self.reader: threading.Thread | None = None  # in whose hand it is; an object, since ids are used again
+        self.reader_id = 0  # its id, which is cheap to compare
         self.is_within_set = False  # the application came back inside a compressed set: more of it is to come
         self.flows_until_s = 0.0  # messages are handed out without another look until then
 
@@ -78,13 +80,13 @@ class Chunk:
 
     def come_back(self) -> None:
         """Count what is in hand as consumed, unless the partition was given up or rewound meanwhile."""
-        message, self.in_hand = self.in_hand, None
-        feed = self.feed
+        message, feed = self.in_hand, self.feed
         if message is not None and feed.epoch == self.epoch and feed.state is not State.RELEASED:
             self.is_within_set = message.next_offset == message.offset
-            feed.consumed_offset = message.next_offset
+            feed.consumed_offset = message.next_offset  # before the hand is empty: it is read without the lock
             if feed.state is State.RELEASING:
                 feed.queue.changed.notify_all()
+        self.in_hand = None
 
 
 class PartitionFeed:
@@ -102,7 +104,7 @@ class PartitionFeed:
         self.lease = lease
         self.queue = queue
         self.fetch_offset: int | None = None  # None until the start is known
-        self.consumed_offset: int | None = None
+        self._consumed_offset: int | None = None  # as long as nothing is in hand
         self.state = State.ACTIVE
         self.epoch = 0
         self.not_before_s = 0.0  # the fetcher leaves the partition alone until then
@@ -115,6 +117,17 @@ class PartitionFeed:
 
     def __repr__(self) -> str:
         return f"<PartitionFeed of {self.where} into {self.stream_id}>"
+
+    @property
+    def consumed_offset(self) -> int | None:
+        """Where the group goes on: at the message in hand, so that nothing has to be noted for each one."""
+        chunk = self.open_chunk
+        in_hand = chunk.in_hand if chunk is not None and chunk.epoch == self.epoch else None
+        return self._consumed_offset if in_hand is None else in_hand.offset
+
+    @consumed_offset.setter
+    def consumed_offset(self, offset: int | None) -> None:
+        self._consumed_offset = offset
 
     # What fetchers do --------------------------------------------------------------------------------------------
 
@@ -226,10 +239,10 @@ class PartitionFeed:
 
     def restart(self, offset: int | None) -> None:
         """Forget what was fetched, and fetch from this offset on after a pause. The stream calls it, under the lock."""
+        self._stop_flow()
         self.epoch += 1
         self.fetch_offset = offset
         self.not_before_s = self._now_s() + RESTART_PAUSE_S
-        self._stop_flow()
         self.queue.drop_unwanted()
 
     @property
@@ -257,6 +270,7 @@ class PartitionFeed:
     def _stop_flow(self) -> None:
         if self.open_chunk is not None:
             self.open_chunk.flows_until_s = 0.0
+            self._consumed_offset = self.consumed_offset  # the message in hand counts for nothing by itself any more
 
     def _give_back(self) -> None:
         if self._reserved:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from itertools import islice
+from threading import get_ident
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.consumer.chunk_queue import ChunkQueue
@@ -94,11 +95,10 @@ class MessageStream:
                 if chunk is None or not self._ready:
                     return self._await_message()
                 if self._now_s() < chunk.flows_until_s:
-                    if chunk.in_hand is not None:
-                        chunk.feed.consumed_offset = chunk.in_hand.next_offset
-                    chunk.reader = threading.current_thread()
-                    chunk.in_hand = message = self._ready.popleft()
-                    return message
+                    if get_ident() == chunk.reader_id:
+                        chunk.in_hand = message = self._ready.popleft()
+                        return message
+                    return self._await_message()
                 if not chunk.flows_until_s:  # not due, but stopped: given up, say
                     return self._await_message()
             time.sleep(BREATH_S)
@@ -140,7 +140,7 @@ class MessageStream:
         chunk = self._await_ready(self._timeout_s)
         if chunk is None:
             raise StopIteration
-        chunk.reader = threading.current_thread()
+        chunk.reader, chunk.reader_id = threading.current_thread(), get_ident()
         chunk.in_hand = message = self._ready.popleft()
         return message
 

@@ -170,6 +170,33 @@ def test_only_the_thread_that_took_a_message_counts_it_as_done() -> None:
     assert payloads(rig.stream) == [b"b"]
 
 
+def test_a_message_is_in_the_hand_of_the_thread_that_took_it_last() -> None:
+    """Also where messages flow without another look at the lease: whose hand it is in is looked at for each."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b", b"c"]))
+    next(rig.stream)
+    in_thread(lambda: next(rig.stream)).join(WAIT_S)
+    rig.stream.count_in_hand_as_done()
+    assert feed.consumed_offset == ONE, "the other one has the second message"
+    next(rig.stream)
+    rig.stream.count_in_hand_as_done()
+    assert feed.consumed_offset == 3 * ONE
+
+
+def test_an_offset_never_goes_back_when_a_partition_is_given_up_or_rewound() -> None:
+    """It is not noted for each message, so it has to be when they no longer flow."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b", b"c"]))
+    for _ in range(3):
+        next(rig.stream)
+    rig.release(feed)
+    assert feed.consumed_offset == 2 * ONE
+    assert payloads(rig.stream) == []
+    assert feed.consumed_offset == 2 * ONE
+
+
 def test_a_thread_with_the_id_of_a_dead_one_does_not_count_its_message_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system uses ids of threads again: who died with a message in hand had not finished it."""
     rig = Rig()
