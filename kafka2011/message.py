@@ -27,6 +27,7 @@ from kafka2011.message_header import (
     MessageHeader,
     read_header,
 )
+from kafka2011.topic import partition_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -260,10 +261,11 @@ def _decode(
         found = _examine(data, position, crc32)
         if found is None:
             if position == 0:
-                raise _too_small(data, topic, partition, offset)
+                raise _too_small(data, _place(topic, broker_id, partition, offset))
             return
         if isinstance(found, str):
-            raise InvalidMessageError(f"corrupt message in {topic}-{partition} at offset {offset + position}: {found}")
+            where = _place(topic, broker_id, partition, offset + position)
+            raise InvalidMessageError(f"corrupt message in {where}: {found}")
         payload = data[found.payload_start : found.end]
         message = Message(topic, broker_id, partition, offset + position, offset + found.end, 0, payload)
         if found.codec and max_opened_bytes is not None:
@@ -273,8 +275,11 @@ def _decode(
         position = found.end
 
 
-def _too_small(data: bytes, topic: str, partition: int, offset: int) -> InvalidMessageSizeError:
-    where = f"{topic}-{partition} at offset {offset}"
+def _place(topic: str, broker_id: int | None, partition: int, offset: int) -> str:
+    return f"{partition_text(topic, broker_id, partition)} at offset {offset}"
+
+
+def _too_small(data: bytes, where: str) -> InvalidMessageSizeError:
     if len(data) < LENGTH_BYTES:
         return InvalidMessageSizeError(f"a fetch of {len(data)} bytes is too small for any message in {where}")
     needed_bytes = LENGTH_BYTES + LENGTH.unpack_from(data)[0]
@@ -287,7 +292,7 @@ def _too_small(data: bytes, topic: str, partition: int, offset: int) -> InvalidM
 def _open_wrapper(wrapper: Message, codec: int, max_opened_bytes: int, depth: int) -> Iterator[Message]:
     """Give the messages inside a wrapper the positions that 0.7 gives them."""
     topic, broker_id, partition, start, end, _, payload = wrapper
-    where = f"{topic}-{partition} at offset {start}"
+    where = _place(topic, broker_id, partition, start)
     if depth > MAX_NESTING:
         raise InvalidMessageError(f"compressed sets in {where} are nested more than {MAX_NESTING} deep")
     new = tuple.__new__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kafka2011.errors import KafkaError
+from zk.cluster import TopicPartition
 
 MAX_DIRECTORY_NAME_BYTES = 255
 DEFAULT_MAX_TOPIC_NAME_LENGTH = 255
@@ -35,6 +36,13 @@ def validate_topic(topic: str, partition: int = 0, max_topic_name_length: int = 
 def log_directory_name(topic: str, partition: int) -> str:
     """Return the name of the directory that holds one partition's log."""
     return f"{topic}-{partition}"
+
+
+def partition_text(topic: str, broker_id: int | None, partition: int) -> str:
+    """Return a partition's name in errors: with its broker, or where that is not known as its log is called."""
+    if broker_id is None:
+        return log_directory_name(topic, partition)
+    return str(TopicPartition(topic, broker_id, partition))
 
 
 def parse_log_directory_name(name: str) -> tuple[str, int] | None:

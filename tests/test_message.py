@@ -223,7 +223,7 @@ def test_garbage_in_a_wrapper_raises_only_message_errors(codec: int, garbage: by
     try:
         got = payloads(data)
     except InvalidMessageError as error:
-        assert "t-0 at offset 0" in str(error)  # noqa: PT017 (it may as well open)
+        assert "t/0-0 at offset 0" in str(error)  # noqa: PT017 (it may as well open)
     else:
         assert codec in {Codec.GZIP, Codec.SNAPPY}
         assert got == []
@@ -248,7 +248,7 @@ def test_faults_are_told_with_their_place(data: bytes, fault: str) -> None:
     assert fault in (found.fault or "")
     messages = decode(HELLO_1 + data + HELLO_0, "views", 3, 7, 1000)
     assert next(messages).payload == b"hello"
-    with pytest.raises(InvalidMessageError, match=f"views-7 at offset 1015: .*{fault}"):
+    with pytest.raises(InvalidMessageError, match=f"views/3-7 at offset 1015: .*{fault}"):
         next(messages)
 
 
@@ -262,7 +262,7 @@ def test_good_messages_before_a_fault_inside_a_wrapper_are_given() -> None:
         (14, 0, b"hello"),
         (14, 1, b""),
     ]
-    with pytest.raises(InvalidMessageError, match="t-0 at offset 14 does not open"):
+    with pytest.raises(InvalidMessageError, match="t/0-0 at offset 14 does not open"):
         next(messages)
 
 
@@ -301,7 +301,7 @@ def test_what_wrappers_open_to_has_a_limit_at_every_depth() -> None:
     nested = wrapper(Codec.SNAPPY, inner)
     limit = len(inner) + len(encode(bytes(1000)))
     assert len(list(decode(nested, "t", 0, 0, 0, limit))) == 1
-    with pytest.raises(InvalidMessageError, match="t-0 at offset 0 does not open"):
+    with pytest.raises(InvalidMessageError, match="t/0-0 at offset 0 does not open"):
         list(decode(nested, "t", 0, 0, 0, limit - 1))
 
 

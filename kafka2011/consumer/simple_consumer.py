@@ -19,6 +19,7 @@ from kafka2011.protocol import (
     decode_response,
     encode_request,
 )
+from kafka2011.topic import partition_text
 from zk.cluster import UNKNOWN_ID
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class FetchedSet:
         return decode(self.data, self.topic, self.broker_id, self.partition, self.offset)
 
     def __repr__(self) -> str:
-        return f"<FetchedSet of {len(self.data)} bytes from {self.topic}-{self.partition} at {self.offset}>"
+        where = partition_text(self.topic, self.broker_id, self.partition)
+        return f"<FetchedSet of {len(self.data)} bytes from {where} at {self.offset}>"
 
 
 class SimpleConsumer:
@@ -107,7 +109,7 @@ class SimpleConsumer:
         """
         request = FetchRequest(topic, partition, offset, self._config.fetch_size if max_bytes is None else max_bytes)
         frame = self._ask(request, request.max_bytes)
-        return FetchedSet(request, self.broker_id, decode_response(frame, _description(request)))
+        return FetchedSet(request, self.broker_id, decode_response(frame, self._description(request)))
 
     def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
         """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts."""
@@ -121,7 +123,7 @@ class SimpleConsumer:
                 request,
                 self.broker_id,
                 data,
-                ErrorCodes.error_for(code, f"the broker refused {_description(request)}") if code else None,
+                ErrorCodes.error_for(code, f"the broker refused {self._description(request)}") if code else None,
             )
             for request, (code, data) in zip(requests, decode_multifetch_body(body, len(requests)), strict=True)
         ]
@@ -134,7 +136,7 @@ class SimpleConsumer:
         """
         request = OffsetsRequest(topic, partition, time_ms, max_count)
         frame = self._ask(request)
-        what = f"the offsets of {topic}-{partition} before {time_ms}"
+        what = f"the offsets of {partition_text(topic, self.broker_id, partition)} before {time_ms}"
         return decode_offsets_body(decode_response(frame, what))
 
     def _ask(self, request: Request, expected_bytes: int = 0) -> bytes:
@@ -142,6 +144,10 @@ class SimpleConsumer:
         return self._connection.request(
             encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, _ERROR_BYTES + expected_bytes)
         )
+
+    def _description(self, request: FetchRequest) -> str:
+        where = partition_text(request.topic, self.broker_id, request.partition)
+        return f"a fetch of {where} at offset {request.offset}"
 
     def close(self) -> None:
         """Close the connection; may be called twice. The next call connects again."""
@@ -154,7 +160,3 @@ class SimpleConsumer:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _description(request: FetchRequest) -> str:
-    return f"a fetch of {request.topic}-{request.partition} at offset {request.offset}"

@@ -9,6 +9,8 @@ import threading
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.protocol import ANY_PARTITION
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -130,8 +132,8 @@ class Batch(SendFuture):
         self.suspect = False  # was on a connection that ended: it may be what the broker refuses
 
     def __str__(self) -> str:
-        where = self.where
-        return f"{where.topic}-{where.partition} on broker {where.broker_id}"
+        topic, broker_id, partition = self.where
+        return f"{topic} on broker {broker_id}" if partition == ANY_PARTITION else str(self.where)
 
     def receipt(self, *, confirmed: bool) -> Receipt:
         """Return what became of it."""

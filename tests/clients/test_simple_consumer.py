@@ -94,7 +94,7 @@ def test_a_brokers_error_is_raised(serve: Serve, code: int, error: type[Exceptio
     """By name, with topic, partition and offset; the connection goes on."""
     broker = serve(answering(reply(b"", code), reply(HELLO)))
     with consumer(broker) as client:
-        with pytest.raises(error, match="views-2 at offset 1000"):
+        with pytest.raises(error, match="views/4-2 at offset 1000"):
             client.fetch("views", 2, 1000)
         assert len(list(client.fetch("views", 2, 0))) == 1
     assert broker.connections == 1
@@ -104,7 +104,7 @@ def test_a_fetch_too_small_for_one_message_says_so(serve: Serve) -> None:
     """The error names the size needed, instead of an empty set that would be asked for again and again."""
     with consumer(serve(answering(reply(HELLO[:10])))) as client:
         fetched = client.fetch("views", 2, 1000, 10)
-    with pytest.raises(InvalidMessageSizeError, match="views-2 at offset 1000, which needs 15"):
+    with pytest.raises(InvalidMessageSizeError, match="views/4-2 at offset 1000, which needs 15"):
         list(fetched)
     assert fetched.next_offset == 1000
 
@@ -115,7 +115,7 @@ def test_a_corrupt_message_is_told_behind_the_good_ones(serve: Serve) -> None:
         fetched = client.fetch("views", 2, 1000)
     messages = iter(fetched)
     assert next(messages).payload == b"hello"
-    with pytest.raises(InvalidMessageError, match="views-2 at offset 1015"):
+    with pytest.raises(InvalidMessageError, match="views/4-2 at offset 1015"):
         next(messages)
     assert fetched.next_offset == 1015
 
@@ -128,7 +128,7 @@ def test_a_multifetch_keeps_errors_with_their_parts(serve: Serve) -> None:
         assert client.multifetch([]) == []
     assert [message.payload for message in first] == [b"hello"]
     assert (second.error.code if second.error else 0, list(third)) == (1, [])
-    with pytest.raises(OffsetOutOfRangeError, match="b-1 at offset 9"):
+    with pytest.raises(OffsetOutOfRangeError, match="b/4-1 at offset 9"):
         list(second)
     assert broker.requests[0] == MultiFetchRequest(
         (FetchRequest("a", 0, 0, 100), FetchRequest("b", 1, 9, 100), FetchRequest("c", 0, 0, 100))

@@ -350,7 +350,7 @@ def test_a_corrupt_message_is_an_error_after_all_good_ones_and_is_fetched_again(
     bad[2 * ONE - 1] ^= 1
     rig.fetch(feed, bytes(bad))
     assert next(rig.stream).payload == b"a"
-    with pytest.raises(InvalidMessageError, match=f"t-0 at offset {ONE}"):
+    with pytest.raises(InvalidMessageError, match=f"t/0-0 at offset {ONE}"):
         next(rig.stream)
     assert feed.consumed_offset == ONE
     assert not rig.fetch(feed, good[ONE:]), "fetched again at once: that would be a busy loop"
