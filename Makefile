@@ -67,6 +67,10 @@ proof: setup-test ## what takes too long for every day: bare Debian systems, the
 	@echo "== proof"
 	@$(PYTHON) -m pytest proof --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
+.PHONY: bench-clients
+bench-clients: setup-bench ## what a message costs each client, and the broker under it, in a few minutes
+	@$(PYTHON) -m paper_benchmarks clients
+
 .PHONY: dist
 dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere
 	@rm -rf dist
@@ -76,11 +80,11 @@ dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere
 docs: setup-test ## write the tables of settings and commands into docs/ again
 	@$(PYTHON) scripts/update_docs.py
 
-.PHONY: setup-local setup-test
-setup-local setup-test: setup-%:
+.PHONY: setup-local setup-test setup-bench
+setup-local setup-test setup-bench: setup-%:
 	@scripts/setup.sh $*
 
 .PHONY: clean
 clean: ## remove all that was made or installed here, .venv too
 	rm -rf .venv build dist kafka2011/*.so *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find kafka2011 pyspark_kafka2011 zk tests integration proof scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find kafka2011 pyspark_kafka2011 zk paper_benchmarks tests integration proof scripts -name __pycache__ -type d -prune -exec rm -rf {} +

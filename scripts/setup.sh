@@ -2,13 +2,14 @@
 # Makes .venv with this project and one of its extras in it, on a Debian machine that may have nothing yet:
 #   scripts/setup.sh local    what the demo needs
 #   scripts/setup.sh test     that, and everything the tests need
+#   scripts/setup.sh bench    what the demo needs, and what the benchmarks need
 #   scripts/setup.sh packages print which Debian packages it may install
 # What is there is used again; a second run takes a few milliseconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV=.venv
-readonly EXTRA=${1:?which extra: local or test}
+readonly EXTRA=${1:?which extra: local, test or bench}
 readonly LEAST_JAVA=17
 # Names that every Debian has: its Java is 17 in Debian 12 and 21 in Debian 13, its Python 3.11 and 3.13.
 readonly JAVA_PACKAGES=(default-jre-headless)
@@ -76,11 +77,8 @@ state() {
 }
 
 installed() {
-    local extra
-    for extra in "$EXTRA" test; do # `test` has all that the others have
-        ! cmp -s <(state) "$VENV/installed-$extra" || return 0
-    done
-    return 1
+    ! cmp -s <(state) "$VENV/installed-$EXTRA" || return 0
+    [ "$EXTRA" = local ] && cmp -s <(state) "$VENV/installed-test" # which has all that `local` has
 }
 
 if [ "$EXTRA" = packages ]; then
@@ -96,7 +94,7 @@ if ! venv_works; then
 fi
 if ! installed; then
     say "installing kafka2011[$EXTRA] into $VENV"
-    rm -f "$VENV"/installed-*
+    rm -f "$VENV/installed-$EXTRA"
     if [ "$EXTRA" = test ]; then
         ensure_compiler "$VENV/bin/python"
     else

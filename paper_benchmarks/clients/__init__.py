@@ -1,0 +1,1 @@
+"""What our clients, and the broker under them, cost a message."""

@@ -1,0 +1,76 @@
+"""Work in a process of its own: what it tells, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from itertools import pairwise
+
+import pytest
+
+from paper_benchmarks.clients.lines import COMPILED, Yardstick
+from paper_benchmarks.clients.run import measure_yardstick
+from paper_benchmarks.clients.work import batches, payloads
+from paper_benchmarks.errors import BenchmarkError
+from paper_benchmarks.sink import COUNT
+from paper_benchmarks.systems import process_cpu_s
+from paper_benchmarks.worker import Worker
+
+WORK = "paper_benchmarks.clients.work"
+
+
+def test_a_yardstick_is_measured_with_every_byte_counted() -> None:
+    """The sink and the client, each in its process."""
+    found = measure_yardstick(3, Yardstick("sendall-50", "", 100, 50))
+    assert (found.round, found.line, found.code, found.messages) == (3, "sendall-50", COMPILED, 100)
+    assert found.cpu_s > 0
+    assert found.wall_s > 0
+    assert found.broker_cpu_s is None
+
+
+def test_bytes_that_did_not_arrive_are_an_error() -> None:
+    """A sink that counts fewer than were sent."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
+        job = {"line": "sendall-1", "messages": 2, "host": "127.0.0.1", "port": listener.getsockname()[1]}
+        with Worker(WORK, job) as client:
+            client.go()
+            accepted, _ = listener.accept()
+            with accepted:
+                assert len(accepted.recv(1000, socket.MSG_WAITALL)) == 2 * 234
+                accepted.sendall(COUNT.pack(467))
+            with pytest.raises(BenchmarkError, match="468 bytes were sent, but 467 came"):
+                client.result()
+
+
+def test_a_worker_that_fails_is_named_with_its_last_words() -> None:
+    """Before it is ready, too."""
+    with pytest.raises(BenchmarkError, match=rf"(?s){WORK} .*ended with status 1: .*KeyError: 'no such line'"):
+        Worker(WORK, {"line": "no such line"}).__enter__()
+
+
+def test_a_worker_that_hangs_is_ended() -> None:
+    """Nothing is waited for without a limit."""
+    ended = pytest.raises(BenchmarkError, match="ended with status -9")
+    with ended, Worker("paper_benchmarks.sink", {}, deadline_s=1) as sink:
+        sink.result()  # though nobody told it to go
+
+
+def test_the_choice_of_code_reaches_the_worker() -> None:
+    """`pure` is Python, whatever is built."""
+    with Worker("paper_benchmarks.sink", {}, pure=True) as sink:
+        assert sink.facts["code"] == "messages in Python"
+
+
+def test_the_cpu_time_of_a_process_is_that_of_all_its_threads() -> None:
+    """As exact as the process's own clock."""
+    readings = [time.process_time(), process_cpu_s(os.getpid()), time.process_time()]
+    assert all(earlier <= later for earlier, later in pairwise(readings))
+
+
+def test_payloads_are_as_many_as_asked_for_and_of_one_size() -> None:
+    """A thousand different ones, in lists of 50 where lists are sent."""
+    assert [len(each) for each in payloads(3)] == [200] * 3
+    assert len(set(payloads(2500))) == 1000
+    assert [len(batch) for batch in batches(120)] == [50, 50, 20]
