@@ -111,3 +111,12 @@ def test_files_that_the_documents_name_exist() -> None:
         if not (ROOT / file).exists()
     ]
     assert not missing
+
+
+@pytest.mark.parametrize("package", ["consumer", "producer"])
+def test_the_architecture_names_every_file_of_the_clients(package: str) -> None:
+    """A newcomer finds the room of a line by its name."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = text[text.index(f"| `{package}/` |") :].split("\n\n")[0]
+    files = {path.stem for path in (ROOT / "kafka2011" / package).glob("*.py")} - {"__init__"}
+    assert set(re.findall(r"`(\w+)`", table)) >= files
