@@ -243,6 +243,10 @@ def test_nothing_is_kept(compiled: CompiledCode) -> None:
     blocks, references = counts()
     assert references == references_before
     assert blocks - blocks_before < 150  # one block a call would be 300
+    zeros_before = sys.getrefcount(0)  # which others use too
+    for _ in range(300):
+        compiled.decode(Message, data, 0, 100, topic, broker, partition, 0)
+    assert abs(sys.getrefcount(0) - zeros_before) < 150
 
 
 def test_the_garbage_collector_may_look(compiled: CompiledCode) -> None:
@@ -318,6 +322,7 @@ calls = [
 for call in calls:
     wanted = call()
     failures = successes = number = 0
+    blocks = sys.getallocatedblocks()
     while successes < 20:
         gc.collect()  # empties the lists of free objects, which would hide allocations
         failed = got = None
@@ -334,6 +339,9 @@ for call in calls:
         else:
             assert got == wanted
             successes += 1
+    got = None
+    gc.collect()
+    assert sys.getallocatedblocks() < blocks + 8, f"{failures} failures leave memory behind"
     print(failures)
 """
 
