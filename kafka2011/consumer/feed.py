@@ -48,6 +48,7 @@ class Chunk:
         "flows_until_s",
         "in_hand",
         "is_within_set",
+        "list_offset",
         "offset",
         "reader",
         "reader_id",
@@ -60,6 +61,7 @@ class Chunk:
         self.end_offset = end_offset
         self.data = data
         self.in_hand: Message | None = None  # the last one that the application has not come back from
+        self.list_offset: int | None = None  # where the list that is in hand starts, if it is one
         self.reader: threading.Thread | None = None  # in whose hand it is; an object, since ids are used again
         self.reader_id = 0  # its id, which is cheap to compare
         self.is_within_set = False  # the application came back inside a compressed set: more of it is to come
@@ -87,6 +89,7 @@ class Chunk:
             if feed.state is State.RELEASING:
                 feed.queue.changed.notify_all()
         self.in_hand = None
+        self.list_offset = None
 
 
 class PartitionFeed:
@@ -122,8 +125,9 @@ class PartitionFeed:
     def consumed_offset(self) -> int | None:
         """Where the group goes on: at the message in hand, so that nothing has to be noted for each one."""
         chunk = self.open_chunk
-        in_hand = chunk.in_hand if chunk is not None and chunk.epoch == self.epoch else None
-        return self._consumed_offset if in_hand is None else in_hand.offset
+        if chunk is None or chunk.in_hand is None or chunk.epoch != self.epoch:
+            return self._consumed_offset
+        return chunk.in_hand.offset if chunk.list_offset is None else chunk.list_offset
 
     @consumed_offset.setter
     def consumed_offset(self, offset: int | None) -> None:

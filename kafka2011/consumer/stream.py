@@ -1,7 +1,7 @@
 """MessageStream: the endless iterator that an application reads (paper, section 3: the consumer API).
 
 What "consumed" means is decided here: a message is consumed when the application comes back for the next one. So at any
-time at most one message of a stream is *in hand*, and nothing that was merely fetched is ever counted.
+time at most one message of a stream, or one list of them, is *in hand*, and nothing that was merely fetched is counted.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class MessageStream:
         self._ready: deque[Message] = deque()
         self._error: KafkaError | None = None
         self._decoded_messages = 0
+        self._breathe_at_s = 0.0
 
     def __repr__(self) -> str:
         return f"<MessageStream {self.stream_id}>"
@@ -110,6 +111,34 @@ class MessageStream:
             self._start_over()
             raise
 
+    def batches(self, max_messages: int = 1000) -> Iterator[list[Message]]:
+        """Yield lists of messages of one partition each: as many as are there, up to `max_messages`.
+
+        For applications that read much: a list costs hardly more than a message. Waits for the first message as
+        iteration does, and ends and raises as it does. A list is consumed when the application comes back for the next.
+        """
+        if max_messages < 1:
+            raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
+        while True:
+            messages = self._next_list(max_messages)
+            if not messages:
+                return
+            yield messages
+
+    def poll(self, timeout_s: float = 0.0) -> Message | None:
+        """Return the next message, waiting up to `timeout_s` for it; None without one, and after `shutdown`.
+
+        Counts and raises as iteration does.
+        """
+        try:
+            with self._lock:
+                return self._take_message(timeout_s)
+        except KafkaError:
+            raise
+        except BaseException:
+            self._start_over()
+            raise
+
     @property
     def delivered_messages(self) -> int:
         """How many messages were handed out so far."""
@@ -135,14 +164,49 @@ class MessageStream:
 
     def _await_message(self) -> Message:
         """Wait for a message and hand it out. Raises StopIteration after the timeout and after the end."""
-        if self._open is not None:
-            self._open.come_back()
-        chunk = self._await_ready(self._timeout_s)
-        if chunk is None:
+        message = self._take_message(self._timeout_s)
+        if message is None:
             raise StopIteration
-        chunk.reader, chunk.reader_id = threading.current_thread(), get_ident()
+        return message
+
+    def _take_message(self, timeout_s: float | None) -> Message | None:
+        chunk = self._come_back(timeout_s)
+        if chunk is None:
+            return None
         chunk.in_hand = message = self._ready.popleft()
         return message
+
+    def _next_list(self, max_messages: int) -> list[Message]:
+        """Wait for messages of one partition and hand them out; none after the timeout and after the end."""
+        if self._now_s() >= self._breathe_at_s:
+            time.sleep(BREATH_S)
+            self._breathe_at_s = self._now_s() + LOOK_INTERVAL_S
+        try:
+            with self._lock:
+                chunk = self._come_back(self._timeout_s)
+                if chunk is None:
+                    return []
+                if chunk.feed.state is not State.ACTIVE:
+                    max_messages = 1  # the rest of a compressed set, and not one message more
+                self._decode_up_to(max_messages)
+                messages = [self._ready.popleft() for _ in range(min(max_messages, len(self._ready)))]
+                chunk.list_offset, chunk.in_hand = messages[0].offset, messages[-1]
+                chunk.flows_until_s = 0.0  # whoever takes the next one by itself comes back from the list first
+                return messages
+        except KafkaError:
+            raise
+        except BaseException:
+            self._start_over()
+            raise
+
+    def _come_back(self, timeout_s: float | None) -> Chunk | None:
+        """Count what is in hand as consumed, and wait until more is ready; it is this thread's then."""
+        if self._open is not None:
+            self._open.come_back()
+        chunk = self._await_ready(timeout_s)
+        if chunk is not None:
+            chunk.reader, chunk.reader_id = threading.current_thread(), get_ident()
+        return chunk
 
     def _await_ready(self, timeout_s: float | None) -> Chunk | None:
         """Wait until messages are ready that may be handed out; None after the timeout and after the end."""
@@ -194,19 +258,26 @@ class MessageStream:
 
     def _decode_some(self, chunk: Chunk) -> bool:
         """Make messages of the open chunk ready; False when it has no more. Raises the error that stands after them."""
-        if not self._ready and self._error is None:
-            try:
-                self._ready.extend(islice(self._messages, BATCH_MESSAGES))  # keeps what came before an error
-            except KafkaError as error:
-                self._error = error
-            finally:
-                self._decoded_messages += len(self._ready)
+        if not self._ready:
+            self._decode_up_to(BATCH_MESSAGES)
         if not self._ready and self._error is not None:
             # Fetched anew when the application goes on: what the network did will be mended then.
             fault, self._error = self._error, None
             chunk.feed.restart(chunk.feed.consumed_offset)
             raise fault
         return bool(self._ready)
+
+    def _decode_up_to(self, messages: int) -> None:
+        """Have so many messages of the open chunk ready, as far as it has them, or has good ones."""
+        ready = len(self._ready)
+        if ready >= messages or self._error is not None:
+            return
+        try:
+            self._ready.extend(islice(self._messages, messages - ready))  # keeps what came before an error
+        except KafkaError as error:
+            self._error = error
+        finally:
+            self._decoded_messages += len(self._ready) - ready
 
     def _drop_open(self) -> None:
         self._decoded_messages -= len(self._ready)

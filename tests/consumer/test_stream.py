@@ -225,6 +225,112 @@ def test_shallow_iteration_gives_compressed_sets_closed() -> None:
     assert message.next_offset == len(data)
 
 
+# Lists ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_is_consumed_when_the_application_comes_back() -> None:
+    """As many messages of one partition as are there, up to the number asked for; all of it counts at once."""
+    rig = Rig()
+    feed, other = rig.own(), rig.own(1)
+    every = [b"%d" % number for number in range(10)]
+    size = len(messages(every))
+    rig.fetch(feed, messages(every))
+    rig.fetch(other, messages([b"x", b"y"]))
+    lists = rig.stream.batches(max_messages=4)
+    assert [message.payload for message in next(lists)] == every[:4]
+    assert feed.consumed_offset == 0
+    assert [message.payload for message in next(lists)] == every[4:8]
+    assert feed.consumed_offset == 4 * size // 10
+    assert [message.payload for message in next(lists)] == every[8:]
+    assert [message.payload for message in next(lists)] == [b"x", b"y"]
+    assert (feed.consumed_offset, other.consumed_offset) == (size, 0)
+    assert list(lists) == []
+    assert other.consumed_offset == other.fetch_offset
+    assert rig.stream.delivered_messages == 12
+
+
+def test_a_list_may_be_longer_than_what_is_decoded_ahead() -> None:
+    """It holds what one fetch brought, if it may."""
+    rig = Rig()
+    every = [b"%d" % number for number in range(5 * BATCH_MESSAGES)]
+    rig.fetch(rig.own(), messages(every))
+    assert [len(each) for each in rig.stream.batches(max_messages=3 * BATCH_MESSAGES)] == [300, 200]
+
+
+def test_lists_and_single_messages_may_follow_one_another() -> None:
+    """Coming back for either counts what was in hand."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b", b"c", b"d"]))
+    assert len(next(rig.stream.batches(2))) == 2
+    assert next(rig.stream).payload == b"c"
+    assert feed.consumed_offset == 2 * ONE
+    assert [message.payload for message in next(rig.stream.batches(2))] == [b"d"]
+    assert feed.consumed_offset == 3 * ONE
+    assert rig.stream.poll() is None
+    assert feed.consumed_offset == 4 * ONE
+
+
+def test_a_list_that_ends_inside_a_compressed_set_leaves_the_offset_at_its_start() -> None:
+    """So a crash replays the set; and when the partition is given up, the rest of the set comes, and no more."""
+    rig = Rig()
+    feed = rig.own()
+    until_e = messages([b"a"]) + messages([b"b", b"c", b"d"], Codec.GZIP)
+    rig.fetch(feed, until_e + messages([b"e"]))
+    lists = rig.stream.batches(max_messages=2)
+    assert [message.payload for message in next(lists)] == [b"a", b"b"]
+    feed.begin_release()
+    assert [message.payload for message in next(lists)] == [b"c"]
+    assert feed.consumed_offset == ONE
+    assert [message.payload for message in next(lists)] == [b"d"]
+    assert next(lists, None) is None
+    assert feed.consumed_offset == len(until_e)
+
+
+def test_good_messages_before_a_corrupt_one_are_a_list() -> None:
+    """The error comes with the next one, and what stands there is fetched again."""
+    rig = Rig()
+    feed = rig.own()
+    data = bytearray(messages([b"a", b"b", b"c"]))
+    data[-1] ^= 1
+    rig.fetch(feed, bytes(data))
+    lists = rig.stream.batches()
+    assert [message.payload for message in next(lists)] == [b"a", b"b"]
+    with pytest.raises(InvalidMessageError):
+        next(lists)
+    assert feed.fetch_offset == feed.consumed_offset == 2 * ONE
+
+
+def test_lists_end_at_the_timeout_and_without_a_lease_nothing_is_listed() -> None:
+    """As iteration does."""
+    rig = Rig()
+    feed = rig.own()
+    assert list(rig.stream.batches()) == []
+    rig.lease.until_s = rig.now_s
+    rig.fetch(feed, messages([b"a"]))
+    assert list(rig.stream.batches()) == []
+    rig.lease.until_s = rig.now_s + 1
+    assert [len(each) for each in rig.stream.batches()] == [1]
+    with pytest.raises(ValueError, match="max_messages is 0"):
+        next(rig.stream.batches(0))
+
+
+def test_one_message_can_be_polled_for() -> None:
+    """None when there is none in time, whatever consumer.timeout.ms says."""
+    rig = Rig(timeout_ms=-1)
+    feed = rig.own()
+    assert rig.stream.poll() is None
+    rig.fetch(feed, messages([b"a"]))
+    polled = rig.stream.poll()
+    assert polled is not None
+    assert polled.payload == b"a"
+    assert feed.consumed_offset == 0
+    assert rig.stream.poll() is None
+    assert feed.consumed_offset == ONE
+    rig.stream.close()
+    assert rig.stream.poll(60.0) is None
+
+
 # Waiting -------------------------------------------------------------------------------------------------------------
 
 
