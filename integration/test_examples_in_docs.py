@@ -41,7 +41,7 @@ def test_the_producer_and_the_consumer(cluster: LocalCluster) -> None:
     """What the first example publishes, the second one prints."""
     here = {"localhost:2181": cluster.zk_connect}
     producing, consuming = (
-        _replaced(example(holding), here) for holding in ("with Producer(", "with ConsumerConnector(")
+        _replaced(example(holding), here) for holding in ("with Producer(", '"reports"}) as consumer')
     )
     subprocess.run([sys.executable, "-c", producing], check=True, timeout=TIMEOUT_S)
     with subprocess.Popen([sys.executable, "-u", "-c", consuming], stdout=subprocess.PIPE, text=True) as reading:
@@ -52,6 +52,15 @@ def test_the_producer_and_the_consumer(cluster: LocalCluster) -> None:
             reading.send_signal(signal.SIGINT)
             reading.wait(TIMEOUT_S)
     assert printed == {"b'one'", "b'two'", "b'three'"}
+
+
+def test_topics_and_groups(cluster: LocalCluster) -> None:
+    """The example of `Admin` prints the partition of its topic, and where the group stands in it."""
+    administering = _replaced(example("with Admin("), {"localhost:2181": cluster.zk_connect})
+    done = subprocess.run(
+        [sys.executable, "-c", administering], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["views/0-0", "views/0-0"]
 
 
 def test_one_broker_without_zookeeper() -> None:

@@ -147,6 +147,7 @@ def test_wrong_types_are_type_errors_in_words(call: Callable[[], object], words:
 def test_reprs_show_state() -> None:
     """At a prompt one sees what a client talks to, and whether it does."""
     assert repr(kafka2011.SimpleConsumer("h", 1)) == "<SimpleConsumer of h:1, not connected>"
+    assert "127.0.0.1:1" in repr(kafka2011.SyncProducer("127.0.0.1", 1))
     cluster = kafka2011.LocalCluster(2)
     assert repr(cluster) == f"<LocalCluster in {cluster.directory}, 0 of 2 brokers running>"
     cluster.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from zk.cluster import UNKNOWN_ID, Broker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+logger = logging.getLogger(__name__)
 
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+):(?P<port>[0-9]{1,5})")
 
@@ -32,10 +35,17 @@ def parse_broker(text: str) -> Broker:
 
 
 def parse_time_ms(text: str) -> int:
-    """Read an ISO 8601 time, or @ and a number of ms, as ms since 1970; a time without a zone is local. ValueError."""
+    """Read an ISO 8601 time, or @ and a number of ms, as ms since 1970. Raises ValueError.
+
+    A time without a zone is local, and says so: what it is compared with comes from other machines.
+    """
     if text.startswith("@") and text[1:].isascii() and text[1:].isdigit():
         return int(text[1:])
-    return int(datetime.fromisoformat(text).timestamp() * 1000)
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        time = time.astimezone()
+        logger.warning("%s names no zone: taken as local time, %s", text, time.isoformat(timespec="minutes"))
+    return int(time.timestamp() * 1000)
 
 
 def read_target(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | str | None:
