@@ -78,7 +78,7 @@ crc_by_table(uint32_t state, const unsigned char *at, size_t size)
 #ifdef HAVE_CLMUL
 
 /* By carry-less multiplication: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-   Instruction" (Intel, 2009). 128 bits of state are moved behind the next 16 (or 64) bytes by multiplying each half
+   Instruction" (Intel, 2009). 128 bits of state are moved past the next 16 (or 64) bytes by multiplying each half
    with x^n mod P. The factors are those powers, bit-reflected and shifted left by one. */
 
 #define CLMUL __attribute__((target("pclmul,sse4.1,ssse3")))
@@ -577,7 +577,7 @@ static PyMethodDef methods[] = {
     {"columns", FAST(plain_columns), METH_FASTCALL, "Return where a run ends, its messages, and three columns."},
     {"complete_prefix_bytes", plain_complete_prefix_bytes, METH_O, "Return how many bytes whole messages take."},
     {"crc32", plain_crc32, METH_O, "Return the CRC-32 by the fastest way that this processor has."},
-    {"portable_crc32", plain_portable_crc32, METH_O, "Return the CRC-32 by the way for every processor."},
+    {"portable_crc32", plain_portable_crc32, METH_O, "Return the CRC-32, in the way that works on every processor."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_OPENED_BYTES = 100 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
-# zlib copies what it was given and did not use, so it is given little at a time.
+# zlib copies the input that it did not use, so it is given little at a time.
 GZIP_INPUT_BYTES = 32 * 1024
 
 SNAPPY_MAGIC = b"\x82SNAPPY\x00"
@@ -60,7 +60,7 @@ def decompress(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPEN
 def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPENED_BYTES) -> Iterator[bytes]:
     """Yield the opened payload in pieces, some of them empty.
 
-    So a small input can claim neither a large memory nor a long time between two pieces.
+    So a small input can claim neither much memory nor a long time between two pieces.
     Raises InvalidMessageError when the codec is unknown, the bytes do not open, or they open to more than
     `max_opened_bytes`; the last is noticed before the excess is opened.
     """
@@ -94,7 +94,7 @@ def _open_gzip(data: bytes) -> Iterator[bytes]:
                     raise InvalidMessageError(f"a GZIP payload of {len(data)} bytes ends in the middle")
                 yield chunk
             position -= len(inflater.unused_data)
-            # Members may follow one another; what follows and is none is ignored, as Java does.
+            # Members may follow one another; anything else that follows is ignored, as in Java.
             if view[position : position + len(_GZIP_MAGIC)] != _GZIP_MAGIC:
                 return
     except zlib.error as error:
@@ -115,7 +115,7 @@ def _open_snappy(data: bytes, max_opened_bytes: int) -> Iterator[bytes]:
             position += len(SNAPPY_HEADER)
             continue
         if position + 4 > len(data):
-            return  # snappy-java takes what is too short for a length for the end
+            return  # snappy-java takes anything too short to be a length as the end
         (length,) = _LENGTH.unpack_from(data, position)
         position += 4
         if length < 0 or position + length > len(data):

@@ -1,7 +1,7 @@
 """One blocking connection to one broker, for producers and consumers alike.
 
-A broker serves a connection strictly in order and answers everything but produce, so whoever holds the connection's
-lock may send a request and read the next response as its own.
+A broker serves a connection strictly in order and answers everything but produce. So the holder of the connection's
+lock may send a request and take the next response as its answer.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class BrokerConnection:
     """A socket that connects when first needed and again after a failure.
 
     All sizes are in bytes, all times in milliseconds. Every method may raise BrokerConnectionError, which names the
-    broker; the connection is closed by then, and the next call opens a new one. So it is when something else ends a
-    call half-way, such as KeyboardInterrupt or an application's own timeout: the rest of one answer must never be
+    broker; the connection is closed by then, and the next call opens a new one. The same holds when something else ends
+    a call half-way, such as KeyboardInterrupt or an application's own timeout: the rest of one answer must never be
     taken for the next one. `lock` serializes its users. In a forked child the connection is closed, and the parent's is
     left alone.
     """
@@ -98,10 +98,10 @@ class BrokerConnection:
                 self._fail("reading from", error)
 
     def request(self, frame: bytes, max_frame_bytes: int | None = None) -> bytes:
-        """Send one request and return its response; once more on a new connection if an old one turns out dead.
+        """Send one request and return its response; retries once, on a new connection, if an old one turns out dead.
 
-        For requests that change nothing: a produce must not be sent twice unasked. A broker that does not answer in
-        time is not asked again. Raises like `receive`.
+        Only for requests that change nothing: a produce must not be sent twice unasked. A broker that does not answer
+        in time is not asked again. Raises like `receive`.
         """
         with self.lock:
             was_open = self.is_open
@@ -116,7 +116,7 @@ class BrokerConnection:
     def ended_by_broker(self) -> bool:
         """Say whether the broker has closed an open connection, as it does when it refuses a set.
 
-        Only for a connection on which no response is due: bytes that wait to be read count as no end.
+        Only for a connection on which no response is due: bytes that wait to be read do not count as an end.
         """
         with self.lock:
             if self._socket is None:
@@ -129,7 +129,7 @@ class BrokerConnection:
                 return True
 
     def limit(self, timeout_ms: float) -> None:
-        """Wait no longer than this for the broker from now on, until told otherwise or connected anew."""
+        """Wait no longer than this for the broker from now on, until changed or reconnected."""
         with self.lock:
             if self._socket is not None:
                 _limit(self._socket, max(timeout_ms, 1) / 1000)
@@ -140,7 +140,7 @@ class BrokerConnection:
             self._discard()
 
     def drain_and_close(self) -> bool:
-        """Send what lies in the socket, wait until the broker has handled it and closed its side, then close.
+        """Send what is in the socket, wait until the broker has handled it and closed its side, then close.
 
         Takes twice the socket timeout at most. Responses that nobody asked for are thrown away. Returns False, and
         logs why, if the broker did not end the connection in order: then it may not have handled everything.
@@ -203,7 +203,7 @@ class BrokerConnection:
             )
 
     def _fail(self, doing: str, error: BaseException) -> NoReturn:
-        """Leave no connection behind that stands in the middle of a request or a response, and raise."""
+        """Close the connection, which may be in the middle of a request or a response, and raise."""
         self._discard()
         if isinstance(error, OSError):
             cause = _named(error)
@@ -245,12 +245,12 @@ def _limit(opened: socket.socket, timeout_s: float) -> None:
 
 
 def _named(error: OSError) -> OSError:
-    """Call a wait that the kernel ended by its name."""
+    """Name a wait that the kernel ended as what it is, a timeout."""
     return TimeoutError("timed out") if isinstance(error, BlockingIOError) else error
 
 
 def _receive_exactly(opened: socket.socket, size: int) -> bytes:
-    """Return the next `size` bytes, which are nearly always one piece."""
+    """Return the next `size` bytes, which nearly always come in one piece."""
     parts: list[bytes] = []
     missing_bytes = size
     while missing_bytes:

@@ -1,8 +1,8 @@
-"""CRC-32 of a payload, computed by two implementations that know nothing of each other.
+"""CRC-32 of a payload, computed by two independent implementations.
 
-zlib serves the hot path, but for the C code that has its own (`kafka2011.plain`). crcmod, which derives its tables from
-the polynomial alone, proves them right at start and repeats the sums in `dump-log --verify`. (Paper, section 3.3: a CRC
-per message against corruption.)
+zlib serves the hot path, except in the C code, which has its own (`kafka2011.plain`). crcmod, which derives its tables
+from the polynomial alone, proves both right at start and repeats the sums in `dump-log --verify`. (Paper, section 3.3:
+a CRC for each message against corruption.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def crcmod_is_compiled() -> bool:
 def self_check(others: Mapping[str, Callable[[bytes], int]] | None = None) -> None:
     """Compare both implementations, and others by name, with the published check value and with one another.
 
-    Raises KafkaError when one of them is wrong: nothing that is written after that could be trusted.
+    Raises KafkaError when one of them is wrong: nothing written after that could be trusted.
     """
     implementations = {"zlib": crc32, "crcmod": independent_crc32, **(others or {})}
     for name, implementation in implementations.items():

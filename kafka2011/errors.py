@@ -41,7 +41,7 @@ class MessageSizeTooLargeError(KafkaError):
 
 
 class LogError(KafkaError):
-    """A log directory or segment cannot be used as it is; the text names the path."""
+    """A log directory or segment cannot be used in its present state; the text names the path."""
 
 
 class LogClosedError(LogError):
@@ -60,7 +60,7 @@ class BrokerError(KafkaError):
 
 
 class UnknownError(BrokerError):
-    """The broker could not say what was wrong, or answered a number that has no name."""
+    """The broker could not say what was wrong, or answered with an unknown number."""
 
     code = -1
 
@@ -114,5 +114,5 @@ class ErrorCodes:
 
     @classmethod
     def code_for(cls, error: BaseException) -> int:
-        """Return the number that a broker answers for an exception; -1 for one that has none."""
+        """Return the number with which a broker reports an exception; -1 for one that has none."""
         return error.code if isinstance(error, BrokerError) else UnknownError.code

@@ -85,7 +85,7 @@ class LocalBroker:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives (paused or not)."""
+        """Whether the process is alive (paused or not)."""
         return self._process is not None and self._process.running
 
     def launch(self) -> None:
@@ -101,7 +101,7 @@ class LocalBroker:
         self._process.start()
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the broker serves and is registered. Raises LocalClusterError when it is not in time."""
+        """Wait until the broker serves and is registered. Raises LocalClusterError when that takes too long."""
         deadline_s = time.monotonic() + timeout_s
         while (ready := Ready.find(self.output())) is None:
             if not self.running:

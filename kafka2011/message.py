@@ -38,7 +38,7 @@ MAX_NESTING = 8
 RUN_MESSAGES = 100
 """Plain messages decoded at a time: enough to make each one cheap, few enough to cost little memory."""
 OPENED_RUN_MESSAGES = 10_000
-"""The same inside a compressed message, which is decoded at once up to that, as it was compressed at once."""
+"""The same inside a compressed message: up to this many are decoded at once, as they were compressed at once."""
 
 
 class Message(NamedTuple):
@@ -46,8 +46,8 @@ class Message(NamedTuple):
 
     `offset` is where the message, or the compressed wrapper it came in, starts in the partition's log;
     `next_offset` is where to go on once this message is consumed. Inside a wrapper all messages but the last have
-    the wrapper's own start as `next_offset`, as 0.7 does it, so a compressed set is replayed whole.
-    `index_in_set` counts the messages inside a wrapper from 0, and is 0 for a message that came alone.
+    the wrapper's own start as `next_offset`, as in 0.7, so a compressed set is replayed whole.
+    `index_in_set` counts the messages inside a wrapper from 0; for a message outside a wrapper it is 0.
     """
 
     topic: str
@@ -145,7 +145,7 @@ class Wrapper(NamedTuple):
 class Scan(NamedTuple):  # a tuple, because it is made for every request
     """What a pass over a set found.
 
-    `end` is the position behind the last good message. `fault` says what stands there instead of a good message,
+    `end` is the position after the last good message. `fault` says what stands there instead of a good message,
     or is None when the bytes simply end, at a boundary or within a message (`partial_bytes` then counts the rest).
     `messages` counts outer messages; `wrappers` lists the compressed ones among them.
     """
@@ -206,7 +206,7 @@ class Found(NamedTuple):
 
 
 def _examine(data: AnyBytes, position: int, checksum: Callable[[AnyBytes], int]) -> Found | str | None:
-    """Tell what stands at a position: a good message, or what is wrong, or None if the bytes end within a message."""
+    """Return what is at a position: a good message, or what is wrong, or None if the bytes end within a message."""
     size = len(data)
     if size - position >= MAGIC_0_OVERHEAD_BYTES:  # the short way for magic 0
         length, magic, crc = HEADER_0.unpack_from(data, position)
@@ -296,7 +296,7 @@ def _open_wrapper(wrapper: Message, codec: int, max_opened_bytes: int, depth: in
     if depth > MAX_NESTING:
         raise InvalidMessageError(f"compressed sets in {where} are nested more than {MAX_NESTING} deep")
     new = tuple.__new__
-    held: bytes | None = None  # one behind, because only the last message carries the wrapper's end
+    held: bytes | None = None  # one message late, because only the last one carries the wrapper's end
     index = 0
     try:
         opened = decompress(codec, payload, max_opened_bytes)
@@ -323,7 +323,7 @@ def _open_wrapper(wrapper: Message, codec: int, max_opened_bytes: int, depth: in
 def complete_prefix_bytes(data: bytes) -> int:
     """Return how many bytes of a fetched set belong to complete messages, by their lengths alone.
 
-    Stops at a length that no message has; whoever decodes the set finds out what is wrong there.
+    Stops at an impossible length; decoding the set then finds out what is wrong there.
     """
     return plain.chosen.complete_prefix_bytes(data)
 

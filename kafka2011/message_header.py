@@ -3,8 +3,8 @@
     length int32 | magic int8 | crc uint32                      magic 0
     length int32 | magic int8 | attributes int8 | crc uint32    magic 1
 
-The length counts the bytes after itself. Hot loops use the structs and numbers themselves; `read_header` serves
-everybody else.
+The length counts the bytes after itself. Hot loops use the structs and numbers directly; everything else uses
+`read_header`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from typing import NamedTuple, TypeAlias
 
 AnyBytes: TypeAlias = bytes | memoryview
-"""Bytes, or a view of some that are too many to be copied."""
+"""Bytes, or a view of bytes that are too many to copy."""
 
 LENGTH = struct.Struct(">i")
 LENGTH_BYTES = LENGTH.size
@@ -26,7 +26,7 @@ HEADER_1 = struct.Struct(">iBBI")
 MAGIC_0_OVERHEAD_BYTES = HEADER_0.size
 MAGIC_1_OVERHEAD_BYTES = HEADER_1.size
 MIN_LENGTH = MAGIC_0_OVERHEAD_BYTES - LENGTH_BYTES
-"""The length of an empty message of magic 0; one of magic 1 has an attributes byte more."""
+"""The length of an empty message of magic 0; one of magic 1 has one more byte, its attributes."""
 
 CODEC_MASK = 0x03
 

@@ -1,4 +1,4 @@
-"""Chooses who works on runs of plain messages: C (`_plain.c`) where it was built, else Python (`plain_python`).
+"""Chooses what handles runs of plain messages: C (`_plain.c`) where it was built, else Python (`plain_python`).
 
 A plain message is a good one of magic 1 that is not compressed: nearly every one. Both do the same, C some ten times as
 fast. The environment variable KAFKA2011_PURE=1 chooses Python.
@@ -29,10 +29,10 @@ class PlainCode(Protocol):
 
     @property
     def DESCRIPTION(self) -> str:  # noqa: N802 (a constant of a module)
-        """What `--version` says of it."""
+        """What `--version` says about it."""
 
     def encode(self, payloads: Sequence[bytes], /) -> tuple[bytes, int] | None:
-        """Return the messages for all payloads, and the largest size. None: not bytes all of them, let Python do it."""
+        """Return the messages for all payloads, and the largest size; None unless all are bytes."""
 
     def walk(self, data: AnyBytes, position: int, stop: int, max_messages: int, /) -> tuple[int, int, int]:
         """Return where a run ends, how many messages it has, and the size of its largest payload."""
@@ -70,7 +70,7 @@ class PlainCode(Protocol):
 
     @property
     def columns(self) -> Columns | None:
-        """What makes columns of a run: `columns(data, position, stop, max_messages, base)`. Python has another way.
+        """Makes columns of a run: `columns(data, position, stop, max_messages, base)`. None in Python.
 
         Returns where the run ends, its number of messages, and three buffers in this machine's byte order: its edges
         (int64, one more than messages, `base` being the offset of the data's first byte), where each value ends (int32,
@@ -79,13 +79,13 @@ class PlainCode(Protocol):
 
 
 class CompiledCode(PlainCode, Protocol):
-    """What C can do besides."""
+    """What only the C code can do."""
 
     def crc32(self, data: AnyBytes, /) -> int:
-        """Return the CRC-32 by the fastest way that this processor has."""
+        """Return the CRC-32, in the fastest way that this processor has."""
 
     def portable_crc32(self, data: AnyBytes, /) -> int:
-        """Return the CRC-32 by the way for every processor."""
+        """Return the CRC-32, in the way that works on every processor."""
 
 
 def _load() -> CompiledCode | None:

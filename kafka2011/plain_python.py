@@ -1,7 +1,7 @@
 """Runs of plain messages, in Python: what `plain` falls back on, and what its C code is compared with.
 
-A plain message is a good one of magic 1 that is not compressed. A run ends before whatever is not a plain message, so
-that only `kafka2011.message` knows what else there is, and what is wrong with it.
+A plain message is a good one of magic 1 that is not compressed. A run ends before anything that is not a plain message:
+only `kafka2011.message` knows what else there is, and what is wrong with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "messages in Python"
 columns = None
-"""Spark's side has a way of its own, by NumPy, which it needs for magic 0 anyway."""
+"""The Spark source has its own way, with NumPy, which it needs for magic 0 anyway."""
 
 
 def encode(payloads: Sequence[bytes]) -> tuple[bytes, int]:
@@ -123,7 +123,7 @@ def decode_opened(
 def complete_prefix_bytes(data: bytes) -> int:
     """Return how many bytes of a set belong to complete messages, of any kind, by their lengths alone.
 
-    Stops at a length that no message has; whoever decodes the set finds out what is wrong there.
+    Stops at an impossible length; decoding the set then finds out what is wrong there.
     """
     position = 0
     last_length = len(data) - LENGTH_BYTES

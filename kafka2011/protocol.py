@@ -1,6 +1,6 @@
 """Requests and responses of Kafka 0.7 as values and as bytes; no sockets here.
 
-    request    size int32 | type int16  | body        size counts all after itself
+    request    size int32 | type int16  | body        size counts all that follows
     response   size int32 | error int16 | body        produce has no response at all
 
     type            request body                                                    response body
@@ -10,7 +10,7 @@
     3 multiproduce  count int16, that many produce bodies                           -
     4 offsets       topic, partition int32, time int64, max count int32             count int32, int64 each
 
-A topic is an int16 length and UTF-8. Bytes behind a body are ignored, as 0.7 does. Wrong bytes raise ProtocolError and
+A topic is an int16 length and UTF-8. Bytes after a body are ignored, as in 0.7. Wrong bytes raise ProtocolError and
 nothing else. Requests are tuples, not dataclasses, because one is made for every frame.
 """
 
@@ -41,7 +41,7 @@ ANY_PARTITION = -1
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
 LARGE_FRAME_BYTES = 4 * 1024 * 1024
-"""From this size on a frame is a view of what was received. Copying less costs less than looking through a view."""
+"""From this size on, a frame is a view of what was received. Copying a smaller one is cheaper than reading a view."""
 MAX_INT32 = 2**31 - 1
 
 _INT16 = struct.Struct(">h")
@@ -233,7 +233,7 @@ class FrameReader:
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._partial = bytearray()  # the beginning of a frame whose rest has not come
-        self._data = b""  # what came behind it; from _position on, it has not been given out
+        self._data = b""  # what came after it; from _position on, it has not been given out
         self._position = 0
 
     @property
@@ -310,7 +310,7 @@ def _encode_fetch(request: FetchRequest) -> bytes:
     return topic_field(request.topic) + _FETCH_TAIL.pack(request.partition, request.offset, request.max_bytes)
 
 
-# Each takes a position in a frame and returns a value and the position behind it. A struct.error tells that the frame
+# Each takes a position in a frame and returns a value and the position after it. A struct.error means that the frame
 # has ended, so positions must never be negative.
 
 
@@ -320,7 +320,7 @@ def _decode_topic(frame: AnyBytes, position: int) -> tuple[str, int]:
         raise ProtocolError(f"a topic claims {size} bytes")
     start = position + _INT16.size
     end = start + size
-    # Bytes that are not UTF-8 become characters that no topic's name has. So they spoil their part of a request only.
+    # Bytes that are not UTF-8 become characters that no topic name has, so they spoil only their part of a request.
     return str(frame[start:end], "utf-8", "backslashreplace"), end
 
 

@@ -11,7 +11,7 @@ MAX_DIRECTORY_NAME_BYTES = 255
 DEFAULT_MAX_TOPIC_NAME_LENGTH = 255
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
-_PARTITION = re.compile(r"[0-9]{1,10}")  # as many digits as an int32 has
+_PARTITION = re.compile(r"[0-9]{1,10}")  # as many digits as an int32 may have
 
 
 class InvalidTopicError(KafkaError):
@@ -39,7 +39,7 @@ def log_directory_name(topic: str, partition: int) -> str:
 
 
 def partition_text(topic: str, broker_id: int | None, partition: int) -> str:
-    """Return a partition's name in errors: with its broker, or where that is not known as its log is called."""
+    """Return a partition's name for errors: with its broker or, where that is not known, as its log is called."""
     if broker_id is None:
         return log_directory_name(topic, partition)
     return str(TopicPartition(topic, broker_id, partition))

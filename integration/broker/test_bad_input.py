@@ -331,7 +331,7 @@ def test_large_requests_that_never_end(
         counts = counts_of(limited)
         assert counts["memory_peak_bytes"] <= QUEUED_BYTES
     assert peak_bytes_of(limited) - before < 4 * QUEUED_BYTES
-    assert b"queued.max.bytes 25165824 is used up: closing" in limited.output()
+    assert b"queued.max.bytes 25165824 is exhausted: closing" in limited.output()
     assert counts_of(limited)["refused"] >= counts["memory_refused"]
 
 

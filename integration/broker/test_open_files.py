@@ -95,7 +95,7 @@ def test_readers_that_take_their_time(
         connection.send(encode_request(MultiFetchRequest(everything)))
     eventually(lambda: counts_of(broker).get("multifetch", 0) >= 110 + len(slow))
     publish(60)
-    eventually(lambda: b"is deleted later" in broker.output())
+    eventually(lambda: b"will be deleted later" in broker.output())
     assert is_served(open_connection(broker))
     for connection in slow:
         assert connection.receive().count(data) == len(everything)

@@ -1,7 +1,7 @@
 """One client's connection to a broker: frames in, replies out, strictly in order; it knows nothing of logs.
 
-A request is handled in full and its reply sent before the next is looked at. Replies that are pieces of files go out by
-sendfile(2) (paper, section 3.1, "Efficient transfer").
+Each request is handled in full, and its reply sent, before the next is looked at. Replies that are pieces of files go
+out by sendfile(2) (paper, section 3.1, "Efficient transfer").
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ FrameHandler = Callable[[AnyBytes], Reply | None]
 RECEIVE_BYTES = 64 * 1024
 LARGE_RECEIVE_BYTES = 256 * 1024
 LARGE_SHARE = 1 / 64
-"""A request is large once it holds more than this of the memory for requests: then it needs a turn to go on."""
+"""A request that holds more than this of the memory for requests is large: it needs a turn to go on."""
 LARGE_TURN_WAIT_S = 0.5
-"""How long it waits for one before it takes its share nevertheless; shorter than the memory budget's patience."""
+"""How long it waits for a turn before it goes on without one; shorter than the memory budget's patience."""
 FREE_BYTES = RECEIVE_BYTES
-"""What a connection may hold outside of the budget, so that small requests are served when large ones use it up."""
+"""What a connection may hold outside of the budget, so that small requests are served when large ones exhaust it."""
 SENDFILE_BYTES = 1024 * 1024
-"""Most that one call sends: a reader that keeps up would otherwise hold the broker for a whole segment."""
+"""The most that one call sends: a fast reader would otherwise occupy the broker for a whole segment."""
 TURN_S = 0.005
 """How long one connection may keep the others waiting when its socket never makes it wait."""
 SEND_STALL_TIMEOUT_S = 600.0
-"""How long a client may take nothing of its reply before its connection is given up."""
+"""How long a client may read nothing of its reply before its connection is closed."""
 
 _LOOP_ROUND_S = 1e-6
 """gevent looks at no socket between greenlets that sleep for 0 seconds, but before any timer."""
@@ -64,7 +64,7 @@ class SegmentReadError(KafkaError):
 
 
 def let_others_run() -> None:
-    """Give way to everything that is ready to run, sockets and signals too."""
+    """Yield to everything that is ready to run, sockets and signals included."""
     gevent.sleep(_LOOP_ROUND_S)
 
 
@@ -108,12 +108,12 @@ class Connection:
             self._turn_ends_s = now_s + TURN_S
 
     def stop_reading(self) -> None:
-        """Let the requests that have arrived be the last: what comes from now on is not read."""
+        """Make the requests that have arrived the last: nothing more is read from now on."""
         if self._unread_bytes is None:
             arrived = array("i", [0])
             fcntl.ioctl(self.socket.fileno(), termios.FIONREAD, arrived)
             self._unread_bytes = arrived[0]
-        self._shut(stdlib_socket.SHUT_RD)  # wakes who waits; many a kernel goes on to hand out what comes
+        self._shut(stdlib_socket.SHUT_RD)  # wakes the waiting reader; some kernels go on delivering what arrives
 
     def stop_both(self) -> None:
         """End the connection wherever it stands."""
@@ -158,13 +158,13 @@ class Connection:
             self._large_turns.release()
 
     def _feed(self, reader: FrameReader, most_bytes: int) -> bool:
-        """Give the reader what has come, and keep none of it here; False when no more is wanted or to come."""
+        """Give the reader what has arrived, and keep none of it here; False when no more is wanted or will come."""
         data = self._receive(most_bytes)
         reader.receive_data(data)
         return bool(data)
 
     def _receive(self, most_bytes: int) -> bytes:
-        """Return what has come, or nothing when no more is wanted or to come."""
+        """Return what has arrived, or nothing when no more is wanted or will come."""
         if self.claim.refused:
             return b""
         if self._unread_bytes is not None:
@@ -184,7 +184,7 @@ class Connection:
 
     def _answer(self, reply: Reply) -> None:
         try:
-            pending: list[bytes] = []  # headers travel in one packet with the data behind them
+            pending: list[bytes] = []  # headers travel in one packet with the data that follows
             for part in reply.parts:
                 if isinstance(part, bytes):
                     pending.append(part)

@@ -1,4 +1,4 @@
-"""Slow calls of the operating system, in threads: in the event loop's own they would stop everybody."""
+"""Slow system calls, in threads: in the event loop's own they would stop everything."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _Result = TypeVar("_Result")
 LARGE_WRITE_BYTES = 1024 * 1024
 WRITES_AT_ONCE = 4
 SLOW_WRITE_S = 0.05
-"""A small write that takes longer than this has waited for the disk, and not just for the processor."""
+"""A small write that takes longer than this has waited for the disk, not just for the processor."""
 SLOW_FOR_S = 1.0
 """How long small writes go to a thread after one that was slow. A thread costs more than the write itself."""
 
 FLUSHES_AT_ONCE = 8
-"""A disk brings several files to itself in little more time than one."""
+"""A disk syncs several files in little more time than one."""
 
 
 def fsync_in_thread(fd: int) -> None:
@@ -44,7 +44,7 @@ class Writer:
     """
 
     def __init__(self) -> None:
-        # Of its own: the other one may be busy with files that the disk takes its time for.
+        # A pool of its own: the other one may be busy waiting for a slow disk.
         self._pool = ThreadPool(WRITES_AT_ONCE)
         self._slow_until_s = 0.0
 
@@ -72,7 +72,7 @@ def unlink_in_thread(path: Path) -> None:
 
 
 def close_in_thread(fd: int) -> None:
-    """Close a deleted file, whose bytes are freed only now, without waiting for it."""
+    """Close a deleted file without waiting: only closing it frees its bytes."""
     gevent.spawn(_in_thread, os.close, fd)  # the pool itself makes its callers wait when it is busy
 
 
@@ -98,7 +98,7 @@ def _in_thread(call: Callable[..., None], *arguments: object) -> None:
 def _in_pool(pool: ThreadPool, call: Callable[..., _Result], *arguments: object) -> _Result:
     """Call in a thread, and let others run meanwhile.
 
-    Awaited even by a greenlet that is being killed: its file must stay open, and its error must not get lost.
+    Even a greenlet that is being killed waits for it: its file must stay open, and its error must not get lost.
     """
     running = pool.spawn(_outcome, call, *arguments)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 MAX_CONNECTIONS = 65_536
-"""The bound where the limit on open files is higher, or none."""
+"""The bound where the limit on open files is higher, or absent."""
 
 
 def max_connections() -> int:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A fetch that meets a LogError, such as a segment file that does not open, is answered with error -1: the bytes that
+# A fetch that meets a LogError, such as a segment file that cannot be opened, is answered with error -1: the bytes that
 # the broker was given are safe, and the next fetch may succeed.
 _FETCH_ERRORS = (BrokerError, InvalidTopicError, LogError)
 
@@ -67,7 +67,7 @@ class Reply:
     parts: tuple[bytes | LogSlice, ...]
 
     def release(self) -> None:
-        """Let go of the segment files, sent or not; may be called twice."""
+        """Release the segment files, sent or not; may be called twice."""
         for part in self.parts:
             if isinstance(part, LogSlice):
                 part.release()
@@ -86,7 +86,7 @@ class Client:
 class RequestHandlers:
     """Handles decoded requests against the logs.
 
-    `counts` tells how many requests, sets, messages and refusals of each kind there were. An I/O error of an append
+    `counts` holds how many requests, sets, messages and refusals of each kind there were. An I/O error in an append
     passes through: the broker stops on it.
     """
 

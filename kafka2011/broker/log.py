@@ -1,7 +1,7 @@
-"""A partition's log: segment files of about one size that are appended to at the end (paper, section 3.1).
+"""A partition's log: segment files of about equal size, appended to at the end (paper, section 3.1).
 
-A message is addressed by the byte offset where it starts. Only what was flushed can be read, and every "end" that
-is shown to the outside is the flushed one. There is no message cache: the page cache is the cache.
+A message is addressed by the byte offset where it starts. Only what was flushed can be read, and every "end" visible
+from outside is the flushed one. There is no message cache: the page cache is the cache.
 
 Appends, flushes and readers run side by side; waiting for the disk may let other greenlets or threads run:
 
@@ -54,11 +54,11 @@ STEP_SEGMENTS = 256
 """How many files are looked at between two pauses."""
 
 ROLL_RETRY_S = 1.0
-"""Time between two tries to roll while the process may open no more files."""
+"""Time between two attempts to roll while the process may open no more files."""
 
 
 class LogFailedError(LogClosedError):
-    """Writing, flushing or deleting failed. The log takes nothing more: only recovery tells what is on disk."""
+    """Writing, flushing or deleting failed. The log takes nothing more: only recovery finds out what is on disk."""
 
 
 class _End(NamedTuple):
@@ -71,7 +71,7 @@ class _End(NamedTuple):
 class Log:
     """One partition's log in `directory`, which is made if it is absent.
 
-    `recover` cuts the last segment behind its last good message first; `recovery` then tells what was found.
+    `recover` first cuts the last segment after its last good message; `recovery` then holds what was found.
     `fsync`, `write` and `unlink` (a third of a second for a gigabyte) may let others run while they wait; `make_lock`
     must give locks that fit them. `close` closes deleted files, which takes as long, and must not wait. `request_flush`
     is called, not again before a flush has begun, when flush_interval messages wait; by default the append flushes by
@@ -151,12 +151,12 @@ class Log:
 
     @property
     def end_offset(self) -> int:
-        """Offset behind the last byte that can be read: the flushed end."""
+        """Offset after the last byte that can be read: the flushed end."""
         return self._flushed.offset
 
     @property
     def appended_end_offset(self) -> int:
-        """Offset behind the last byte that was appended, which the next append starts at."""
+        """Offset after the last byte that was appended, where the next append starts."""
         return self._appended.offset
 
     @property
@@ -179,8 +179,8 @@ class Log:
     def append(self, data: AnyBytes, messages: int) -> int:
         """Append whole, validated messages and return the offset where they start.
 
-        `messages` counts them, those inside compressed sets too. Raises LogFailedError after an I/O error, from then
-        on always, and LogClosedError when closed.
+        `messages` counts them, including those inside compressed sets. Raises LogFailedError after an I/O error, always
+        from then on, and LogClosedError when closed.
         """
         with self._append_lock:
             self._check_open()
@@ -213,7 +213,7 @@ class Log:
         return first_s is not None and (self._clock.monotonic_s() - first_s) * 1000 > self.settings.roll_ms
 
     def _roll_or_wait(self) -> None:
-        """Roll, or let the segment grow on while there is no file to be had. Needs the append lock."""
+        """Roll, or let the segment grow while no new file can be opened. Needs the append lock."""
         now_s = self._clock.monotonic_s()
         if now_s < self._next_roll_s:
             return
@@ -232,7 +232,7 @@ class Log:
         logger.warning("%s", os_error_text(f"{doing} in", self.directory, error))
 
     def _roll(self, kept: tuple[LogSegment, ...]) -> None:
-        """Start a new segment at the end of the flushed log, behind those that are kept. Needs both locks."""
+        """Start a new segment at the end of the flushed log, after those that are kept. Needs both locks."""
         old = self._segments.active
         segment = self._create_segment(self._appended.offset)
         self._segments = SegmentList.of((*kept, segment))
@@ -260,7 +260,7 @@ class Log:
         wanted = self._appended.offset
         with self._flush_lock:
             if self._flush_is_requested:
-                # Appends that came while this waited asked for no other flush: they count on the one requested.
+                # Appends made while this waited requested no other flush: they rely on this one.
                 wanted = self._appended.offset
                 self._flush_is_requested = False
             if self._closed or self._flushed.offset >= wanted:
@@ -271,7 +271,7 @@ class Log:
                 self._fail("flush", error)
 
     def is_flush_due(self, now_s: float) -> bool:
-        """Say if something waits for a flush and the last one is flush_interval_ms ago, on the monotonic clock."""
+        """Say whether something waits for a flush and the last was flush_interval_ms ago, on the monotonic clock."""
         return (
             self._appended.offset > self._flushed.offset
             and (now_s - self._last_flush_s) * 1000 >= self.settings.flush_interval_ms
@@ -325,7 +325,7 @@ class Log:
         """Return where segments start that were last written at or before a time, newest first, at most `max_count`.
 
         The flushed end counts as one more, written now, when the last segment has flushed bytes. LATEST starts at the
-        newest of these, EARLIEST is the oldest alone. `pause` is called now and then: there may be very many segments.
+        newest of these; EARLIEST is the oldest alone. `pause` is called now and then: there may be very many segments.
         """
         end = self._flushed.offset
         segments = self._segments
@@ -362,8 +362,8 @@ class Log:
 
         Slices that readers hold stay good. When all go, an empty segment opens at the end, so that offsets never
         restart. That end is flushed first, even if nobody will read the bytes: otherwise a power cut between here
-        and the deletion could leave a file that ends before the next one starts. Deletes nothing while there is no
-        file to be had, and no segment that a parked slice needs. Raises LogFailedError.
+        and the deletion could leave a file that ends before the next one starts. Deletes nothing while no new file can
+        be opened, and no segment that a parked slice needs. Raises LogFailedError.
         """
         with ExitStack() as opened:
             with self._append_lock:
@@ -386,10 +386,10 @@ class Log:
             return self._delete(doomed, expired, directory_fd)
 
     def _prepare(self, doomed: tuple[LogSegment, ...]) -> tuple[LogSegment, ...]:
-        """Return those before the first one that somebody still waits for."""
+        """Return those before the first one that a reader still waits for."""
         for count, segment in enumerate(doomed):
             if not segment.prepare_deletion(self._close):
-                logger.info("%s is deleted later: it waits to be sent", segment.path)
+                logger.info("%s will be deleted later: it waits to be sent", segment.path)
                 return doomed[:count]
         return doomed
 

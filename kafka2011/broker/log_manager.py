@@ -100,7 +100,7 @@ class LogManager:
         self._creation_lock = make_lock()  # taken before any lock of a log, and held while one is made
         self._lock_fd = -1  # holds the flock of log_dir, from open() to close()
         self._is_open = False
-        self._is_tainted = False  # an I/O error happened: only recovery tells what is on disk
+        self._is_tainted = False  # an I/O error happened: only recovery finds out what is on disk
         self._clock_guard = ClockJumpGuard(self._clock)
 
     # Opening
@@ -155,7 +155,7 @@ class LogManager:
         report = None
         if recover and found:
             logger.info("the last stop was not clean: recovering %d logs in %s", len(found), self.log_dir)
-            self._fsync(self._lock_fd)  # the names of logs that were made just before the end
+            self._fsync(self._lock_fd)  # the names of logs that were made just before the process ended
             report = _TotalProgress(sum(map(_last_segment_bytes, found)), progress).add if progress else None
         for directory, (topic, partition) in found.items():
             refusal = self._refusal(topic, partition)
@@ -166,13 +166,13 @@ class LogManager:
                 recovery = log.recovery
             else:
                 logger.warning("%s is not served: %s", directory, refusal)
-                # Recovered nevertheless: settings may serve it again after a clean stop, when nobody would.
+                # Recovered all the same: settings may serve it again after a clean stop, which recovers nothing.
                 recovery = recover_last_segment(directory, self._fsync, report) if recover else None
             if recovery is not None:
                 self.recoveries.append(recovery)
 
     def _take_mark(self) -> bool:
-        """Remove the mark of a clean stop, for good, and say if it was there."""
+        """Remove the mark of a clean stop durably, and say whether it was there."""
         try:
             (self.log_dir / CLEAN_SHUTDOWN_MARK).unlink()
         except FileNotFoundError:
@@ -291,7 +291,7 @@ class LogManager:
         """Return the error for a topic and partition that cannot be served, or None."""
         count = self.num_partitions(topic)
         try:
-            # With its highest number, so that a name is good for all of the topic's partitions or for none.
+            # With its highest number, so that a name is valid for all of the topic's partitions or for none.
             validate_topic(topic, count - 1, self._max_topic_name_length)
         except InvalidTopicError as error:
             return error
@@ -313,7 +313,7 @@ class LogManager:
 
     @property
     def waits_for_files(self) -> int:
-        """How often rolling or deleting had to wait, since the process may open no more files."""
+        """How often rolling or deleting had to wait because the process could open no more files."""
         return sum(log.waits_for_files for log in self.logs())
 
     def flush_due(self) -> None:
@@ -324,8 +324,8 @@ class LogManager:
     def clean_up(self) -> list[DeletedSegment]:
         """Make one retention pass over all logs and return what was deleted. Raises LogFailedError.
 
-        Deletes nothing because of its age after the wall clock has jumped by more than an hour, until it is back or the
-        logs are opened again.
+        After the wall clock has jumped by more than an hour, nothing is deleted because of its age until the clock is
+        back or the logs are opened again.
         """
         jump_ms = self._clock_guard.jump_ms()
         is_clock_good = abs(jump_ms) <= MAX_CLOCK_JUMP_MS
@@ -333,7 +333,7 @@ class LogManager:
             self.clock_jumps += 1
             logger.warning(
                 "the wall clock has jumped by %.0f s: retention deletes nothing because of its age until the clock is"
-                " back, or the broker was started again",
+                " back, or the broker is restarted",
                 jump_ms / 1000,
             )
         return [deleted for log in self.logs() for deleted in log.delete_old_segments(by_age=is_clock_good)]

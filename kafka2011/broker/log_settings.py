@@ -18,11 +18,11 @@ class LogSettings:
     """How one topic's logs are kept."""
 
     max_segment_bytes: int = 1024 * 1024 * 1024  # a segment strictly larger than this is followed by a new one
-    roll_ms: float = 168 * _HOUR_MS  # so is one that got its first append longer ago than this
+    roll_ms: float = 168 * _HOUR_MS  # as is one that got its first append longer ago than this
     retention_ms: float = 168 * _HOUR_MS  # segments last written longer ago than this are deleted
     retention_bytes: int = NO_LIMIT  # the oldest are deleted while at least this much remains; -1: never
     flush_interval: int = 500  # messages, those inside compressed sets counted
-    flush_interval_ms: float = 3000  # by the timer, if that many messages did not come
+    flush_interval_ms: float = 3000  # by the timer, if fewer messages came
 
     @classmethod
     def of(cls, config: BrokerConfig, topic: str) -> Self:

@@ -1,9 +1,9 @@
 """One cap on what all connections make the broker hold: `queued.max.bytes`.
 
-Connections take from the budget as bytes arrive. Who finds it empty waits in line; while somebody waits, connections
-that stand still with part of a request are closed, and when all that hold memory wait, the newest of them, so that the
-others go on. A connection may have several claims, for what it has sent and for what that opens to; they stand and fall
-together.
+Connections take from the budget as bytes arrive. A connection that finds it empty waits in line. While any waits,
+connections that have stalled with part of a request are closed; when all that hold memory wait, the newest of them is
+closed, so that the others can go on. A connection may have several claims, for what it has sent and for what that opens
+to; they are lost together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MemoryRefusedError(KafkaError):
 class MemoryClaim:
     """What the connection `name` holds of the budget for one purpose, in bytes.
 
-    `evict` is called when it must go for others' sake; `refused` tells it why.
+    `evict` is called when it must make room for others; `refused` says why.
     """
 
     __slots__ = ("_budget", "changed_at_s", "evict", "held_bytes", "name", "refused", "released", "waiting_for_bytes")
@@ -47,9 +47,9 @@ class MemoryClaim:
         self.released = Event()
 
     def resize(self, held_bytes: int) -> None:
-        """Hold this many bytes from now on; waits where the budget is used up.
+        """Hold this many bytes from now on; waits while the budget is exhausted.
 
-        Raises MemoryRefusedError when others were preferred, or there will never be enough.
+        Raises MemoryRefusedError when others came first, or when there can never be enough.
         """
         if held_bytes != self.held_bytes:
             self._budget.resize(self, held_bytes)
@@ -114,9 +114,9 @@ class MemoryBudget:
                 self._waiting[0].released.set()
 
     def _make_room(self) -> None:
-        """Close one connection in favour of the first that waits, unless those that hold memory go on.
+        """Close one connection in favour of the first that waits, unless those that hold memory make progress.
 
-        Those that do not wait cannot grow now, so each of them gives memory back or stands still before long.
+        Those that do not wait cannot grow now, so each of them soon gives memory back or stalls.
         """
         waiting = {claim.name for claim in self._waiting}
         changed_at_s: dict[str, float] = {}
@@ -144,7 +144,7 @@ class MemoryBudget:
     def _note_refused(self, name: str) -> None:
         self.refused += 1
         logger.warning(
-            "queued.max.bytes %d is used up: closing %s, which holds %d bytes and does not go on (%d closed so far)",
+            "queued.max.bytes %d is exhausted: closing %s, which holds %d bytes and has stalled (%d closed so far)",
             self.max_bytes,
             name,
             self._held_by(name),

@@ -49,9 +49,9 @@ class MessageChecker:
     def check(self, data: AnyBytes) -> CheckedSet:
         """Return the complete messages of a produced set; an empty set is one too.
 
-        As in 0.7.2, what is cut off at the end does not count, whatever it is, nor do a few bytes that are no length.
+        As in 0.7.2, what is cut off at the end does not count, whatever it is, nor do bytes too few for a length.
         Raises InvalidMessageError for a bad message, or if there is no complete message, and MessageSizeTooLargeError
-        when an outer payload exceeds max.message.size. Nothing of the set counts then.
+        when an outer payload exceeds max.message.size. Then nothing of the set counts.
         """
         step = _scan_step(data, 0)
         if step.end == len(data) and not step.wrappers and step.largest_payload_bytes <= self.max_message_bytes:
@@ -73,7 +73,7 @@ class _Walk:
         self._remaining_bytes = checker.max_opened_bytes
 
     def count(self, data: AnyBytes, step: Scan, depth: int = 0) -> tuple[int, int]:
-        """Return where the complete messages of a set end, and how many they are; the first step is already done."""
+        """Return where the complete messages of a set end, and how many there are; the first step is already done."""
         checker = self._checker
         limit_bytes = MAX_INT32 if depth else checker.max_message_bytes
         messages = 0
@@ -132,7 +132,7 @@ class _Walk:
 
 
 def _is_cut_off(data: AnyBytes, position: int) -> bool:
-    """Say whether a message that cannot be good has a length that makes sense, but is not all there."""
+    """Say whether a message that cannot be good has a plausible length, but is incomplete."""
     (length,) = LENGTH.unpack_from(data, position)
     return int(length) >= MIN_LENGTH and position + LENGTH_BYTES + int(length) > len(data)
 

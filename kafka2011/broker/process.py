@@ -57,7 +57,7 @@ def _error_of(call: Callable[[], None]) -> Exception | None:
     """Call and return what it raises: a greenlet that ends by an exception prints a traceback."""
     try:
         call()
-    except Exception as error:  # noqa: BLE001 - raised again by whoever asked
+    except Exception as error:  # noqa: BLE001 - the caller raises it again
         return error
     return None
 

@@ -1,4 +1,4 @@
-"""The line that a broker prints when clients may come, for people and for whoever started it."""
+"""The line that a broker prints when clients may connect, for people and for the process that started it."""
 
 from __future__ import annotations
 

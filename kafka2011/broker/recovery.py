@@ -1,8 +1,8 @@
-"""Recovery after an unclean stop: cut the last segment behind its last good message (paper, section 3.3).
+"""Recovery after an unclean stop: cut the last segment after its last good message (paper, section 3.3).
 
-Good means: the length makes sense and fits in the file, the magic is known, the CRC is right. Compressed payloads stay
-closed. What is cut is kept beside the log as `{offset of the cut, 20 digits}.cut`, unless the disk has no room for it.
-Good messages found behind the bad one mean that the file was damaged; none mean that the last write was torn.
+Good means: the length makes sense and fits in the file, the magic is known, the CRC is right. Compressed payloads are
+not opened. What is cut is kept beside the log as `{offset of the cut, 20 digits}.cut`, unless the disk has no room for
+it. Good messages after the bad one mean that the file was damaged; none mean that the last write was torn.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 """How much of a file is in memory at a time. Larger messages are checked piece by piece."""
 
 SEARCH_CHUNK_BYTES = 256 * 1024
-"""The same for the search for good messages behind a bad one, which may start many times."""
+"""The same for the search for good messages after a bad one, which may start many times."""
 
 MAX_SEARCHED_BYTES = 256 * 1024 * 1024
 """How much that search reads before it gives up."""
@@ -48,14 +48,14 @@ MAX_CANDIDATES = 1_000_000
 _CANDIDATE = re.compile(rb"(?=\x00[\x00-\x1f](?!\x00[\x00-\x06])..[\x00\x01])", re.DOTALL)
 """What the start of a message looks like: a length below 2 MiB, then magic 0 or 1.
 
-Longer ones are left out, since checking their CRC by mistake would use up the search. So are those of empty
-messages: in a run of zeros, such as a power cut leaves, they are found by chance.
+Longer ones are left out, since checking their CRC by mistake would exhaust the search. So are those of empty
+messages: in a run of zeros, such as a power cut leaves, they occur by chance.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Good messages behind the first bad one: where the first starts, how many there are and how many bytes they take.
+    """Good messages after the first bad one: where the first starts, how many there are and how many bytes they take.
 
     `complete` is False when the search gave up before the end of the file.
     """
@@ -86,7 +86,7 @@ class Recovery:
 
     @property
     def cut_offset(self) -> int:
-        """Offset behind the last good message: where the log goes on."""
+        """Offset after the last good message: where the log goes on."""
         return self.start_offset + self.valid_bytes
 
     @property
@@ -96,7 +96,7 @@ class Recovery:
 
     @property
     def is_corruption(self) -> bool:
-        """True if good messages lay behind the bad one, so that this was no torn write."""
+        """True if good messages followed the bad one, so that this was not a torn write."""
         return self.survivors is not None and self.survivors.messages > 0
 
 
@@ -105,7 +105,7 @@ def recover_last_segment(
 ) -> Recovery | None:
     """Recover the last segment of a log; None if it has no segment. `progress` gets the bytes done since its last call.
 
-    Whatever remains is on disk afterwards, the names of all segments too. Raises LogError naming the path.
+    What remains is on disk afterwards, and so are the names of all segments. Raises LogError naming the path.
     """
     path = directory
     try:
@@ -144,7 +144,7 @@ def _recover(
 def _report(recovery: Recovery, survivors: Survivors) -> None:
     fate = f"moved to {recovery.cut_path}" if recovery.cut_path else "dropped, since the disk has no room for a copy"
     cut = f"cut {recovery.path} at offset {recovery.cut_offset} ({recovery.fault}): {recovery.cut_bytes} bytes {fate}"
-    searched = "" if survivors.complete else "; the search behind it ended early"
+    searched = "" if survivors.complete else "; the search after it ended early"
     if recovery.is_corruption:
         logger.error(
             "corrupt log: %s; among them %d good messages of %d bytes, the first at offset %s%s",
@@ -201,7 +201,7 @@ def _check_large(fd: int, head: bytes, position: int, size: int) -> tuple[str | 
 
 
 def _find_survivors(fd: int, bad: int, size: int, start_offset: int) -> Survivors:
-    """Look for good messages behind the bad one at position `bad`, with a bounded effort."""
+    """Look for good messages after the bad one at position `bad`, with bounded effort."""
     effort = _Effort()
     first: int | None = None
     messages = found_bytes = 0
@@ -256,7 +256,7 @@ def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | N
 def _keep(fd: int, position: int, size: int, path: Path, cut_offset: int, fsync: Callable[[int], None]) -> Path | None:
     """Copy what will be cut to a new file and bring it to disk; never write over an earlier one.
 
-    Returns None when the disk is full: then the log must become shorter, or the broker could not start again.
+    Returns None when the disk is full: the log must be cut all the same, or the broker could not start again.
     """
     cut_path: Path | None = None
     try:

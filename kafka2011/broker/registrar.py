@@ -28,16 +28,16 @@ logger = logging.getLogger(__name__)
 OLD_NODE_GRACE_MS = 5000
 """On top of the session timeout, for ZooKeeper to notice that a broker of our id has gone."""
 TOPICS_AT_ONCE = 16
-"""So many topics are registered at a time: with thousands, the round trips would take longer than the work."""
+"""How many topics are registered at a time: with thousands, the round trips would take longer than the work."""
 RETRY_S = 1.0
 ADDRESS_GAP_S = 1.5
-"""How long a broker with a new address leaves its node away, for those who have to see that the old one went."""
+"""How long a broker with a new address leaves its node absent, so that others see that the old one has gone."""
 
 
 class BrokerRegistrar:
     """Registers a broker, then every topic on its disk, and later each topic when its first log appears.
 
-    `topics` tells topic and number of partitions for all logs. `on_failure` is told when the registration is lost for
+    `topics` returns each topic with its number of partitions. `on_failure` is called when the registration is lost for
     good: another process holds our id. `join_topic`, if given, is called for every topic that others register and we
     do not have; it makes the topic here.
     """
@@ -69,7 +69,7 @@ class BrokerRegistrar:
         self._session_id: int | None = None
 
     def start(self) -> None:
-        """Connect and register; returns when the broker and all its topics stand in ZooKeeper.
+        """Connect and register; returns when the broker and all its topics are in ZooKeeper.
 
         Raises NodeHeld when a node of our id lives on, ZkError when ZooKeeper does not answer.
         """
@@ -105,7 +105,7 @@ class BrokerRegistrar:
             leaving.kill(block=False)
 
     def _run(self) -> None:
-        """Register what is missing whenever the session is another one or a topic was added."""
+        """Register what is missing whenever the session is a new one or a topic was added."""
         while True:
             self._wake.clear()  # before looking, so that a change after the look wakes us again
             session_id = self._events.session_id
@@ -123,7 +123,7 @@ class BrokerRegistrar:
     def _register_missing(self, session_id: int | None) -> None:
         if session_id is None or session_id != self._session_id:
             if None not in (session_id, self._session_id):
-                logger.warning("the ZooKeeper session of broker %d is another one: registering again", self._broker.id)
+                logger.warning("broker %d has a new ZooKeeper session: registering again", self._broker.id)
             logger.info(
                 "registering broker %d at %s; an old node of this id may take %d ms to go",
                 *(self._broker.id, self._zk_connect, self._wait_ms),
@@ -154,7 +154,7 @@ class BrokerRegistrar:
         return None
 
     def _let_old_address_vanish(self, deadline_s: float) -> None:
-        """Wait until nobody can miss that a node of our id with another address went.
+        """Wait until nobody can miss that a node of our id with another address has gone.
 
         Producers of 0.7.2 compare the ids of before and after. If the new node is there before they have looked, they
         keep the old address for good.
@@ -173,7 +173,7 @@ class BrokerRegistrar:
             old = found
             changed.wait(RETRY_S)  # a watch can be lost with its connection
         if old is not None:
-            logger.info("broker %d was at %s:%d: leaving its node away for a while", old.id, old.host, old.port)
+            logger.info("broker %d was at %s:%d: waiting before it registers again", old.id, old.host, old.port)
             gevent.sleep(ADDRESS_GAP_S)
 
     def _join_topics(self) -> None:
@@ -188,7 +188,7 @@ class BrokerRegistrar:
                 self._join_topic(topic)
             except KafkaError as error:
                 self._not_joined.add(topic)
-                logger.warning("broker %d does not join topic %r: %s", self._broker.id, topic, error)
+                logger.warning("broker %d cannot join topic %r: %s", self._broker.id, topic, error)
 
     def _watch(self, _event: object) -> None:
         self._wake.set()

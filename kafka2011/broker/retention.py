@@ -55,7 +55,7 @@ def count_excess(sizes_bytes: Iterable[int], total_bytes: int, retention_bytes: 
 
 
 class ClockJumpGuard:
-    """Tells by how much the wall clock is off since a jump, which is when it moved otherwise than the steady one.
+    """Measures how far the wall clock is off since a jump, that is, since it last moved unlike the steady clock.
 
     Ages are differences of wall clock times: after a jump they are wrong, and deleting by them destroys data.
     """
@@ -65,9 +65,9 @@ class ClockJumpGuard:
         self._lead_ms = self._read_lead_ms()
 
     def jump_ms(self) -> float:
-        """Return by how much the wall clock is off (negative: back) from where it was last good, or at the start.
+        """Return how far the wall clock is off (negative: slow) from when it was last right, or from the start.
 
-        It is good as long as that is at most MAX_CLOCK_JUMP_MS. After a larger jump, only a clock that is back is.
+        It is right while that is at most MAX_CLOCK_JUMP_MS. After a larger jump it must return first.
         """
         lead_ms = self._read_lead_ms()
         jump_ms = lead_ms - self._lead_ms

@@ -35,7 +35,7 @@ _SEGMENT_NAME = re.compile(r"([0-9]{20})\.kafka")
 
 
 def segment_path(directory: Path, start_offset: int) -> Path:
-    """Return where the segment that starts at this offset lies."""
+    """Return the path of the segment that starts at this offset."""
     return directory / f"{start_offset:0{OFFSET_DIGITS}}{SEGMENT_SUFFIX}"
 
 
@@ -125,13 +125,13 @@ class LogSlice:
 
 
 EMPTY_SLICE = LogSlice(None, -1, 0, 0)
-"""The slice of no bytes. It holds nothing, so everybody may share it."""
+"""The empty slice. It holds nothing, so it may be shared."""
 
 
 class LogSegment:
     """A file that starts at `start_offset` of the log and holds `size_bytes` bytes, flushed or not.
 
-    Methods let OSError through: only the log knows whether it is a reader's trouble or the end of the log.
+    Methods let OSError through: only the log knows whether it is one reader's problem or the end of the log.
     """
 
     __slots__ = ("_close", "_fd", "_holders", "_lock", "_parked", "path", "size_bytes", "start_offset")
@@ -156,7 +156,7 @@ class LogSegment:
 
     @property
     def end_offset(self) -> int:
-        """Offset behind the last byte that was appended."""
+        """Offset after the last byte that was appended."""
         return self.start_offset + self.size_bytes
 
     def hold_for_append(self, flags: int = 0) -> None:
@@ -186,7 +186,7 @@ class LogSegment:
             return True
 
     def resume(self) -> int:
-        """Hold the file again that was parked, and return its descriptor."""
+        """Hold a parked file again, and return its descriptor."""
         with self._lock:
             fd = self._hold()
             self._forget()
@@ -198,9 +198,9 @@ class LogSegment:
             self._forget()
 
     def prepare_deletion(self, close: Callable[[int], None]) -> bool:
-        """Let nobody park the file any more, since its name is about to go; False when somebody has.
+        """Forbid parking the file, since its name is about to go; False when it is parked already.
 
-        `close` is then what the last holder calls: it frees all bytes of the file, which takes a while.
+        The last holder then calls `close`, which frees all bytes of the file and takes a while.
         """
         with self._lock:
             if self._parked:
@@ -244,7 +244,7 @@ class LogSegment:
 
     def _write(self, data: AnyBytes, write: Callable[[int, AnyBytes], int]) -> None:
         written = write(self._fd, data)
-        while written < len(data):  # a full disk, a signal, or more than one call can take
+        while written < len(data):  # a full disk, a signal, or more than one call can write
             count = write(self._fd, memoryview(data)[written:])
             if not count:
                 raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")

@@ -1,6 +1,6 @@
 """The broker: opens its logs, listens, then registers (paper, sections 3.1 and 3.2).
 
-It keeps no state but the logs: what has been consumed is the consumers' business. A broker that met an I/O error stops
+It keeps no state but the logs: what has been consumed is the consumers' business. After an I/O error a broker stops
 with the reason and leaves no clean mark, so that the next start checks the logs.
 """
 
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 STOP_TIMEOUT_S = 5.0
 """How long a stopping broker lets connections finish what has arrived."""
 RECOVERY_REPORT_S = 2.0
-"""How often a recovering broker says how far it is."""
+"""How often a recovering broker reports its progress."""
 
 _DISK_ERRORS = {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
@@ -64,8 +64,8 @@ class BrokerFailedError(KafkaError):
 class KafkaServer:
     """One broker of a cluster, inside a process whose main loop is gevent's.
 
-    A context manager; `start` and `stop` may be called twice. `stop_requested` is set when the broker should
-    be stopped, by whoever runs it or by a failure; `failure` then says why.
+    A context manager; `start` and `stop` may be called twice. `stop_requested` is set when the broker should be
+    stopped, by its owner or by a failure; `failure` then says why.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -141,8 +141,8 @@ class KafkaServer:
     def stop(self) -> None:
         """Deregister, finish what has arrived, close connections, flush and close the logs, write the clean mark.
 
-        After a failure connections are cut off at once. A log that met an I/O error is closed as it is, and then there
-        is no mark. Raises LogFailedError if the last flush fails.
+        After a failure connections are cut off at once. A log that had an I/O error is closed as it is, and no mark is
+        written. Raises LogFailedError if the last flush fails.
         """
         if not self._started:
             return
@@ -226,7 +226,7 @@ class KafkaServer:
         self._flushes.spawn(self._guard, log.flush)
 
     def _every(self, interval_s: float, do: Callable[[], object]) -> None:
-        """Do something again and again, an interval after it was done; gevent waits on a monotonic clock."""
+        """Do something repeatedly, each time an interval after it was done; gevent waits on a monotonic clock."""
         while not self._stopping.wait(interval_s):
             self._guard(do)
 
@@ -238,7 +238,7 @@ class KafkaServer:
 
 
 class _RecoveryReport:
-    """Says how far recovery is, and lets signals in."""
+    """Reports the progress of recovery, and lets signals in."""
 
     def __init__(self) -> None:
         self._reported_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Accepts connections and serves each in a greenlet of its own; it knows nothing of logs."""
+"""Accepts connections and serves each in its own greenlet; it knows nothing of logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACCEPT_RETRY_S = 0.1
 
 
 class SocketServer:
-    """Listens on one address. `new_handler` makes what handles a connection's frames.
+    """Listens on one address. `new_handler` makes the handler of a connection's frames.
 
     `counts` holds connections, bytes and refusals. A KafkaError of a handler that `is_fatal` picks out goes to
     `on_failure`; any other exception ends its connection alone.
@@ -57,8 +57,8 @@ class SocketServer:
         self._max_connections = max_connections
         self._on_failure = on_failure
         self._is_fatal = is_fatal
-        # So many of the largest requests have room at once, beside smaller ones. When more arrive evenly, all of them
-        # wait for memory in the end, and some have to be closed.
+        # How many of the largest requests have room at once, beside smaller ones. When more arrive at an even pace,
+        # all of them end up waiting for memory, and some have to be closed.
         self._large_turns = Semaphore(max(1, budget.max_bytes // max_frame_bytes - 1))
         self._listener: socket.socket | None = None
         self._acceptor: gevent.Greenlet[[socket.socket], None] | None = None
@@ -68,7 +68,7 @@ class SocketServer:
         self.port = port
 
     def listen(self) -> None:
-        """Bind and accept from now on. Raises KafkaError naming the address when it is taken."""
+        """Bind and begin to accept. Raises KafkaError naming the address when it is taken."""
         if self._listener is not None:
             return
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -125,7 +125,7 @@ class SocketServer:
                 self._count_refusal(name, f"there are {self._max_connections} connections already")
                 continue
             connection = Connection(accepted, name, self._budget, self.counts, self._large_turns)
-            self._connections.add(connection)  # here, so that `stop` knows of those that have not begun
+            self._connections.add(connection)  # here, so that `stop` also sees those that have not begun
             self._greenlets.spawn(self._serve, connection)
 
     def _serve(self, connection: Connection) -> None:
@@ -143,7 +143,7 @@ class SocketServer:
         except Exception:
             self.counts["handler_errors"] += 1
             logger.exception(
-                "closed the connection from %s: an error that should not happen (%d so far)",
+                "closed the connection from %s: unexpected error (%d so far)",
                 connection.name,
                 self.counts["handler_errors"],
             )

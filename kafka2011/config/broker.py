@@ -35,11 +35,11 @@ class BrokerConfig(Settings):
     COMPONENT: ClassVar[str] = "broker"
     IGNORED: ClassVar[Mapping[str, str]] = {
         "num.threads": "one event loop serves all connections",
-        "monitoring.period.secs": "nothing is gathered over such a period",
+        "monitoring.period.secs": "nothing is collected periodically",
         "zk.synctime.ms": "only consumers wait for it",
     }
 
-    brokerid: int = setting(None, Integer(0), "The broker's number, another one for each broker of a cluster.")
+    brokerid: int = setting(None, Integer(0), "The broker's number, different for each broker of a cluster.")
     bind_address: str = setting("127.0.0.1", Host(), "The IPv4 address to listen on; 0.0.0.0 means all.")
     hostname: str = setting(
         None,
@@ -48,42 +48,42 @@ class BrokerConfig(Settings):
         " addresses.",
         fallback=Fallback("`bind.address`", _registered_name),
     )
-    port: int = setting(6667, Integer(0, 65535), "The port to listen on; 0 takes a free one.")
+    port: int = setting(6667, Integer(0, 65535), "The port to listen on; 0 picks a free one.")
     log_dir: Path = setting(None, Directory(), "The directory that holds the logs.")
 
-    num_partitions: int = setting(1, Integer(1), "Partitions of a topic on this broker.")
+    num_partitions: int = setting(1, Integer(1), "Partitions of each topic on this broker.")
     topic_partition_count_map: Mapping[str, int] = setting(
-        "", TopicMap(Integer(1)), "Partitions on this broker of single topics, `topic:count,...`."
+        "", TopicMap(Integer(1)), "Partitions of individual topics on this broker, `topic:count,...`."
     )
     max_topic_name_length: int = setting(
-        DEFAULT_MAX_TOPIC_NAME_LENGTH, Integer(1), "Longer topic names are refused, in characters."
+        DEFAULT_MAX_TOPIC_NAME_LENGTH, Integer(1), "The longest topic name allowed, in characters."
     )
     join_topics: bool = setting(
         False, Boolean(), "Take a share of every topic that is registered, instead of waiting to be written to."
     )
 
     log_file_size: int = setting(
-        1024**3, Integer(1), "A segment larger than this is closed and the next one begun, in bytes."
+        1024**3, Integer(1), "The size in bytes beyond which a segment is closed and the next one begun."
     )
     topic_log_file_size: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for single topics.")
     log_roll_hours: float = setting(168.0, Decimal(), "A segment older than this is closed too.")
     topic_log_roll_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for single topics.")
 
-    log_retention_hours: float = setting(168.0, Decimal(), "Segments last written to before this time are deleted.")
+    log_retention_hours: float = setting(168.0, Decimal(), "Segments last written to longer ago than this are deleted.")
     topic_log_retention_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for single topics.")
     log_retention_size: int = setting(
         -1,
         Integer(-1, MAX_INT64),
-        "The oldest segments are deleted while the rest of the log is at least this large, in bytes; -1: never.",
+        "The oldest segments are deleted while what remains of the log is at least this many bytes; -1: never.",
     )
     topic_log_retention_size: Mapping[str, int] = setting(
         "", TopicMap(Integer(-1, MAX_INT64)), "The same for single topics."
     )
-    log_cleanup_interval_mins: float = setting(10.0, Decimal(), "Time between two looks for segments to delete.")
+    log_cleanup_interval_mins: float = setting(10.0, Decimal(), "Time between two checks for segments to delete.")
 
-    log_flush_interval: int = setting(500, Integer(1), "Messages after which a log is flushed, and so readable.")
+    log_flush_interval: int = setting(500, Integer(1), "Messages after which a log is flushed and so becomes readable.")
     log_default_flush_scheduler_interval_ms: int = setting(
-        3000, Integer(1), "Time between two looks for logs to flush."
+        3000, Integer(1), "Time between two checks for logs to flush."
     )
     log_default_flush_interval_ms: int = setting(
         None,
@@ -93,14 +93,14 @@ class BrokerConfig(Settings):
     )
     topic_flush_intervals_ms: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for single topics.")
 
-    max_message_size: int = setting(1_000_000, Integer(), "A set with a larger payload is dropped, in bytes.")
+    max_message_size: int = setting(1_000_000, Integer(), "A set with a larger payload, in bytes, is dropped.")
     max_socket_request_bytes: int = setting(
         100 * 1024 * 1024, Integer(1), "A larger request, or a compressed set that opens to more, is refused."
     )
     queued_max_bytes: int = setting(
         None,
         Integer(1, MAX_INT64),
-        "Memory for the requests of all connections together; those that find it full wait."
+        "Memory for the requests of all connections together, in bytes; those that find it full wait."
         " At least `max.socket.request.bytes`.",
         fallback=Fallback(
             f"`{DEFAULT_QUEUED_MAX_BYTES}`, or `max.socket.request.bytes` if larger",
@@ -112,7 +112,7 @@ class BrokerConfig(Settings):
 
     enable_zookeeper: bool = setting(True, Boolean(), "Register in ZooKeeper; without it clients must name the broker.")
     zk_connect: str = setting("", ZK_CONNECT, "ZooKeeper's servers, `host:port,host:port`, and a `/chroot` if wanted.")
-    zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper takes this broker for dead.")
+    zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper considers this broker dead.")
     zk_connectiontimeout_ms: int = setting(
         None, Integer(1), "How long to wait for ZooKeeper at the start.", fallback=same_as("zk.sessiontimeout.ms")
     )

@@ -32,7 +32,7 @@ class ConsumerConfig(SimpleConsumerConfig):
         "", GROUP_NAME, "This member's name in the group. Default: host, time and a random number."
     )
     zk_connect: str = setting(None, ZK_CONNECT, "ZooKeeper's servers, `host:port,host:port`, and a `/chroot`.")
-    zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper gives this member up.")
+    zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper considers this member dead.")
     zk_connectiontimeout_ms: int = setting(
         None, Integer(1), "How long to wait for ZooKeeper at the start.", fallback=same_as("zk.sessiontimeout.ms")
     )
@@ -46,25 +46,25 @@ class ConsumerConfig(SimpleConsumerConfig):
     autooffset_newpartitions: str = setting(
         "reset",
         Choice(("reset", "smallest")),
-        "Where to start in partitions that are born after this member came: `smallest`, at their beginning, so that"
+        "Where to start in partitions created after this member joined: `smallest`, at their beginning, so that"
         " nothing is missed; `reset`, as `autooffset.reset` says.",
     )
-    autocommit_enable: bool = setting(True, Boolean(), "Commit what was consumed, every now and then.")
+    autocommit_enable: bool = setting(True, Boolean(), "Commit what was consumed at regular intervals.")
     autocommit_interval_ms: int = setting(10000, Integer(1), "Time between two such commits.")
-    fetcher_backoff_ms: int = setting(1000, Integer(1), "Time to the next fetch when there was nothing new.")
+    fetcher_backoff_ms: int = setting(1000, Integer(1), "Time until the next fetch when there was nothing new.")
     queuedchunks_max: int = setting(10, Integer(1), "Fetched sets that may wait for one stream.")
-    rebalance_retries_max: int = setting(4, Integer(1), "Tries of a rebalance before it is logged as failing.")
+    rebalance_retries_max: int = setting(4, Integer(1), "Attempts at a rebalance before it is logged as failing.")
     rebalance_backoff_ms: int = setting(
         None,
         Integer(1),
-        "Time between two tries, and the longest wait for the application when a partition is given up.",
+        "Time between two attempts, and the longest wait for the application when a partition is given up.",
         fallback=same_as("zk.synctime.ms"),
     )
     consumer_timeout_ms: int = setting(
-        -1, Integer(-1), "Iteration ends after this time without a message; -1: it waits for ever."
+        -1, Integer(-1), "Iteration ends after this time without a message; -1: it waits forever."
     )
     shallowiterator_enable: bool = setting(
-        False, Boolean(), "Give compressed sets as they are, closed, instead of the messages inside."
+        False, Boolean(), "Return compressed sets as they are, unopened, instead of the messages inside."
     )
 
     def _check(self) -> None:

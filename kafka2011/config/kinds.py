@@ -1,6 +1,6 @@
 """The kinds of value a setting can have: each reads text or a Python value, and writes it back as text.
 
-`read` raises ValueError with what is wanted; the caller adds which setting, and from where.
+`read` raises ValueError saying what is expected; the caller adds which setting it is, and where it came from.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Host:
             raise ValueError("it is empty; leave it out for the default")
         if ":" in value:
             raise ValueError(f"{value!r} has a ':', which 0.7's registry cannot hold: give a name or an IPv4 address")
-        # The system's own resolver takes `0`, `127.1` and `0x7f.1` for addresses too.
+        # The system's resolver accepts `0`, `127.1` and `0x7f.1` as addresses too.
         if not (_is_ipv4(value) if _NUMBERS.fullmatch(value) else _HOST_NAME.fullmatch(value)):
             raise ValueError(f"{value!r} is not a name or IPv4 address")
         return value

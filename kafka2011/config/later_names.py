@@ -75,4 +75,4 @@ LATER_NAMES = {
     "zookeeper.session.timeout.ms": ("zk.sessiontimeout.ms",),
     "zookeeper.sync.time.ms": ("zk.synctime.ms",),
 }
-"""Later name to the names here, of one component or another; none where there is no such thing."""
+"""Maps a later name to the names here, of any component; to none where there is no such thing."""

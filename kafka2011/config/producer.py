@@ -31,9 +31,9 @@ class SyncProducerConfig(Settings):
     buffer_size: int = setting(102400, Integer(1), "SO_SNDBUF of a connection, in bytes.")
     connect_timeout_ms: int = setting(5000, Integer(1), "How long to wait for a connection.")
     socket_timeout_ms: int = setting(30000, Integer(1), "How long one read or write may take.")
-    reconnect_interval: int = setting(30000, Integer(1), "Connect anew after so many sends, for load balancers.")
+    reconnect_interval: int = setting(30000, Integer(1), "Reconnect after this many sends, for load balancers.")
     reconnect_time_interval_ms: int = setting(
-        10_000_000, Integer(-1), "Connect anew after this time; -1: never for that reason."
+        10_000_000, Integer(-1), "Reconnect after this time; -1: never for this reason."
     )
     max_message_size: int = setting(
         1_000_000,
@@ -56,7 +56,7 @@ class ProducerConfig(SyncProducerConfig):
     }
 
     zk_connect: str = setting(
-        "", ZK_CONNECT, "ZooKeeper's servers, where brokers are found and followed. Either this or `broker.list`."
+        "", ZK_CONNECT, "ZooKeeper's servers, used to find and follow the brokers. Either this or `broker.list`."
     )
     broker_list: tuple[Broker, ...] = setting(
         (), BrokerList(), "Fixed brokers, `id:host:port,...`. Excludes `zk.connect` and `partitioner.class`."
@@ -87,7 +87,7 @@ class ProducerConfig(SyncProducerConfig):
     queue_time: int = setting(5000, Integer(1), "`async`: the longest wait for a batch to fill, in ms.")
     queue_size: int = setting(10000, Integer(1), "`async`: messages that may wait to be sent to one broker.")
     queue_max_bytes: int = setting(
-        67_108_864, Integer(1), "`async`: bytes of messages that may wait to be sent to one broker, about."
+        67_108_864, Integer(1), "`async`: bytes of messages, roughly, that may wait to be sent to one broker."
     )
     queue_enqueue_timeout_ms: int = setting(
         -1,
@@ -99,15 +99,17 @@ class ProducerConfig(SyncProducerConfig):
     num_retries: int = setting(0, Integer(), "`async`: how often a failed batch is sent again.")
 
     confirm: bool = setting(
-        False, Boolean(), "Wait until the broker has answered a request behind the set, so that the set was written."
+        False,
+        Boolean(),
+        "Wait until the broker has answered a request sent after the set, which proves the set written.",
     )
-    confirm_timeout_ms: int = setting(30000, Integer(1), "How long a confirmed send is tried before it fails.")
+    confirm_timeout_ms: int = setting(30000, Integer(1), "How long to keep trying a confirmed send before it fails.")
 
     def _check(self) -> None:
         if self.broker_list and self.zk_connect:
             raise ConfigError("broker.list and zk.connect exclude one another: give one of them")
         if self.broker_list and self.partitioner_class:
-            raise ConfigError("partitioner.class needs zk.connect: broker.list does not tell the partitions")
+            raise ConfigError("partitioner.class needs zk.connect: broker.list does not name the partitions")
         if not self.broker_list and not self.zk_connect:
             raise ConfigError("zk.connect or broker.list must be given for the producer")
         if self.batch_size > self.queue_size:

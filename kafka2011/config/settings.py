@@ -1,8 +1,8 @@
-"""What every component's settings have in common: one field a setting, read, checked and completed in one place.
+"""What every component's settings have in common: one field for each setting, read, checked and completed in one place.
 
 A field's name is the 0.7 key with underscores for dots (`log.retention.hours`, `log_retention_hours`) and a camelCase
 key in snake_case (`queue.enqueueTimeout.ms`, `queue_enqueue_timeout_ms`). In the environment it is the field's name in
-capitals behind `KAFKA2011_`.
+capitals after `KAFKA2011_`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _METADATA = "setting"
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Where a setting that was not given gets its value, and how the documentation says it."""
+    """Where a setting that was not given gets its value, and how the documentation describes it."""
 
     text: str
     value: Callable[[Any], Any]
@@ -72,7 +72,7 @@ class Setting(NamedTuple):
 def setting(default: Any, kind: Kind[Any], doc: str, *, key: str = "", fallback: Fallback | None = None) -> Any:
     """Declare one setting as a dataclass field; its default may be text too.
 
-    A default of None without a fallback means: must be given.
+    Without a default or a fallback, it must be given.
     `key` is needed only where it is not the field's name with dots.
     """
     return field(default=default, metadata={_METADATA: (key, kind, fallback, doc)})
@@ -80,7 +80,7 @@ def setting(default: Any, kind: Kind[Any], doc: str, *, key: str = "", fallback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Base of all settings. Every way of making one checks it and raises ConfigError naming the key."""
+    """Base of all settings. However they are made, they are checked; ConfigError names the key."""
 
     COMPONENT: ClassVar[str] = ""
     """What the settings are for, in error messages and in the documentation."""
@@ -204,7 +204,7 @@ class Settings:
 
     @classmethod
     def _variables_of_others(cls) -> set[str]:
-        """Names that are no mistake here, since one environment may serve several components."""
+        """Names that are not mistakes here, since one environment may serve several components."""
         names = {PURE_VARIABLE}
         unseen: list[type[Settings]] = [Settings]
         while unseen:

@@ -25,7 +25,7 @@ class Given(NamedTuple):
 
 
 def from_file(path: Path | str) -> list[Given]:
-    """Read a properties file as Java reads it. Raises ConfigError when it cannot be read."""
+    """Read a properties file as Java does. Raises ConfigError when it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             properties = javaproperties.load(file)
