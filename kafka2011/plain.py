@@ -7,6 +7,7 @@ fast. The environment variable KAFKA2011_PURE=1 chooses Python.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=tuple[object, ...])
     Columns: TypeAlias = Callable[[bytes, int, int, int, int], tuple[int, int, bytes, bytes, bytes]]
+
+logger = logging.getLogger(__name__)
 
 PURE_VARIABLE = "KAFKA2011_PURE"
 
@@ -93,7 +96,10 @@ def _load() -> CompiledCode | None:
         return None
     try:
         return cast("CompiledCode", importlib.import_module("kafka2011._plain"))
-    except ImportError:  # built without a compiler
+    except ModuleNotFoundError:  # built without a compiler
+        return None
+    except ImportError as error:
+        logger.warning("the C code for messages does not load, Python works on them instead: %s", error)
         return None
 
 

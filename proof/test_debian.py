@@ -62,7 +62,11 @@ class System:
 
     def run(self, command: str) -> str:
         """Run a command in the project's directory, and return what it printed; no process of it stays."""
-        inside = f"mount -t proc proc '{self._directory}/proc' && exec chroot '{self._directory}' sh -c \"$1\""
+        root = self._directory
+        inside = (
+            f"mount -t proc proc '{root}/proc' && mount -t devpts -o newinstance,ptmxmode=0666 devpts '{root}/dev/pts'"
+            f" && exec chroot '{root}' sh -c \"$1\""
+        )
         arguments = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh"]
         return _checked([*arguments, f"cd /project && {command}"], COMMAND_TIMEOUT_S, self._environ)
 
