@@ -47,11 +47,15 @@ MAX_INT32 = 2**31 - 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _FRAME_HEADER = struct.Struct(">ih")  # size, then type or error
+_TWO_INT32 = struct.Struct(">ii")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
 _FETCH_TAIL = struct.Struct(">iqi")
 _OFFSETS_TAIL = struct.Struct(">iqi")
 
 RESPONSE_HEADER_BYTES = _FRAME_HEADER.size
+_PRODUCE_TYPE = _INT16.pack(PRODUCE)
+_ANY_PARTITION = _INT32.pack(ANY_PARTITION)
+_SMALLEST_PRODUCE_BYTES = 2 * _INT16.size + _INT32.size  # type, length of the topic, partition
 _PRODUCE_BYTES = _INT16.size + _PARTITION_AND_SIZE.size  # of a produce's frame, beside topic and set
 
 
@@ -138,6 +142,14 @@ def multiproduce_frame(produces: Sequence[tuple[bytes, int, AnyBytes]]) -> bytes
     except struct.error as error:
         raise ProtocolError(f"a value does not fit its field in a multiproduce: {error}") from error
     return _frame(MULTIPRODUCE, parts)
+
+
+def _is_one_message(data: bytes, start: int, end: int) -> bool:
+    """Say whether a set's size and the set, which begin at `start`, are one message that ends at `end`."""
+    if end - start < 2 * _INT32.size:
+        return False
+    set_bytes, length = _TWO_INT32.unpack_from(data, start)
+    return bool(set_bytes == length + _INT32.size == end - start - _INT32.size)
 
 
 def topic_field(topic: str) -> bytes:
@@ -270,6 +282,30 @@ class FrameReader:
         self._data = b""
         self._position = 0
         return None
+
+    def following_produces(self, frame: AnyBytes) -> list[bytes]:
+        """Take the frames that follow, as far as each is a produce of one message to the partition of `frame`.
+
+        Return their sets. For a broker that wants to handle many small ones together: none where `frame` is no such
+        produce itself, where the broker is to choose the partition, or where no whole one follows.
+        """
+        if self._partial or not isinstance(frame, bytes) or not frame.startswith(_PRODUCE_TYPE):
+            return []
+        if len(frame) < _SMALLEST_PRODUCE_BYTES:
+            return []
+        head = frame[: _SMALLEST_PRODUCE_BYTES + _INT16.unpack_from(frame, _INT16.size)[0]]
+        if len(head) > len(frame) or head[-4:] == _ANY_PARTITION or not _is_one_message(frame, len(head), len(frame)):
+            return []
+        sets: list[bytes] = []
+        data, start = self._data, self._position + _INT32.size
+        while start <= len(data):
+            end = start + _INT32.unpack_from(data, start - _INT32.size)[0]
+            if end > len(data) or not data.startswith(head, start) or not _is_one_message(data, start + len(head), end):
+                break
+            sets.append(data[start + len(head) + _INT32.size : end])
+            self._position = end
+            start = end + _INT32.size
+        return sets
 
     def missing_bytes(self) -> int:
         """Return how many bytes the frame that `next_frame` found incomplete still needs, as far as is known."""

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from kafka2011 import protocol
 from kafka2011.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, UnknownError
+from kafka2011.message import encode
 from kafka2011.protocol import (
+    ANY_PARTITION,
     FetchRequest,
     FrameReader,
     MultiFetchRequest,
@@ -445,3 +447,65 @@ def test_a_topic_that_is_not_utf_8_spoils_nothing_but_its_own_part() -> None:
     frame = encode_request(MultiFetchRequest((FetchRequest("ab", 0, 0, 1), FetchRequest("cd", 0, 0, 1))))
     decoded = decode_request(frame[4:].replace(b"ab", b"\xc3\x28"))
     assert decoded == MultiFetchRequest((FetchRequest("\\xc3(", 0, 0, 1), FetchRequest("cd", 0, 0, 1)))
+
+
+SMALL = ProduceRequest("views", 0, encode(b"hello"))
+
+
+def frames_of(requests: list[Request]) -> bytes:
+    return b"".join(map(encode_request, requests))
+
+
+def test_produces_of_one_message_to_one_partition_are_taken_together() -> None:
+    """Up to the first that is anything else, which comes as a frame; and none behind a frame that is not whole."""
+    others: list[Request] = [
+        ProduceRequest("views", 1, encode(b"hello")),  # another partition
+        ProduceRequest("view", 0, encode(b"hello")),  # another topic
+        ProduceRequest("views", 0, encode(b"a") + encode(b"b")),  # two messages
+        ProduceRequest("views", 0, encode(b"a")[:-1]),  # less than one
+        ProduceRequest("views", 0, b""),
+        MultiProduceRequest((SMALL,)),
+        FetchRequest("views", 0, 0, 100),
+    ]
+    same = [ProduceRequest("views", 0, encode(b"%d" % number)) for number in range(5)]
+    for other in others:
+        reader = FrameReader()
+        reader.receive_data(frames_of([SMALL, *same, other, SMALL]) + encode_request(SMALL)[:-1])
+        frame = reader.next_frame()
+        assert frame is not None
+        assert decode_request(frame) == SMALL
+        assert reader.following_produces(frame) == [each.messages for each in same]
+        frame = reader.next_frame()
+        assert frame is not None
+        assert decode_request(frame) == other
+        assert reader.following_produces(frame) == []
+        frame = reader.next_frame()
+        assert frame is not None
+        assert decode_request(frame) == SMALL
+        assert reader.following_produces(frame) == []
+        assert reader.next_frame() is None
+        reader.receive_data(encode_request(SMALL)[-1:])
+        frame = reader.next_frame()
+        assert frame is not None
+        assert decode_request(frame) == SMALL
+
+
+def test_the_brokers_choice_of_a_partition_is_made_for_each_set() -> None:
+    """Sets that may go anywhere are not taken together."""
+    anywhere = ProduceRequest("views", ANY_PARTITION, encode(b"hello"))
+    reader = FrameReader()
+    reader.receive_data(frames_of([anywhere, anywhere]))
+    frame = reader.next_frame()
+    assert frame is not None
+    assert reader.following_produces(frame) == []
+
+
+@given(st.binary(max_size=60))
+def test_garbage_behind_a_produce_is_left_alone(garbage: bytes) -> None:
+    """Whatever it looks like: it comes as frames, or is refused, as ever."""
+    reader = FrameReader()
+    reader.receive_data(encode_request(SMALL) + garbage)
+    frame = reader.next_frame()
+    assert frame is not None
+    taken = reader.following_produces(frame)
+    assert reader.buffered_bytes + sum(len(encode_request(SMALL)) + len(each) - 15 for each in taken) == len(garbage)

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FrameHandler = Callable[[AnyBytes], Reply | None]
-"""Handles one request frame and returns what to answer, or None. Raises KafkaError to refuse it."""
+FrameHandler = Callable[[AnyBytes, list[bytes]], Reply | None]
+"""Handles one request frame, and the sets of produces like it that follow; returns what to answer, or None.
+
+Raises KafkaError to refuse it.
+"""
 
 RECEIVE_BYTES = 64 * 1024
 LARGE_RECEIVE_BYTES = 256 * 1024
@@ -129,7 +132,7 @@ class Connection:
             if reader.buffered_bytes > self._large_bytes and not self._has_large_turn:
                 self._has_large_turn = self._large_turns.acquire(timeout=LARGE_TURN_WAIT_S)
             while (frame := reader.next_frame()) is not None:
-                reply = handle(frame)
+                reply = handle(frame, reader.following_produces(frame))
                 if reply is not None:
                     self._answer(reply)
                 self.pause()

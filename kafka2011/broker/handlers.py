@@ -113,6 +113,26 @@ class RequestHandlers:
         except (InvalidTopicError, WrongPartitionError, InvalidMessageError) as error:
             raise RefusedError(str(error)) from error
 
+    def produce_together(self, first: ProduceRequest, following: list[bytes], client: Client) -> None:
+        """Do as `handle` does for a produce and, after it, for more sets of one message for the same partition.
+
+        Good ones are checked and appended together. Anything else is handled one by one, so that order, refusals and
+        counts are the same.
+        """
+        data = b"".join((first.messages, *following))
+        try:
+            checked = client.checker.check(data)
+            log = self._logs.get_or_create(first.topic, first.partition)
+        except (MessageSizeTooLargeError, InvalidTopicError, WrongPartitionError, InvalidMessageError):
+            checked = None
+        if checked is not None and len(checked.data) == len(data):
+            self.counts["produce"] += 1 + len(following)
+            log.append(data, checked.messages)
+            self.counts["messages_in"] += checked.messages
+            return
+        for messages in (first.messages, *following):
+            self.handle(ProduceRequest(first.topic, first.partition, bytes(messages)), client)
+
     def _produce(self, request: ProduceRequest, client: Client) -> None:
         counts = self.counts
         counts["produce"] += 1

@@ -199,11 +199,14 @@ class KafkaServer:
         )
         handle = self.handlers.handle
 
-        def handle_frame(frame: AnyBytes) -> Reply | None:
+        def handle_frame(frame: AnyBytes, following: list[bytes]) -> Reply | None:
             if self.failure is not None:
                 raise BrokerFailedError("the broker is stopping after a failure")
             request = decode_request(frame)
             try:
+                if following and isinstance(request, ProduceRequest):
+                    self.handlers.produce_together(request, following, client)
+                    return None
                 return handle(request, client)
             except LogError as error:
                 if _comes_of_the_disk(error) and isinstance(request, ProduceRequest | MultiProduceRequest):

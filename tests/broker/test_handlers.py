@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kafka2011.broker import handlers
 from kafka2011.broker.handlers import Client, RefusedError, Reply, RequestHandlers
@@ -33,7 +37,6 @@ from tests.support.replies import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 HELLO = encode(b"hello")  # 15 bytes
 BAD = HELLO[:-1] + b"?"
@@ -198,6 +201,52 @@ def test_a_multiproduce_is_handled_in_order_up_to_the_refused_part(broker: Broke
         broker.ask(MultiProduceRequest(tuple(parts)))
     assert [len(broker.stored(topic)) for topic in "abcde"] == [15, 0, 30, 0, 0]
     assert broker.ask(MultiProduceRequest(())) is None
+
+
+ODD_SETS = [
+    HELLO,
+    encode(b""),
+    encode(b"old", magic=0),
+    bytes(MessageSet([b"a", b"b"], Codec.GZIP)),
+    encode(b"x" * 1001),  # over max.message.size
+    BAD,
+    bytes(MessageSet([b"y" * 20_000], Codec.GZIP)),  # opens to more than is allowed
+]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from(ODD_SETS), min_size=2, max_size=8), st.sampled_from([0, 1, 7]))
+def test_sets_handled_together_leave_what_they_leave_one_by_one(sets: list[bytes], partition: int) -> None:
+    """The same bytes, counts and refusals, and the same answer to a question for confirmation."""
+    outcomes = []
+    for together in (False, True):
+        with TemporaryDirectory() as directory:
+            broker = Broker(Path(directory))
+            with broker.logs:
+                refusal = ""
+                try:
+                    if together:
+                        first = ProduceRequest("t", partition, sets[0])
+                        broker.handlers.produce_together(first, sets[1:], broker.client)
+                    else:
+                        for each in sets:
+                            broker.produce(each, partition=partition)
+                except RefusedError as error:
+                    refusal = str(error)
+                counts = dict(broker.handlers.counts)
+                stored = broker.stored(partition=partition % 2)
+                outcomes.append((refusal, counts, stored, broker.client.dropped))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_good_sets_handled_together_are_one_write(broker: Broker) -> None:
+    """Which is why they are."""
+    broker.produce(HELLO)
+    fsyncs = broker.fsyncs
+    broker.handlers.produce_together(ProduceRequest("t", 0, HELLO), [HELLO] * 9, broker.client)
+    assert broker.stored() == HELLO * 11
+    assert broker.handlers.counts == {"produce": 11, "messages_in": 11, "fetch": 1}
+    assert broker.fsyncs == fsyncs + 1
 
 
 def test_an_io_error_passes_through(broker: Broker) -> None:
