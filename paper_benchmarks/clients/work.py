@@ -136,7 +136,7 @@ def _sync_50(job: Job) -> Prepared:
 # Consumers -----------------------------------------------------------------------------------------------------------
 
 
-def _check_read(job: Job, messages: int, end_offset: int) -> None:
+def check_read(job: Job, messages: int, end_offset: int) -> None:
     """Every message of the log must have been read, to the last one."""
     if (messages, end_offset) != (job["messages"], job["end_offset"]):
         raise BenchmarkError(
@@ -157,7 +157,7 @@ def _simple(job: Job) -> Prepared:
                 for message in consumer.fetch(topic, 0, offset, FETCH_BYTES):  # noqa: B007 (used after)
                     messages += 1
                 offset = message.next_offset
-            _check_read(job, messages, offset)
+            check_read(job, messages, offset)
             return {}
 
         yield {}, run
@@ -174,7 +174,7 @@ def _in_group(job: Job, read: Callable[[MessageStream], tuple[int, int]]) -> Pre
         def run() -> Mapping[str, Any]:
             assert first.broker_id is not None
             consumer.rewind(first.topic, first.broker_id, first.partition, offset=0)
-            _check_read(job, *read(stream))
+            check_read(job, *read(stream))
             return {}
 
         yield {}, run

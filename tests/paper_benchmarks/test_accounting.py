@@ -10,6 +10,7 @@ from kafka2011.consumer.simple_consumer import FetchedSet
 from kafka2011.message import MessageSet
 from kafka2011.protocol import FetchRequest
 from paper_benchmarks.accounting import check_landed
+from paper_benchmarks.clients.work import check_read
 from paper_benchmarks.errors import BenchmarkError
 
 if TYPE_CHECKING:
@@ -60,3 +61,10 @@ def test_what_is_no_message_is_an_error() -> None:
     broken[-1] ^= 1
     with pytest.raises(BenchmarkError, match=f"views-0 at offset {2 * len(MESSAGE)}"):
         check(Log(bytes(broken)), 3)
+
+
+@pytest.mark.parametrize("read", [(4, 5 * 210), (5, 4 * 210), (6, 5 * 210)])
+def test_a_consumer_that_did_not_read_exactly_the_log_gives_no_figure(read: tuple[int, int]) -> None:
+    """Neither the number of messages nor the end may differ."""
+    with pytest.raises(BenchmarkError, match="messages of views were read"):
+        check_read({"topic": "views", "messages": 5, "end_offset": 5 * 210}, *read)
