@@ -65,19 +65,19 @@ class BrokerConfig(Settings):
     log_file_size: int = setting(
         1024**3, Integer(1), "The size in bytes beyond which a segment is closed and the next one begun."
     )
-    topic_log_file_size: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for single topics.")
+    topic_log_file_size: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for individual topics.")
     log_roll_hours: float = setting(168.0, Decimal(), "A segment older than this is closed too.")
-    topic_log_roll_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for single topics.")
+    topic_log_roll_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for individual topics.")
 
     log_retention_hours: float = setting(168.0, Decimal(), "Segments last written to longer ago than this are deleted.")
-    topic_log_retention_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for single topics.")
+    topic_log_retention_hours: Mapping[str, float] = setting("", TopicMap(Decimal()), "The same for individual topics.")
     log_retention_size: int = setting(
         -1,
         Integer(-1, MAX_INT64),
         "The oldest segments are deleted while what remains of the log is at least this many bytes; -1: never.",
     )
     topic_log_retention_size: Mapping[str, int] = setting(
-        "", TopicMap(Integer(-1, MAX_INT64)), "The same for single topics."
+        "", TopicMap(Integer(-1, MAX_INT64)), "The same for individual topics."
     )
     log_cleanup_interval_mins: float = setting(10.0, Decimal(), "Time between two checks for segments to delete.")
 
@@ -91,7 +91,7 @@ class BrokerConfig(Settings):
         "Time after which a log with new messages is flushed.",
         fallback=same_as("log.default.flush.scheduler.interval.ms"),
     )
-    topic_flush_intervals_ms: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for single topics.")
+    topic_flush_intervals_ms: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for individual topics.")
 
     max_message_size: int = setting(1_000_000, Integer(), "A set with a larger payload, in bytes, is dropped.")
     max_socket_request_bytes: int = setting(

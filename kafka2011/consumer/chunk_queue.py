@@ -1,6 +1,6 @@
 """ChunkQueue: the fetched sets that wait for one stream, in the order in which they came, and the room for more.
 
-Its lock guards more than the queue: also the feeds that fill it and the stream that empties it. So what is fetched,
+Its lock guards more than the queue: the feeds that fill it and the stream that empties it, too. So what is fetched,
 handed out and given up never contradict one another, and a message costs one lock.
 """
 
@@ -19,7 +19,7 @@ class Waiting(Protocol):
 
     @property
     def is_wanted(self) -> bool:
-        """False when its partition was given up or rewound since it was fetched."""
+        """False when its partition was given up or rewound after it was fetched."""
 
 
 ChunkT = TypeVar("ChunkT", bound=Waiting)
@@ -28,12 +28,12 @@ ChunkT = TypeVar("ChunkT", bound=Waiting)
 class ChunkQueue(Generic[ChunkT]):
     """At most `max_chunks` chunks; fetches under way reserve the room for what they may bring.
 
-    Each broker may reserve its share only, and where nothing waits at least one, so that one that does not answer
-    stops no other. Should more come than there is room for, it is refused, and fetched again later.
+    Each broker may reserve only its share, or one where nothing waits: so a broker that does not answer stops no other.
+    If more comes than there is room for, it is refused, and fetched again later.
 
-    All methods are called with `lock` held; `changed`, a condition of that lock, is notified whenever somebody who
-    waits should look again. `room_made` is called when a fetch that found no room would find some now; it must only
-    set events.
+    All methods are called with `lock` held; `changed`, a condition of that lock, is notified whenever waiting threads
+    should look again. `room_made` is called when a fetch that found no room would find some now; it must only set
+    events.
     """
 
     def __init__(self, max_chunks: int, room_made: Callable[[], None]) -> None:
@@ -44,23 +44,23 @@ class ChunkQueue(Generic[ChunkT]):
         self._max_chunks = max_chunks
         self._room_made = room_made
         self._chunks: deque[ChunkT] = deque()
-        self._feeds: Counter[int] = Counter()  # partitions that are fetched, by broker
+        self._feeds: Counter[int] = Counter()  # partitions being fetched, by broker
         self._reserved: Counter[int] = Counter()  # fetches under way by broker, each of which may bring one chunk
-        self._refused: set[int] = set()  # brokers of which a fetch was not made for want of room
+        self._refused: set[int] = set()  # brokers from which a fetch was not made for want of room
 
     def join(self, broker_id: int) -> None:
-        """Count one more partition of a broker."""
+        """Count one partition more for a broker."""
         self._feeds[broker_id] += 1
 
     def part(self, broker_id: int) -> None:
-        """Count one partition of a broker less; those that are left share the room."""
+        """Count one partition less for a broker; those that remain share the room."""
         self._feeds[broker_id] -= 1
         if not self._feeds[broker_id]:
             del self._feeds[broker_id]
             self._make_room()
 
     def reserve(self, broker_id: int) -> bool:
-        """Take room for one chunk from a broker, until `give_back`; False when there is none."""
+        """Reserve room for one chunk from a broker, until `give_back`; False when there is none."""
         if self.is_closed:
             return False
         reserved = self._reserved[broker_id]
@@ -108,7 +108,7 @@ class ChunkQueue(Generic[ChunkT]):
         self.changed.notify_all()
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Drop everything."""
         self.is_closed = True
         self._chunks.clear()
         self.changed.notify_all()

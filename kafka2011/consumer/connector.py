@@ -1,8 +1,8 @@
 """ConsumerConnector: the high-level consumer, a member of a group (paper, section 3.2; 0.7's consumer API).
 
 It only puts the parts together: the membership keeps the member in its group, the rebalance decides what is owned,
-fetchers pull it, streams hand it out, and the committer writes how far that went. Plain threads; it works under an
-application's own gevent patching too.
+fetchers pull it, streams hand it out, and the committer writes how far that went. It uses plain threads, and works
+under an application's own gevent patching too.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class ConsumerConnector:
     """A member of a consumer group; a context manager. `config` needs zk.connect and groupid.
 
     `listener` is told when partitions come and go, so that what belongs to them can be loaded and saved.
-    Create the streams once, read each in a thread of its own. What the application came back from is committed every
-    autocommit.interval.ms, before a partition is given up, and at `shutdown`. Raises ZkError when ZooKeeper does not
-    answer at the start; later on it waits for ZooKeeper, and hands out nothing that might be another's by then.
+    Create the streams once, and read each in its own thread. A message is done when the application comes back for the
+    next. What is done is committed every autocommit.interval.ms, before a partition is given up, and at `shutdown`.
+    Raises ZkError when ZooKeeper does not answer at the start; later it waits for ZooKeeper, and hands out nothing that
+    might belong to another member by then.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class ConsumerConnector:
     # Streams -----------------------------------------------------------------------------------------------------
 
     def create_message_streams(self, streams_by_topic: Mapping[str, int]) -> dict[str, list[MessageStream]]:
-        """Join the group and return so many streams for each topic; topics that do not exist yet are waited for."""
+        """Join the group and return that many streams for each topic; it waits for topics that do not exist yet."""
         topic_count = TopicCount.static(streams_by_topic)
         self._check_not_joined()
         self._streams = {topic: self._new_streams(count) for topic, count in streams_by_topic.items()}
@@ -88,7 +89,7 @@ class ConsumerConnector:
         return {topic: list(streams) for topic, streams in self._streams.items()}
 
     def create_message_streams_by_filter(self, topic_filter: TopicFilter, streams: int = 1) -> list[MessageStream]:
-        """Join the group and return so many streams of all topics that a filter allows, now or later."""
+        """Join the group and return that many streams of all topics that a filter allows, now or later."""
         topic_count = TopicCount.filtered(topic_filter, streams)
         self._check_not_joined()
         self._filtered_streams = self._new_streams(streams)
@@ -120,7 +121,7 @@ class ConsumerConnector:
         self._committer.commit([owned for owned, _ in given])
         refused = [str(owned.where) for owned, offset in given if owned.committed_offset != offset]
         if refused:
-            raise KafkaError(f"not committed, since {self.consumer_id} owns them no longer: {', '.join(refused)}")
+            raise KafkaError(f"not committed, since {self.consumer_id} no longer owns them: {', '.join(refused)}")
 
     def rewind(
         self,
@@ -133,9 +134,9 @@ class ConsumerConnector:
     ) -> int:
         """Go on with a partition at an offset, or at the newest segment from before a time; return the offset.
 
-        For a partition that this member owns (else KafkaError). What was fetched of it is dropped; the group's offset
-        follows with the next commit, or is given explicitly where it always was. An offset that is not in the log
-        counts as out of range: see autooffset.reset. (Paper, section 3.1: a consumer may deliberately rewind.)
+        For a partition that this member owns (else KafkaError). What was fetched from it is dropped; the group's offset
+        follows with the next commit, unless only explicit commits move it. An offset that is not in the log counts as
+        out of range: see autooffset.reset. (Paper, section 3.1: a consumer may deliberately rewind.)
         """
         if (offset is None) == (time_ms is None):
             raise ConfigError("rewind takes either offset or time_ms")
@@ -146,7 +147,7 @@ class ConsumerConnector:
             assert time_ms is not None
             with SimpleConsumer.of(owned.broker, self.config) as consumer:
                 found = consumer.get_offsets_before(topic, partition, time_ms, 1)
-                # Before everything there is: the beginning.
+                # Earlier than everything in the log: the beginning.
                 offset = found[0] if found else consumer.get_offsets_before(topic, partition, EARLIEST, 1)[0]
         if not owned.start_at(offset):
             raise KafkaError(f"{self.consumer_id} is giving up partition {owned.where}")
@@ -158,9 +159,9 @@ class ConsumerConnector:
     def shutdown(self) -> None:
         """Leave the group: give up all partitions, commit (with autocommit.enable), end all streams and threads.
 
-        A message that this thread has in hand counts as done; another thread is waited for up to rebalance.backoff.ms
-        to come back from its own. May be called twice, and from any thread, but not from a signal handler, which
-        could interrupt the very thing that it waits for: let that raise an exception out of the `with` block.
+        A message that this thread has in hand counts as done; other threads have up to rebalance.backoff.ms to finish
+        theirs. May be called twice, and from any thread, but not from a signal handler, which could interrupt the very
+        thing that it waits for: let the handler raise an exception out of the `with` block.
         """
         for stream in self._all_streams():
             stream.count_in_hand_as_done()
@@ -168,7 +169,7 @@ class ConsumerConnector:
 
     def _shutdown(self) -> None:
         if self._membership is not None and self._membership.is_rebalancing_here():
-            # A listener asks for it: the rebalance that it was called in must end first.
+            # A listener called this: the rebalance that it is called from must end first.
             self._membership.begin_leave()
             threading.Thread(target=self._shutdown, name=f"{self.consumer_id} shutdown").start()
             return
@@ -181,7 +182,7 @@ class ConsumerConnector:
                 self._is_shut_down.wait()
             return
         membership = self._membership
-        with ExitStack() as last:  # each step is taken, whatever becomes of the one before
+        with ExitStack() as last:  # each step is taken, even if the one before fails
             last.callback(self._is_shut_down.set)
             last.callback(self._client.shutdown)
             if membership is not None:
@@ -203,7 +204,7 @@ class ConsumerConnector:
         if exc_type is None:
             self.shutdown()
         else:
-            self._shutdown()  # what raised did not get done with the message in hand
+            self._shutdown()  # the message in hand was not done when the exception was raised
 
     # What it can tell --------------------------------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class ConsumerConnector:
         return sorted(self._owned_now())
 
     def counts(self) -> dict[str, int]:
-        """Return what was counted since the start: rebalances, commits, conflicts, resets, redeliveries."""
+        """Return the counters since the start: rebalances, commits, conflicts, resets, redeliveries."""
         total = self._fetchers.counts.copy()
         every = [self._committer.counts]
         if self._membership is not None:
@@ -282,7 +283,7 @@ class ConsumerConnector:
             raise
 
     def _make_explicit(self, topic: str) -> None:
-        """Commit only what the application gives from now on, of this topic."""
+        """From now on, commit only the offsets that the application gives for this topic."""
         assert self._membership is not None
         self._membership.rebalancer.explicit_topics.add(topic)
         for owned in list(self._owned_now().values()):
@@ -304,5 +305,5 @@ class ConsumerConnector:
 
 
 def _unique_name() -> str:
-    """Return what 0.7 names a consumer: host, time and 8 random hex digits."""
+    """Return a consumer's name as 0.7 makes it: host, time and 8 random hex digits."""
     return f"{socket.gethostname()}-{int(time.time() * 1000)}-{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""PartitionFeed: what one owned partition brings to its stream, from the fetch to the application's coming back.
+"""PartitionFeed: one owned partition's way into its stream, from the fetch until the application has come back.
 
 Fetchers reserve room and deliver chunks, the stream hands them out, the connector rewinds, and the rebalance releases.
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RESTART_PAUSE_S = 0.2
-"""Time to the next fetch of a partition whose bytes were wrong."""
+"""Time until the next fetch of a partition whose bytes were wrong."""
 
 
 class State(enum.Enum):
     """Where a partition stands between being taken and being given up."""
 
     ACTIVE = "active"
-    RELEASING = "releasing"  # nothing new is handed out; the application is waited for
+    RELEASING = "releasing"  # nothing new is handed out until the application has come back
     RELEASED = "released"
 
 
 class Chunk:
     """A fetched set; its complete messages end at `end_offset`. Once it is open, also what the application has of it.
 
-    What was fetched in an earlier epoch of its feed no longer moves anything.
+    A set that was fetched in an earlier epoch of its feed no longer moves any offset.
     """
 
     __slots__ = (
@@ -62,14 +62,14 @@ class Chunk:
         self.data = data
         self.in_hand: Message | None = None  # the last one that the application has not come back from
         self.list_offset: int | None = None  # where the list that is in hand starts, if it is one
-        self.reader: threading.Thread | None = None  # in whose hand it is; an object, since ids are used again
+        self.reader: threading.Thread | None = None  # the thread that has it; an object, since ids are reused
         self.reader_id = 0  # its id, which is cheap to compare
-        self.is_within_set = False  # the application came back inside a compressed set: more of it is to come
-        self.flows_until_s = 0.0  # messages are handed out without another look until then
+        self.is_within_set = False  # the application came back inside a compressed set: there is more of it
+        self.flows_until_s = 0.0  # until then messages are handed out without another check
 
     @property
     def is_wanted(self) -> bool:
-        """Whether messages of it are to be handed out; of a partition being released, the rest of a set alone."""
+        """Whether its messages are to be handed out; of a partition being released, only the rest of a set."""
         feed = self.feed
         return feed.epoch == self.epoch and (
             feed.state is State.ACTIVE or (feed.state is State.RELEASING and self.is_within_set)
@@ -85,7 +85,9 @@ class Chunk:
         message, feed = self.in_hand, self.feed
         if message is not None and feed.epoch == self.epoch and feed.state is not State.RELEASED:
             self.is_within_set = message.next_offset == message.offset
-            feed.consumed_offset = message.next_offset  # before the hand is empty: it is read without the lock
+            feed.consumed_offset = (
+                message.next_offset
+            )  # before clearing what is in hand, which is read without the lock
             if feed.state is State.RELEASING:
                 feed.queue.changed.notify_all()
         self.in_hand = None
@@ -107,7 +109,7 @@ class PartitionFeed:
         self.lease = lease
         self.queue = queue
         self.fetch_offset: int | None = None  # None until the start is known
-        self._consumed_offset: int | None = None  # as long as nothing is in hand
+        self._consumed_offset: int | None = None  # while nothing is in hand
         self.state = State.ACTIVE
         self.epoch = 0
         self.not_before_s = 0.0  # the fetcher leaves the partition alone until then
@@ -123,7 +125,7 @@ class PartitionFeed:
 
     @property
     def consumed_offset(self) -> int | None:
-        """Where the group goes on: at the message in hand, so that nothing has to be noted for each one."""
+        """Where the group goes on: at the message in hand, so nothing has to be noted for each message."""
         chunk = self.open_chunk
         if chunk is None or chunk.in_hand is None or chunk.epoch != self.epoch:
             return self._consumed_offset
@@ -157,7 +159,7 @@ class PartitionFeed:
             self._give_back()
 
     def recall(self) -> None:
-        """Give back all that is reserved: who fetches the partition shall do so no more, and may never answer."""
+        """Give back all that is reserved: its fetcher must stop, and may never answer."""
         with self.queue.lock:
             while self._reserved:
                 self._give_back()
@@ -176,7 +178,7 @@ class PartitionFeed:
                 return
             if complete_bytes:
                 self.fetch_offset = end_offset
-            else:  # less than a message: the application must hear of it before anything else is fetched
+            else:  # less than one message: the application must be told before anything else is fetched
                 self.not_before_s = math.inf
 
     @property
@@ -199,9 +201,9 @@ class PartitionFeed:
     # What the connector and the rebalance do ---------------------------------------------------------------------
 
     def start_at(self, offset: int, epoch: int | None = None) -> bool:
-        """Be fetched from an offset, where what was consumed ends; anything queued goes.
+        """Start fetching at an offset, which also counts as consumed so far; drop anything queued.
 
-        False, and nothing done, when the partition is being given up, or was rewound since it had that `epoch`.
+        False, and nothing done, when the partition is being given up, or was rewound after that `epoch`.
         """
         with self.queue.lock:
             if self.state is not State.ACTIVE or epoch not in (None, self.epoch):
@@ -221,7 +223,7 @@ class PartitionFeed:
     def end_release(self, deadline_s: float) -> None:
         """Wait until the application has come back, or the deadline, and give the partition up.
 
-        A thread that has the message in hand itself does not wait for itself.
+        A thread that itself has the message in hand does not wait.
         """
         with self.queue.lock:
             while (
@@ -234,7 +236,7 @@ class PartitionFeed:
             self._give_up()
 
     def abandon(self) -> None:
-        """Give the partition up at once, because it is ours no longer."""
+        """Give the partition up at once, because it is no longer ours."""
         with self.queue.lock:
             self._give_up()
             self.queue.drop_unwanted()
@@ -274,7 +276,7 @@ class PartitionFeed:
     def _stop_flow(self) -> None:
         if self.open_chunk is not None:
             self.open_chunk.flows_until_s = 0.0
-            self._consumed_offset = self.consumed_offset  # the message in hand counts for nothing by itself any more
+            self._consumed_offset = self.consumed_offset  # the message in hand no longer counts
 
     def _give_back(self) -> None:
         if self._reserved:

@@ -1,8 +1,8 @@
 """Fetchers: one thread for each broker pulls sets for all partitions owned there (paper, sections 3.1 and 3.2).
 
-A fetch asks only for partitions whose stream has room, so what waits in memory is bounded, and a slow stream holds up
-no other. Where there are more partitions than room, a round takes several fetches; when the broker had nothing new in
-all of them, its fetcher waits fetcher.backoff.ms.
+A fetch asks only for partitions whose stream has room, so what waits in memory is bounded, and a slow stream does not
+delay others. Where there are more partitions than room, a round takes several fetches; when none of them brings
+anything new, the fetcher waits fetcher.backoff.ms.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_FETCH_BYTES = 32 * 1024 * 1024
-"""What one request asks for at most, unless a single fetch.size is larger."""
+"""The most that one request asks for, unless a single fetch.size is larger."""
 MAX_PARTS = 1000
 LONGEST_PAUSE_S = 30.0
-"""Time between two questions for the start of a partition, once the broker has failed to answer many."""
+"""Time between two requests for the start of a partition, once the broker has failed to answer many."""
 _STOP_TIMEOUT_S = 5.0
 
 
@@ -59,8 +59,8 @@ class FetchCounts:
 class FetcherManager:
     """All fetchers of a connector.
 
-    `start_found` is told the start that was found for a partition without a usable offset, and the epoch in which
-    that was asked; it writes the start and lets the partition's stream begin there.
+    `start_found` gets the start that was found for a partition without a usable offset, and the epoch in which it was
+    asked for; it writes the start and lets the partition's stream begin there.
     """
 
     def __init__(self, config: ConsumerConfig, start_found: StartFound, connect: Connect = SimpleConsumer.of) -> None:
@@ -82,7 +82,7 @@ class FetcherManager:
             fetcher.add(owned)
 
     def remove(self, partitions: Iterable[OwnedPartition]) -> None:
-        """Fetch these no more; fetchers that have nothing left end by themselves."""
+        """Stop fetching these; fetchers that have nothing left end by themselves."""
         gone = set(partitions)
         for owned in gone:
             owned.feed.recall()
@@ -93,7 +93,7 @@ class FetcherManager:
                     del self._fetchers[key]
 
     def wake(self) -> None:
-        """Let all fetchers look for room now."""
+        """Have all fetchers look for room now."""
         with self._lock:
             for fetcher in self._fetchers.values():
                 fetcher.wake()
@@ -111,7 +111,7 @@ class FetcherManager:
 
 
 class BrokerFetcher:
-    """Fetches from one broker in a thread of its own, until stopped."""
+    """Fetches from one broker in its own thread, until stopped."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class BrokerFetcher:
         self._changed.set()
 
     def remove(self, gone: set[OwnedPartition]) -> bool:
-        """Fetch these no more; False when nothing is left."""
+        """Stop fetching these; False when nothing is left."""
         self._partitions = [owned for owned in self._partitions if owned not in gone]
         return bool(self._partitions)
 
@@ -171,7 +171,7 @@ class BrokerFetcher:
                     self._report(error, None)
                     is_idle = True
                 except Exception:
-                    # A bug, but partitions that silently stand still would be worse than a repeated report.
+                    # A bug, but partitions that silently stall would be worse than a repeated report.
                     logger.exception("fetching from broker %d failed", self._broker.id)
                     self._counts.add("fetch_errors")
                     is_idle = True
@@ -179,7 +179,7 @@ class BrokerFetcher:
                     self._changed.wait(self._backoff_s)
 
     def _report(self, error: Exception, where: TopicPartition | None) -> None:
-        """Log a failure, loudly when it is the first of a row."""
+        """Log a failure, as a warning when it is the first in a row."""
         self._counts.add("fetch_errors")
         logger.log(logging.INFO if where in self._failing else logging.WARNING, "fetching waits: %s", error)
         self._failing.add(where)
@@ -235,7 +235,7 @@ class BrokerFetcher:
         owned.feed.cancel()
         if isinstance(fetched.error, OffsetOutOfRangeError):
             if owned.feed.consumed_offset != offset:
-                # What was fetched before it is all there is of it: not to be dropped, but consumed first.
+                # What was fetched before is all that is left of it: it must be consumed first, not dropped.
                 owned.feed.postpone(self._backoff_s)
                 return False
             self._counts.add("resets")
@@ -247,9 +247,9 @@ class BrokerFetcher:
         return False
 
     def _find_starts(self, partitions: Iterable[OwnedPartition]) -> None:
-        """Find the starts that are missing, up to the first question that the broker answers by hanging up.
+        """Find the starts that are missing, up to the first request that the broker answers by hanging up.
 
-        As it does for a partition that it does not have; or it is away. The next round does without that partition.
+        It does so for a partition that it does not have, or because it is away. The next round omits that partition.
         """
         for owned in partitions:
             feed = owned.feed
@@ -259,7 +259,7 @@ class BrokerFetcher:
     def _find_start(self, owned: OwnedPartition, epoch: int) -> bool:
         """Ask the broker where a partition without a usable offset begins or ends; False if that broke the connection.
 
-        What goes wrong stays with this partition, which is tried again later.
+        A failure concerns only this partition, which is tried again later.
         """
         where, feed = owned.where, owned.feed
         is_first = feed.fetch_offset is None

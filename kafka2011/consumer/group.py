@@ -1,7 +1,7 @@
 """The registries of one consumer group, as the rebalance and the commits see them.
 
-`GroupSession` is what a member can do in one ZooKeeper session: nothing of it is ever retried, or sent in another
-session. `ZkGroup` has the real one; a test can put one in memory in its place.
+`GroupSession` is what a member can do in one ZooKeeper session: none of it is ever retried, or sent in another
+session. `ZkGroup` has the real one; tests can use one in memory instead.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Lease(Protocol):
-    """What a member holds while its session surely lives."""
+    """What a member holds while its session is certainly alive."""
 
     until_s: float
-    """Until when it does, on the lease clock; moves on as questions to ZooKeeper are answered."""
+    """Until when it is, on the lease clock; moves on as requests to ZooKeeper are answered."""
 
     @property
     def renew_interval_s(self) -> float:
@@ -38,9 +38,9 @@ class Lease(Protocol):
 class GroupSession(Protocol):
     """One member's view of its group's registries in one session.
 
-    Every method raises ZkUnavailable when ZooKeeper does not answer or the session is another one by now; what writes
-    to many znodes tries all of them first, and each that was not answered may have been written. `wake` is called once
-    when what was read may have changed; it only sets an event.
+    Every method raises ZkUnavailable when ZooKeeper does not answer or the session is no longer the same. A method that
+    writes many znodes tries all of them first; those that were not answered may have been written. `wake` is called
+    once when what was read may have changed; it only sets an event.
     """
 
     session_id: int
@@ -48,25 +48,25 @@ class GroupSession(Protocol):
 
     @property
     def lease(self) -> Lease:
-        """How long the session surely lives."""
+        """How long the session is certain to live."""
 
     def register(self, consumer_id: str, subscription: str) -> None:
         """Become a member."""
 
     def deregister(self, consumer_id: str) -> None:
-        """Be a member no longer."""
+        """Stop being a member."""
 
     def refresh(self) -> None:
-        """Compare what was read with the registries, so that what has changed without a word is read again."""
+        """Compare what was read with the registries, so that what has changed unnoticed is read again."""
 
     def subscriptions(self, wake: Wake) -> dict[str, str]:
-        """Tell what each member subscribes to, by consumer id."""
+        """Return what each member subscribes to, by consumer id."""
 
     def topics(self, wake: Wake) -> list[str]:
         """List all topics."""
 
     def partitions_of(self, topics: Iterable[str], wake: Wake) -> dict[str, dict[int, int]]:
-        """Tell how many partitions of each topic each broker has."""
+        """Return how many partitions of each topic each broker has."""
 
     def brokers(self, wake: Wake) -> dict[int, Broker]:
         """Return the live brokers."""
@@ -75,16 +75,16 @@ class GroupSession(Protocol):
         """Make streams of ours the owners of partitions, and return those that others own."""
 
     def release(self, partitions: Iterable[TopicPartition]) -> None:
-        """Own these partitions no longer."""
+        """Stop owning these partitions."""
 
     def mine(self, partitions: Collection[TopicPartition], wake: Wake) -> set[TopicPartition]:
-        """Tell which of these partitions this session owns; `wake` is called when it owns one of them no longer."""
+        """Return which of these partitions this session owns; `wake` is called when it no longer owns one of them."""
 
     def is_mine(self, where: TopicPartition) -> bool:
         """Ask whether this session owns a partition now."""
 
     def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
-        """Call `wake` once when another gives one of these up; False if one of them has no owner already."""
+        """Call `wake` once when another gives one of these up; False if one of them already has no owner."""
 
     def read_offsets(
         self, partitions: Iterable[TopicPartition]
@@ -95,14 +95,14 @@ class GroupSession(Protocol):
         """Write the offset whatever is there, and return its version."""
 
     def commit_offsets(self, commits: Iterable[OffsetCommit]) -> dict[TopicPartition, int | ZkError]:
-        """Write each offset if it is still at its version; tell the new version of each, or the error.
+        """Write each offset if it is still at its version; return the new version of each, or the error.
 
-        Raises nothing: VersionConflict, NotConnected and other ZkUnavailable are among what it tells.
+        Raises nothing: VersionConflict, NotConnected and other ZkUnavailable errors are returned.
         """
 
 
 class GroupRegistries(Protocol):
-    """Gives the session that there is."""
+    """Gives the present session."""
 
     def current(self) -> GroupSession | None:
-        """Return the present session, the same object as long as it is the same; None while there is none."""
+        """Return the present session, the same object while it is the same session; None while there is none."""

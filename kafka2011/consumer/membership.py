@@ -1,6 +1,6 @@
 """Membership: a member's way into its group and out of it, and the threads that keep it there (paper, section 3.2).
 
-One thread rebalances, one keeps the lease, one commits. Each takes turns until the end, whatever a turn raises.
+One thread rebalances, one keeps the lease, one commits. Each repeats its task until the end, whatever errors it raises.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AUDIT_INTERVAL_S = 10.0
-"""How often a member looks whether its owner nodes still stand: others may delete them by path."""
+"""How often a member checks that its owner nodes still exist: others may delete them by path."""
 _THREAD_TIMEOUT_S = 10.0
 _LAST_TRY_TIMEOUT_S = 60.0
 _LEASE_RETRIES = 10
@@ -60,12 +60,12 @@ class Membership:
         self._has_left = threading.Event()
         self._threads: dict[str, threading.Thread] = {}
         self._failed_tries = 0
-        self._next_failure_s = 0.0  # tries that events bring forward are not counted
+        self._next_failure_s = 0.0  # attempts brought forward by events are not counted
         self._is_commit_failing = False
         self.counts: Counter[str] = Counter(failed_rebalances=0)
 
     def enter(self, longest_wait_s: float) -> None:
-        """Become a member, and start. A node of the same consumerid stays until the session of who had it has ended.
+        """Become a member, and start. Waits for an older node of the same consumerid to go with its session.
 
         Raises NodeHeld when it is still there after that wait.
         """
@@ -89,23 +89,21 @@ class Membership:
         return self._threads.get("rebalance") is threading.current_thread()
 
     def begin_leave(self) -> None:
-        """Begin no other try of a rebalance."""
+        """Begin no further attempt at a rebalance."""
         self._leaving.set()
         self._wake.set()
 
     def leave(self) -> None:
-        """Give everything up, commit (with autocommit.enable), and be a member no longer; after `begin_leave`."""
+        """Give everything up, commit (with autocommit.enable), and leave the group; after `begin_leave`."""
         rebalancing = self._threads.get("rebalance")
         if rebalancing is not None:
             rebalancing.join(_LAST_TRY_TIMEOUT_S)
             if rebalancing.is_alive():
-                logger.warning(
-                    "%s leaves by the end of its session: its last rebalance has not ended", self._consumer_id
-                )
+                logger.warning("%s leaves when its session ends: its last rebalance has not ended", self._consumer_id)
                 return
         deadline_s = self._clock.monotonic_s() + self._backoff_s
         while True:
-            # One that is just being made anew is waited for: without a connection nothing can be committed.
+            # Waits for a connection that is just being made anew: without one nothing can be committed.
             self._await_connection(deadline_s)
             try:
                 self.rebalancer.leave(commit=self._config.autocommit_enable)
@@ -134,7 +132,7 @@ class Membership:
     def _start(
         self, name: str, turn: Callable[[], float], wake: threading.Event, end: threading.Event, retry_s: float
     ) -> None:
-        """Take turns until `end`; each says after how long the next one comes, if `wake` does not bring it forward."""
+        """Repeat a task until `end`; each run returns when to run next, unless `wake` brings that forward."""
 
         def take_turns() -> None:
             while not end.is_set():
@@ -152,7 +150,7 @@ class Membership:
         thread.start()
 
     def _rebalance(self) -> float:
-        """Try to rebalance, again and again until it succeeds; then look after our own nodes now and then."""
+        """Try to rebalance until it succeeds; then check our own nodes now and then."""
         self._wake.clear()
         if self._leaving.is_set():
             return 0.0
@@ -176,11 +174,11 @@ class Membership:
             if self._failed_tries % self._config.rebalance_retries_max == 0:
                 self.counts["failed_rebalances"] += 1
                 logger.warning(
-                    "%s: no rebalance after %d tries, going on: %s", self._consumer_id, self._failed_tries, why
+                    "%s: no rebalance after %d attempts, still trying: %s", self._consumer_id, self._failed_tries, why
                 )
 
     def _renew_lease(self) -> float:
-        """Keep the lease: ask ZooKeeper something as often as it wants."""
+        """Keep the lease: ask ZooKeeper something as often as it requires."""
         assert self.rebalancer.session is not None
         lease = self.rebalancer.session.lease
         wait_s = lease.renew_interval_s
@@ -196,7 +194,9 @@ class Membership:
         try:
             self.commit()
         except KafkaError as error:
-            level = logging.INFO if self._is_commit_failing else logging.WARNING  # loud when it is the first of a row
+            level = (
+                logging.INFO if self._is_commit_failing else logging.WARNING
+            )  # a warning when it is the first in a row
             logger.log(level, "%s: offsets are not committed for now: %s", self._consumer_id, error)
             self._is_commit_failing = True
         else:
@@ -204,7 +204,7 @@ class Membership:
         return self._config.autocommit_interval_ms / 1000
 
     def _may_commit_later(self, deadline_s: float) -> bool:
-        """Say whether there is time, and the session may be the same again."""
+        """Say whether there is time left, and the same session may come back."""
         session = self.rebalancer.session
         is_another = session is None or self._events.session_id not in {None, session.session_id}
         return not is_another and self._clock.monotonic_s() < deadline_s

@@ -1,8 +1,7 @@
 """Commits to the offset registry, fenced against former owners (paper, section 3.2: the offset registry).
 
-A commit is a conditional write, in the session that claimed the partition. Whoever takes a partition first writes its
-start offset there, so that the versions that earlier owners know no longer commit. On a conflict the owner registry
-decides who is right.
+A commit is a conditional write, in the session that claimed the partition. A new owner first writes its start offset
+there, so commits with the versions that earlier owners know fail. On a conflict the owner registry decides.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CONFLICTS = 10
-"""How often another may write between our read and our write before that is an error."""
+"""How often others may write between our read and our write before it is an error."""
 
 
 class ContendedOffsetError(KafkaError):
-    """Somebody else keeps on writing the offset of a partition that we own."""
+    """Somebody else keeps writing the offset of a partition that we own."""
 
 
 class Left(NamedTuple):
@@ -61,7 +60,7 @@ class Left(NamedTuple):
 class OffsetCommitter:
     """Writes offsets of owned partitions; may be used by all threads of a connector.
 
-    `counts` tells commits, those written again after another moved the offset, and those dropped as not ours.
+    `counts` holds commits, those written again after another moved the offset, and those dropped as not ours.
     """
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
@@ -71,9 +70,9 @@ class OffsetCommitter:
     def take(
         self, session: GroupSession, claimed: Mapping[OwnedPartition, Left | None]
     ) -> dict[OwnedPartition, int | None]:
-        """Fence off former owners of partitions just claimed, and tell where each starts; None if nothing is known.
+        """Fence off former owners of partitions just claimed, and return where each starts; None if nothing is known.
 
-        If an offset stands as we ourselves left it, nobody had the partition meanwhile, and what we consumed since
+        If an offset is as we ourselves left it, nobody had the partition meanwhile, and what we consumed since
         our last commit counts.
         """
         starts: dict[OwnedPartition, int | None] = {}
@@ -103,9 +102,9 @@ class OffsetCommitter:
         raise _contended(next(iter(unwritten)))
 
     def write_start(self, owned: OwnedPartition, offset: int) -> bool:
-        """Write where a partition starts that has no offset, or one out of range; False if it is ours no longer."""
+        """Write the start of a partition without a usable offset; False if it is no longer ours."""
         with self._lock:
-            # A partition is committed under this lock before its owner node goes: while it is active, the node stands.
+            # A partition is committed under this lock before its owner node goes: while it is active, the node exists.
             return owned.feed.state is State.ACTIVE and self._write_as_owner(owned, offset)
 
     def commit(self, partitions: Iterable[OwnedPartition], *, last: bool = False) -> None:
@@ -144,7 +143,7 @@ class OffsetCommitter:
                 if not isinstance(outcome, NotConnected):  # then nothing was sent
                     owned.unanswered_offset = offset
             elif away is not None:
-                errors[owned] = away  # without waiting for ZooKeeper once more
+                errors[owned] = away  # without waiting for ZooKeeper again
             else:
                 self.counts["conflicts"] += outcome is not None
                 try:
@@ -166,13 +165,13 @@ class OffsetCommitter:
         )
 
     def _write_as_owner(self, owned: OwnedPartition, offset: int) -> bool:
-        """Write whatever is there if we own the partition, as when a member of 0.7 come back to life moved its offset.
+        """Overwrite the offset if we own the partition, as when a revived member of 0.7 has moved it.
 
-        False, and nothing written, if it belongs to another.
+        False, and nothing written, if the partition belongs to another.
         """
         for _ in range(_CONFLICTS):
             found = _read(owned.session, [owned.where]).get(owned.where)
-            # Asked after the read: who claims the partition after this answer writes, and moves the version on.
+            # Asked after the read: anyone who claims the partition after this answer writes, which changes the version.
             if not owned.session.is_mine(owned.where):
                 return False
             known = (owned.committed_offset, owned.unanswered_offset)
@@ -209,7 +208,7 @@ def _read(session: GroupSession, partitions: list[TopicPartition]) -> dict[Topic
     found: dict[TopicPartition, CommittedOffset] = {}
     for where, committed in session.read_offsets(partitions).items():
         if isinstance(committed, MalformedNode):
-            logger.warning("taken for absent: %s", committed)
+            logger.warning("treated as absent: %s", committed)
         else:
             found[where] = committed
     return found
@@ -222,4 +221,4 @@ def _written(owned: OwnedPartition, offset: int, version: int) -> None:
 
 
 def _contended(owned: OwnedPartition) -> ContendedOffsetError:
-    return ContendedOffsetError(f"the offset of {owned.where} is written by others all the time")
+    return ContendedOffsetError(f"others keep writing the offset of {owned.where}")

@@ -21,13 +21,13 @@ class OwnedPartition:
     feed: PartitionFeed
     session: GroupSession
     broker: Broker  # where it is fetched
-    is_newborn: bool = False  # it was not there when this member came
+    is_newborn: bool = False  # it did not exist when this member joined
     is_explicit: bool = False  # only offsets that the application gives are committed
     explicit_offset: int | None = None
     # Guarded by the committer's lock.
     version: int | None = None  # of the offset znode, as this owner last knew it to be; None: not known
     committed_offset: int | None = None  # what the znode held then
-    unanswered_offset: int | None = None  # written since, or not: ZooKeeper did not say
+    unanswered_offset: int | None = None  # possibly written since: ZooKeeper did not answer
     is_closed: bool = False  # given up: nothing is committed any more
 
     @property

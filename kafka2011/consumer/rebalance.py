@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def assign(partitions: Iterable[TopicPartition], streams: Iterable[str]) -> dict[str, list[TopicPartition]]:
     """Divide the partitions of one topic among all streams of a group, by stream id.
 
-    Both are sorted as strings, partitions by their `znode_name` as 0.7 does it: `0-10` comes before `0-2`. With
+    Both are sorted as strings, partitions by their `znode_name` as in 0.7: `0-10` comes before `0-2`. With
     N = |P| div |C| and R = |P| mod |C|, stream j takes N partitions from j*N + min(j, R) on, and the first R streams
     take one more.
     """

@@ -1,10 +1,10 @@
 """The masterless rebalance of one member: Algorithm 1 around the registries (paper, section 3.2).
 
-One try reads the registries, computes every stream's share, gives up what belongs to it no longer (waiting for the
-application, committing, deleting the owner nodes), and claims what is new. A partition that stays is left alone. One
-that another still owns means: begin with the others, and try again when it is given up. That cannot end in two members
-waiting for each other, since what a member keeps is what its registries say is its share, and the shares of two members
-that have read the same have nothing in common. Nothing here knows of threads or ZooKeeper.
+One attempt reads the registries, computes every stream's share, gives up what no longer belongs to it (waiting for the
+application, committing, deleting the owner nodes), and claims what is new. A partition that stays is left alone. If
+another member still owns a partition, begin with the rest, and try again when it is given up. Two members cannot end up
+waiting for each other: a member keeps only what the registries say is its share, and the shares of two members that
+have read the same registries do not overlap. Nothing here knows of threads or ZooKeeper.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ logger = logging.getLogger(__name__)
 
 
 class Fetchers(Protocol):
-    """Who fetches what is owned."""
+    """Fetches what is owned."""
 
     def add(self, owned: OwnedPartition, broker: Broker) -> None:
         """Fetch a partition from its broker; find its start first if that is not known."""
 
     def remove(self, partitions: Iterable[OwnedPartition]) -> None:
-        """Fetch these no more."""
+        """Stop fetching these."""
 
 
 class TryAgainError(KafkaError):
@@ -53,8 +53,7 @@ class Rebalancer:
 
     `streams_of` gives this member's streams of a topic, in the order of their numbers. `wake` is called when a
     registry has changed and `try_once` should be called again. `owned` is what we own now; other threads may read it.
-    In `explicit_topics` only offsets that the application gives are committed. `listener` is told of all that comes and
-    goes.
+    In `explicit_topics` only offsets that the application gives are committed. `listener` is told what comes and goes.
     """
 
     def __init__(
@@ -83,18 +82,18 @@ class Rebalancer:
         self._listener = listener or RebalanceListener()
         self.session: GroupSession | None = None
         self.owned: dict[TopicPartition, OwnedPartition] = {}
-        self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may be there in our name
+        self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
         self.explicit_topics: set[str] = set()
         # Given up, but not committed for the last time: the owner node stays until then.
         self._uncommitted: dict[TopicPartition, OwnedPartition] = {}
         self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
         self._is_changed = False  # since the last rebalance that ended well
-        self._found_first: set[TopicPartition] | None = None  # partitions that were there when this member came
+        self._found_first: set[TopicPartition] | None = None  # partitions that existed when this member joined
         self._ignored: set[tuple[str, str]] = set()  # malformed members that were logged
         self.counts: Counter[str] = Counter()
 
     def enter(self) -> None:
-        """Be a member in the present session: register if it is a new one, and drop what the old one owned.
+        """Be a member in the present session: if it is a new one, register, and drop what the old one owned.
 
         Raises ZkUnavailable when there is no session.
         """
@@ -105,7 +104,7 @@ class Rebalancer:
             return
         if self.session is not None:
             self.counts["sessions_lost"] += 1
-            logger.warning("%s: the ZooKeeper session is another one: registering again", self._consumer_id)
+            logger.warning("%s: there is a new ZooKeeper session: registering again", self._consumer_id)
             self._abandon()
         session.lease.renew()
         session.register(self._consumer_id, self._topic_count.text)
@@ -138,9 +137,9 @@ class Rebalancer:
         return True
 
     def leave(self, *, commit: bool) -> None:
-        """Give up everything and be a member no longer; what ZooKeeper does not hear ends with the session.
+        """Give up everything and leave the group; what ZooKeeper is not told ends with the session.
 
-        Raises ZkUnavailable when the last commit was not answered: call it again, while there is time and the session
+        Raises ZkUnavailable when the last commit was not answered: call it again while there is time and the session
         is the same.
         """
         session = self.session
@@ -205,7 +204,7 @@ class Rebalancer:
                     self.counts["malformed_members"] += 1
                     logger.warning("ignored member %s of the group: %s", consumer_id, error)
         if self._consumer_id not in members:
-            # Deleted by a stranger: come back, or we would wait for ever for a share.
+            # Deleted by a stranger: register again, or we would wait forever for a share.
             session.register(self._consumer_id, self._topic_count.text)
             members[self._consumer_id] = self._topic_count
         return members
@@ -217,7 +216,7 @@ class Rebalancer:
         if not wanted:
             return True
         self._is_changed = True
-        self._claimed.update(wanted)  # noted first: an unanswered claim may have happened
+        self._claimed.update(wanted)  # noted first: an unanswered claim may have succeeded
         held = session.claim(wanted)
         for where in held:
             del self._claimed[where]
@@ -249,7 +248,7 @@ class Rebalancer:
         return False
 
     def _follow_addresses(self, brokers: Mapping[int, Broker]) -> None:
-        """Fetch from where a broker is now: it may have come back elsewhere."""
+        """Fetch from where a broker is now: it may have come back at another address."""
         for owned in self.owned.values():
             broker = brokers[owned.where.broker_id]
             if owned.broker.address != broker.address:
@@ -268,7 +267,7 @@ class Rebalancer:
             self._uncommitted[owned.where] = self.owned.pop(owned.where)
 
     def _commit_given_up(self) -> None:
-        """Commit what was given up, now or in a try that ZooKeeper did not answer: only then may others have it."""
+        """Commit what was given up, now or in an attempt that was not answered: only then may others have it."""
         given_up = list(self._uncommitted.values())
         try:
             self._committer.commit(given_up, last=True)
@@ -294,7 +293,7 @@ class Rebalancer:
             self._claimed.pop(where, None)
 
     def _abandon(self) -> None:
-        """Drop what a session owned that has ended: nobody may wait, and nothing can be committed."""
+        """Drop what an ended session owned: there is no time to wait, and nothing can be committed."""
         assert self.session is not None
         self.session.lease.end()
         every = list(self.owned.values())
@@ -308,7 +307,7 @@ class Rebalancer:
         self._tell(self._listener.on_lost, every)
 
     def _tell(self, method: Callable[[list[TopicPartition]], None], partitions: Collection[OwnedPartition]) -> None:
-        """Call a method of the application's; what it raises stays its own affair."""
+        """Call a method of the application's; its errors affect nothing else."""
         if not partitions:
             return
         try:
@@ -318,7 +317,7 @@ class Rebalancer:
             logger.exception("%s: the rebalance listener failed", self._consumer_id)
 
     def _note_left(self, owned: OwnedPartition) -> None:
-        """Remember what was consumed: if nobody has the partition meanwhile, it need not come again."""
+        """Remember what was consumed: if nobody takes the partition meanwhile, it need not come again."""
         left = Left.of(owned)
         if left is not None:
             self._left[owned.where] = left

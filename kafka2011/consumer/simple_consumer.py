@@ -72,7 +72,7 @@ class SimpleConsumer:
     """A consumer of one broker, over one blocking connection; may be shared by threads.
 
     It keeps no offset: the caller asks for one, and finds where to go on in the last message's `next_offset`. Requests
-    are repeated once on a new connection if an old one turns out dead. `broker_id` is what messages will carry.
+    are repeated once on a new connection if an old one turns out dead. Messages will carry `broker_id`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SimpleConsumer:
 
     @classmethod
     def of(cls, broker: Broker, config: SimpleConsumerConfig | Mapping[str, object] | None = None) -> Self:
-        """Return the consumer of a broker as the registry, or whoever named it, describes it."""
+        """Return a consumer of the broker that an entry describes."""
         return cls(broker.host, broker.port, config, None if broker.id == UNKNOWN_ID else broker.id)
 
     def fetch(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchedSet:
@@ -131,8 +131,8 @@ class SimpleConsumer:
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int = 1) -> list[int]:
         """Return up to `max_count` offsets, newest first, where segments from before a time start.
 
-        `time_ms` is since the epoch, or LATEST for the flushed end, or EARLIEST for the first offset there is. For a
-        topic that the broker does not know: [0] for LATEST and EARLIEST, else nothing.
+        `time_ms` is since the epoch, or LATEST for the flushed end, or EARLIEST for the first offset. For a topic that
+        the broker does not know: [0] for LATEST and EARLIEST, else nothing.
         """
         request = OffsetsRequest(topic, partition, time_ms, max_count)
         frame = self._ask(request)

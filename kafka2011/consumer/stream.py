@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 BATCH_MESSAGES = 100
 """Messages decoded ahead: enough to make each one cheap, few enough to cost little memory."""
 LOOK_INTERVAL_S = 0.1
-"""How long messages are handed out on one look at the lease; also how soon a stream sees that it is held again."""
+"""How long messages are handed out after one check of the lease; also how soon a stream sees it is held again."""
 BREATH_S = 0.001
-"""A pause before each look, so that an application of greenlets that never pauses itself does not starve the lease."""
+"""A pause before each check, so that an application of greenlets that never pauses does not starve the lease."""
 
 
 class _State(enum.Enum):
-    """What a stream stands at when it has gone as far as it can without waiting."""
+    """Why a stream that has gone as far as it can without waiting has stopped."""
 
     READY = "there are messages to hand out"
-    EMPTY = "no chunk is there"
-    UNSURE = "a chunk is there, but the session may have ended"
+    EMPTY = "there is no chunk"
+    UNSURE = "there is a chunk, but the session may have ended"
     CLOSED = "the end"
 
 
@@ -71,7 +71,7 @@ class MessageStream:
         self._now_s = clock.monotonic_s  # called for every message
         self._queue: ChunkQueue[Chunk] = ChunkQueue(max_chunks, room_made)
         self._lock = self._queue.lock
-        # The chunk that is being handed out, what of it is decoded, and the error that stands after that.
+        # The chunk that is being handed out, what is decoded of it, and the error that comes after that.
         self._open: Chunk | None = None
         self._messages: Iterator[Message] = iter(())
         self._ready: deque[Message] = deque()
@@ -83,7 +83,7 @@ class MessageStream:
         return f"<MessageStream {self.stream_id}>"
 
     def feed(self, where: TopicPartition, lease: Lease) -> PartitionFeed:
-        """Return what brings a partition's messages here, from when it is given a start until it is released."""
+        """Return the feed that brings a partition's messages here, from when it has a start until it is released."""
         return PartitionFeed(where, self.stream_id, lease, self._queue, self._clock)
 
     def __iter__(self) -> Self:
@@ -100,14 +100,14 @@ class MessageStream:
                         chunk.in_hand = message = self._ready.popleft()
                         return message
                     return self._await_message()
-                if not chunk.flows_until_s:  # not due, but stopped: given up, say
+                if not chunk.flows_until_s:  # not due, but stopped: for example, given up
                     return self._await_message()
             time.sleep(BREATH_S)
             with self._lock:
                 return self._await_message()
         except (StopIteration, KafkaError):
             raise
-        except BaseException:  # KeyboardInterrupt, say: the application did not get what was on its way to it
+        except BaseException:  # such as KeyboardInterrupt: the application did not get what was on its way to it
             self._start_over()
             raise
 
@@ -146,17 +146,17 @@ class MessageStream:
 
     @property
     def unfinished_releases(self) -> int:
-        """How many partitions were given up while the application had a message of them."""
+        """How many partitions were given up while the application had a message from them."""
         return self._queue.unfinished_releases
 
     def count_in_hand_as_done(self) -> None:
-        """Count the message in hand as consumed, if it is this thread that has it."""
+        """Count the message in hand as consumed, if this thread has it."""
         with self._lock:
             if self._open is not None and self._open.reader is threading.current_thread():
                 self._open.come_back()
 
     def close(self) -> None:
-        """End the iteration, in whatever thread it goes on."""
+        """End the iteration, in whichever thread it runs."""
         with self._lock:
             self._queue.close()
             if self._open is not None:
@@ -209,7 +209,7 @@ class MessageStream:
         return chunk
 
     def _await_ready(self, timeout_s: float | None) -> Chunk | None:
-        """Wait until messages are ready that may be handed out; None after the timeout and after the end."""
+        """Wait until messages may be handed out; None after the timeout and after the end."""
         deadline_s = None if timeout_s is None else self._now_s() + timeout_s
         while (state := self._advance()) in {_State.EMPTY, _State.UNSURE}:
             wait_s = LOOK_INTERVAL_S if state is _State.UNSURE else None
@@ -222,7 +222,7 @@ class MessageStream:
         return self._open if state is _State.READY else None
 
     def _advance(self) -> _State:
-        """Go on until messages are ready, or there is something to wait for. Raises what stands in their place."""
+        """Go on until messages are ready, or there is something to wait for. Raises the error found in their place."""
         while not self._queue.is_closed:
             chunk = self._open
             if chunk is None:
@@ -240,9 +240,9 @@ class MessageStream:
         return _State.CLOSED
 
     def _look(self, chunk: Chunk) -> bool:
-        """Say whether the session surely lives, and note for how long messages may flow on that."""
+        """Say whether the session is certainly alive, and note for how long that lets messages flow."""
         now_s, until_s = self._now_s(), chunk.feed.lease.until_s
-        if chunk.feed.state is State.ACTIVE:  # of a partition that is being released, each message needs a look
+        if chunk.feed.state is State.ACTIVE:  # while a partition is being released, each message needs a check
             chunk.flows_until_s = min(until_s, now_s + LOOK_INTERVAL_S)
         return now_s < until_s
 
@@ -257,11 +257,11 @@ class MessageStream:
         return True
 
     def _decode_some(self, chunk: Chunk) -> bool:
-        """Make messages of the open chunk ready; False when it has no more. Raises the error that stands after them."""
+        """Make messages of the open chunk ready; False when it has no more. Raises the error that comes after them."""
         if not self._ready:
             self._decode_up_to(BATCH_MESSAGES)
         if not self._ready and self._error is not None:
-            # Fetched anew when the application goes on: what the network did will be mended then.
+            # Fetched anew when the application goes on: that mends a network error.
             fault, self._error = self._error, None
             chunk.feed.restart(chunk.feed.consumed_offset)
             raise fault
@@ -287,7 +287,7 @@ class MessageStream:
         if self._open is not None:
             self._open.feed.open_chunk = None
             self._open = None
-            self._queue.changed.notify_all()  # somebody may wait for its release
+            self._queue.changed.notify_all()  # another thread may wait for its release
 
     def _start_over(self) -> None:
         """Forget what was on its way to the application, and fetch it again."""

@@ -1,7 +1,7 @@
 """What a member of a group subscribes to, as a value and as the text of its znode.
 
 { "topic": 2,"other": 1 }     a number of streams for each topic
-*2*regex                      so many streams for all topics that a whitelist allows
+*2*regex                      that many streams for all topics that a whitelist allows
 !2!regex                      the same for a blacklist
 """
 
@@ -27,7 +27,7 @@ _FILTERS: dict[str, type[TopicFilter]] = {"*": Whitelist, "!": Blacklist}
 
 
 class MalformedSubscriptionError(KafkaError):
-    """The text of another member's znode is no subscription; every 0.7 member stalls on it, ours ignores it."""
+    """The text of another member's znode is not a subscription; every 0.7 member stalls on it, ours ignores it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class TopicCount:
 
     @classmethod
     def filtered(cls, topic_filter: TopicFilter, streams: int) -> TopicCount:
-        """Subscribe to all topics that a filter allows, those too that are born later."""
+        """Subscribe to all topics that a filter allows, including those created later."""
         if not isinstance(topic_filter, TopicFilter):
             raise TypeError(f"a filter is a Whitelist or a Blacklist, not {type(topic_filter).__name__}")
         _check_streams(repr(topic_filter), streams)
@@ -80,7 +80,7 @@ class TopicCount:
 
     @property
     def text(self) -> str:
-        """The znode's text, to the byte as 0.7 writes it."""
+        """The znode's text, byte for byte as 0.7 writes it."""
         if self.topic_filter is not None:
             mark = self.topic_filter.mark
             return f"{mark}{self.filtered_streams}{mark}{self.topic_filter.regex}"

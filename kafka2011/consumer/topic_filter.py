@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kafka2011.errors import ConfigError
 
-# What Python's regexes know and Java's do not; a lone '{' is a character for the one and an error for the other.
+# What Python's regexes allow and Java's do not; a lone '{' is a character in Python and an error in Java.
 _PYTHON_ONLY = re.compile(r"\(\?[P(#]|(?<!\\)\{(?![0-9]+\})")
 
 
@@ -18,7 +18,7 @@ class TopicFilter:
     """
 
     mark: ClassVar[str]
-    """What stands around the number of streams in the consumer registry."""
+    """The mark around the number of streams in the consumer registry."""
 
     def __init__(self, regex: str) -> None:
         if not isinstance(regex, str):

@@ -35,7 +35,7 @@ class ZkGroup:
         self._session: ZkGroupSession | None = None
 
     def current(self) -> ZkGroupSession | None:
-        """Return the present session, the same object as long as it is the same; None while there is none."""
+        """Return the present session, the same object while it is the same session; None while there is none."""
         session_id = self._client.session_id
         if session_id is None:
             return None
@@ -73,13 +73,13 @@ class ZkGroupSession:
         self._consumers.register(self._group, consumer_id, subscription)
 
     def deregister(self, consumer_id: str) -> None:
-        """Be a member no longer."""
+        """Stop being a member."""
         self._consumers.deregister(self._group, consumer_id)
 
     # What others write, read when it has changed -----------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Compare how often each registry has changed, so that watches need not be trusted for ever."""
+        """Compare how often each registry has changed, so that watches need not be trusted forever."""
         every: list[_Known[Any]] = [
             self._known_subscriptions,
             self._known_topics,
@@ -94,11 +94,11 @@ class ZkGroupSession:
                     self._subscribed.clear()
 
     def subscriptions(self, wake: Wake) -> dict[str, str]:
-        """Tell what each member subscribes to, by consumer id."""
+        """Return what each member subscribes to, by consumer id."""
         return self._known_subscriptions.value(wake)
 
     def _read_subscriptions(self, watch: Watch) -> dict[str, str]:
-        """Read those of members that came, or whose node has changed, not everyone's whenever one comes or goes."""
+        """Read only the nodes of members that are new or have changed, not all whenever one comes or goes."""
         members = self._consumers.members(self._group, watch)
         with self._subscribed_lock:
             found = {member: text for member in members if (text := self._subscribed.get(member)) is not None}
@@ -121,7 +121,7 @@ class ZkGroupSession:
         return self._known_topics.value(wake)
 
     def partitions_of(self, topics: Iterable[str], wake: Wake) -> dict[str, dict[int, int]]:
-        """Tell how many partitions of each topic each broker has; what has to be read is read together."""
+        """Return how many partitions of each topic each broker has; what has to be read is read together."""
         every = {topic: self._partitions_known_of(topic) for topic in topics}
         unread = [topic for topic, known in every.items() if known.begin(wake)]
         try:
@@ -149,21 +149,21 @@ class ZkGroupSession:
     def claim(self, streams: Mapping[TopicPartition, str]) -> dict[TopicPartition, NodeHeld]:
         """Make streams of ours the owners of partitions, and return those that others own."""
         for topic in {where.topic for where in streams} - self._topics_with_owners:
-            # Once, instead of after each of many creates that find no parent.
+            # Once, rather than after each of many creates that find no parent.
             self._nodes.ensure_persistent(paths.owners(self._group, topic))
             self._topics_with_owners.add(topic)
         return self._owners.claim_many(self._group, streams)
 
     def release(self, partitions: Iterable[TopicPartition]) -> None:
-        """Own these partitions no longer; nobody is woken by that here."""
+        """Stop owning these partitions; this wakes nobody here."""
         every = list(partitions)
         self._standing.difference_update(every)
         self._owners.release_many(self._group, every)
 
     def mine(self, partitions: Collection[TopicPartition], wake: Wake) -> set[TopicPartition]:
-        """Tell which of these partitions this session owns; `wake` is called when it owns one of them no longer.
+        """Return which of these partitions this session owns; `wake` is called when it no longer owns one of them.
 
-        Only those are read of which that is not known by a watch, or whose node is missing from the list.
+        Reads only those not known from a watch, or whose node is missing from the list.
         """
         names = {topic: self._owned_names(topic) for topic in {where.topic for where in partitions}}
         known = {where for where in partitions if where in self._standing and where.znode_name in names[where.topic]}
@@ -192,7 +192,7 @@ class ZkGroupSession:
         return node is not None and node.owner == self.session_id
 
     def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
-        """Call `wake` once when another gives one of these up; False if one of them has no owner already."""
+        """Call `wake` once when another gives one of these up; False if one of them already has no owner."""
         watch = _Watch(wake)
         return all(self._nodes.exist(map(self._owner_path, partitions), lambda _: watch).values())
 
@@ -212,7 +212,7 @@ class ZkGroupSession:
         return self._offsets.write(self._group, where, offset)
 
     def commit_offsets(self, commits: Iterable[OffsetCommit]) -> dict[TopicPartition, int | ZkError]:
-        """Write each offset if it is still at its version; tell the new version of each, or the error."""
+        """Write each offset if it is still at its version; return the new version of each, or the error."""
         return self._offsets.commit_many(self._group, commits)
 
 
@@ -221,7 +221,7 @@ def _nobody() -> None:
 
 
 class _Known(Generic[Value]):
-    """What was read of a registry. It is read again once its watch, which is this object, or a comparison says so."""
+    """What was read from a registry. It is read again when its watch (this object) or a comparison says so."""
 
     def __init__(self, path: str, read: Callable[[Watch], Value]) -> None:
         self.path = path
@@ -232,7 +232,7 @@ class _Known(Generic[Value]):
         self._wake: Wake = _nobody
 
     def value(self, wake: Wake) -> Value:
-        """Return it as it was read last, or read it."""
+        """Return it as last read, or read it."""
         if self.begin(wake):
             try:
                 self.end(self._read(self))
@@ -247,7 +247,7 @@ class _Known(Generic[Value]):
         self._wake = wake
         if self._is_current and self._value is not None:
             return False
-        self._is_current = True  # before it is read: a watch that fires after that is not to be forgotten
+        self._is_current = True  # before it is read: a watch that fires after that must not be forgotten
         return True
 
     def end(self, value: Value) -> None:
@@ -259,7 +259,7 @@ class _Known(Generic[Value]):
         self._is_current = False
 
     def compare(self, changes: int | None) -> bool:
-        """Read it again if the count of its changes is another one than the last time; say if no watch said so."""
+        """Have it read again if its count of changes differs from last time; say whether no watch had said so."""
         is_news = self._is_current and changes != self._changes
         if is_news:
             self._is_current = False
@@ -290,7 +290,7 @@ class _Watch:
 
 
 class _MemberWatch:
-    """The watch of a member's node: what the member subscribes to is known no longer."""
+    """The watch of a member's node: the member's subscription is no longer known."""
 
     __slots__ = ("_forget", "_member", "_watch")
 
@@ -311,7 +311,7 @@ class _MemberWatch:
 
 
 class _OwnerWatch:
-    """The watch of an owner node of ours: wakes only if it was thought to stand."""
+    """The watch of an owner node of ours: wakes only if the node was thought to exist."""
 
     __slots__ = ("_standing", "_wake", "_where")
 

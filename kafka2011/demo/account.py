@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from zk.cluster import TopicPartition
 
 SENT_AGAIN = "sent again by the producer, unconfirmed when a broker was killed"
-IN_A_REBALANCE = "not come back for when its partition was given up"
+IN_A_REBALANCE = "still in hand when its partition was given up"
 
 
 def after_kill(member: str) -> str:
-    """Return the cause of a repeat that follows from kill -9 of a member."""
+    """Return the cause of a repeat that follows the kill -9 of a member."""
     return f"not committed when {member} was killed"
 
 
@@ -46,7 +46,7 @@ class Account:
         return sum(self.repeats.values())
 
     def is_good(self, *, exactly_once: bool) -> bool:
-        """Say whether nothing is missing or out of order, nor, if so wanted, repeated."""
+        """Say whether nothing is missing or out of order or, if that is wanted, repeated."""
         return not self.missing and not self.out_of_order and not (exactly_once and self.repeated)
 
 

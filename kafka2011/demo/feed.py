@@ -1,8 +1,8 @@
-"""Made-up activity at a steady pace, for ever: `python -m kafka2011.demo.feed [TOPIC]`; `--help` has the options.
+"""Made-up activity at a steady pace, endlessly: `python -m kafka2011.demo.feed [TOPIC]`; `--help` has the options.
 
-Finds the brokers through KAFKA2011_ZK_CONNECT, and creates the topic on all that live. Sends are confirmed and keyed by
-member; a line every five seconds says how many events were confirmed and given up, and how many sets sent again.
-SIGTERM and Ctrl-C end it, once all that was sent is confirmed.
+Finds the brokers through KAFKA2011_ZK_CONNECT, and creates the topic on all live ones. Sends are confirmed and keyed by
+member; a line every five seconds says how many events were confirmed and given up, and how many sets were sent again.
+SIGTERM and Ctrl-C end it, once everything sent is confirmed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def feed(
     clock: Clock = SYSTEM_CLOCK,
     heartbeat: Path | None = None,
 ) -> None:
-    """Send an event every `1 / per_second` seconds until `stop` is set; what a stall held up is not made up for.
+    """Send an event every `1 / per_second` seconds until `stop` is set; events missed in a stall are not made up.
 
     With every report, the file `heartbeat` is touched if more was confirmed since the last one.
     """
@@ -94,7 +94,7 @@ def feed(
 
 
 def _send(producer: Producer, topic: str, event: bytes) -> bool:
-    """Queue an event; False when that is not possible now, as while no broker lives."""
+    """Queue an event; False when that is not possible now, as while there is no live broker."""
     try:
         producer.send(topic, event, key=key_of(event))
     except KafkaError as error:
@@ -104,7 +104,7 @@ def _send(producer: Producer, topic: str, event: bytes) -> bool:
 
 
 def _events() -> Iterator[bytes]:
-    """Yield day after day of activity, each day another one."""
+    """Yield day after day of activity, each day a different one."""
     return itertools.chain.from_iterable(activity_lines(EVENTS_A_DAY, seed) for seed in itertools.count(2011))
 
 

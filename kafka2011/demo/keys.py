@@ -15,12 +15,12 @@ _FIRST_WORD = re.compile(rb"(\S+)")
 _PIECES = 30
 """About one for each second of a replay."""
 _LEAST_SHARE = 2
-"""In each piece one partition in so many, or more, must get a line."""
+"""In each piece, at least one in this many partitions must get a line."""
 _NUMBERED_KEYS = 64
 
 
 def key_of(line: bytes) -> str:
-    """Return what keeps lines together: the member of an event, else the first word, as a client's address."""
+    """Return what keeps lines together: the member of an event, else the first word, such as a client's address."""
     match = _MEMBER.search(line) or _FIRST_WORD.search(line)
     return match[1].decode(errors="replace") if match else ""
 
@@ -39,7 +39,7 @@ def keys_of(lines: Sequence[bytes], partitions: int) -> tuple[list[str], bool]:
 def _spreads(keys: Sequence[str], partitions: int) -> bool:
     partition_of = DefaultPartitioner().partition
     size = -(-len(keys) // _PIECES)
-    pieces = [keys[start : start + size] for start in range(0, len(keys) - size + 1, size)]  # but a shorter last one
+    pieces = [keys[start : start + size] for start in range(0, len(keys) - size + 1, size)]  # except a shorter last one
     return all(
         len({partition_of(key, partitions) for key in set(piece)}) * _LEAST_SHARE >= partitions for piece in pieces
     )

@@ -1,4 +1,4 @@
-"""One member of a consumer group, in a process of its own: `python -m kafka2011.demo.member`.
+"""One member of a consumer group, in its own process: `python -m kafka2011.demo.member`.
 
 It writes each receipt before it asks for the next message, so the file holds exactly what was delivered, even when the
 process is killed with -9. SIGTERM ends it in order.
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     def leave() -> None:
         connector.shutdown()
 
-    # A signal handler must not wait for locks that the interrupted code may hold: a thread does the leaving.
+    # A signal handler must not wait for locks that the interrupted code may hold, so a thread shuts down.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave).start())
     for message in stream:
         os.write(receipts_fd, Receipt.of(message, name).to_line())

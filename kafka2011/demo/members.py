@@ -1,4 +1,4 @@
-"""The members of the demo's consumer groups, each a process of its own."""
+"""The members of the demo's consumer groups, each in its own process."""
 
 from __future__ import annotations
 

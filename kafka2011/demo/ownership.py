@@ -1,4 +1,4 @@
-"""Who owned which partition when, as the owner znodes told it while the demo ran."""
+"""Who owned which partition when, as the owner znodes showed while the demo ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's faults, and how a group got over each: judged by the lines that there were to read. Pure."""
+"""The demo's faults, and how a group recovered from each, judged by the lines that there were to read. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FLOW_AFTER_S = 10.0
 """How long after a takeover messages must still flow."""
 GIVING_UP_MS = 2000
-"""What was sent so shortly before a partition moved on, its next owner may deliver."""
+"""What was sent this shortly before a partition moved may be delivered by its next owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """How a group got over a fault: when the partitions concerned were read again, and if they still were later.
+    """How a group recovered from a fault: when its partitions were read again, and whether they still were later.
 
     `seconds` is None when they were not, or nothing was sent to them any more (`is_owed` is false then). `flows_after`
     is None when nothing was sent to them later.
@@ -49,7 +49,7 @@ class Takeover:
 
     @property
     def is_good(self) -> bool:
-        """Say whether messages flowed again, and still did some time later, as far as there were any."""
+        """Say whether messages, if there were any, flowed again and still did some time later."""
         return not self.is_owed or (self.seconds is not None and self.flows_after is not False)
 
 
@@ -67,7 +67,7 @@ class Owned(NamedTuple):
 def takeover_of(
     fault: Fault, group: str, receipts: Collection[Receipt], logged: Iterable[Logged], ownership: Sequence[Owned]
 ) -> Takeover:
-    """Find out how a group got over a fault, from its receipts, the logs, and who owned what.
+    """Find out how a group recovered from a fault, from its receipts, the logs, and who owned what.
 
     A killed broker: of each of its partitions something is delivered that was sent later. A killed member: the same for
     each partition that it owned, by another member. A new member: it delivers something of the partitions that it got.

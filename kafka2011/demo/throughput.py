@@ -1,4 +1,4 @@
-"""How fast the lines go in and come out when nothing holds them up."""
+"""How fast the lines go in and come out when nothing delays them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BATCH = 50
 MIN_LINES = 200_000
 MAX_BYTES = 64 * 1024 * 1024
-"""So much goes in at most, however long the lines are: it lies on disk afterwards."""
+"""The most that goes in, however long the lines are: it stays on disk afterwards."""
 FLUSH_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 
@@ -37,7 +37,7 @@ class Throughput:
 
 
 def measure_throughput(cluster: LocalCluster, topic: str, lines: Sequence[bytes]) -> Throughput:
-    """Produce the lines, several times over if they are few, in sets of 50 to one partition a broker; fetch them back.
+    """Produce the lines, repeatedly if they are few, in sets of 50 to one partition per broker; fetch them back.
 
     Lines beyond MAX_BYTES are left out.
     Producing ends when the brokers have handled everything; the wait for the flush counts for neither.

@@ -1,6 +1,6 @@
 """Where messages wait: one open batch for each partition, and the closed ones in a queue for each broker.
 
-Everything here happens under one short lock, which is held for nothing that waits: no socket, no ZooKeeper.
+Everything here happens under one short lock, which is never held while waiting for a socket or ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_TAKEN_BYTES = 4 * 1024 * 1024
 MAX_TAKEN_BATCHES = 1000
-"""What a sender takes at a time, about: what it joins into one request."""
+"""About how much a sender takes at a time, to join into one request."""
 
 
 class BrokerQueue:
@@ -62,7 +62,7 @@ class Accumulator:
         self.unkeyed: dict[str, Batch] = {}
         self._sends_at_once = config.producer_type == "sync"
         self.batch_messages = sys.maxsize if self._sends_at_once else config.batch_size
-        self.open_batches: set[Batch] = set()  # and closed ones that are not done with
+        self.open_batches: set[Batch] = set()  # and closed ones that are not finished
         self.queues: dict[int, BrokerQueue] = {}
         self.is_closed = False
         self._pinned: dict[TopicPartition, Batch] = {}
@@ -92,9 +92,9 @@ class Accumulator:
     def append(
         self, where: TopicPartition, payloads: list[bytes], key: object = None, *, movable: bool, timeout_ms: int
     ) -> SendFuture:
-        """Append to a partition's open batch, or begin new ones; return the future that is done with the last.
+        """Append to a partition's open batch, or begin new ones; return the future that is done when the last one is.
 
-        Waits up to `timeout_ms` for room in the broker's queue, -1 for ever. Raises QueueFullError and
+        Waits up to `timeout_ms` for room in the broker's queue; -1 waits forever. Raises QueueFullError and
         ProducerClosedError, with nothing appended.
         """
         size_bytes = sum(map(len, payloads))
@@ -210,7 +210,7 @@ class Accumulator:
         if queue.bound.fits(messages, size_bytes):
             return queue
         for batch in list(queue.open.values()):
-            self.close(batch)  # what is to make room must not wait for more
+            self.close(batch)  # a batch that is to make room must not wait for more messages
         deadline_s = self._clock.monotonic_s() + timeout_ms / 1000
         queue.waiting_for_room += 1
         try:
@@ -265,13 +265,13 @@ class Accumulator:
                     queue.sleeps_until_s = None
 
     def _close_due(self, queue: BrokerQueue) -> float:
-        """Close the batches whose time has come, oldest first; return when the next one's does."""
+        """Close the batches that are due, oldest first; return when the next one is."""
         while queue.open:
             oldest = next(iter(queue.open.values()))
             if oldest.due_s > self._clock.monotonic_s():
                 return oldest.due_s
             self.close(oldest)
-        # A batch that is begun now is due no sooner, so whoever begins it need not wake the sender.
+        # A batch that is begun now is due no sooner, so beginning it need not wake the sender.
         return self._clock.monotonic_s() + self._queue_time_s
 
     def _taken(self, queue: BrokerQueue) -> list[Batch]:
@@ -284,7 +284,7 @@ class Accumulator:
         return taken
 
     def move(self, batch: Batch, where: TopicPartition) -> None:
-        """Queue a batch that was taken at another broker; it may exceed the bound there, since it is held already."""
+        """Queue a batch from another broker's queue; it may exceed the bound here, since it is already in memory."""
         with self.lock:
             self._release(batch)
             queue = self._queue_of(where.broker_id)
@@ -294,7 +294,7 @@ class Accumulator:
             self._enqueue(queue, batch)
 
     def close_movable(self, queue: BrokerQueue) -> None:
-        """Close the open batches of a broker that is lost which may go elsewhere, so that they do."""
+        """Close those open batches of a lost broker that may go elsewhere, so that they do."""
         with self.lock:
             for batch in [each for each in queue.open.values() if each.movable]:
                 self.close(batch)
@@ -322,7 +322,7 @@ class Accumulator:
     # The end -----------------------------------------------------------------------------------------------------
 
     def close_all(self) -> list[Batch]:
-        """Close every open batch; return all that are not done with."""
+        """Close every open batch; return all that are not finished."""
         with self.lock:
             for queue in self.queues.values():
                 for batch in list(queue.open.values()):
@@ -330,7 +330,7 @@ class Accumulator:
             return list(self.open_batches)
 
     def retire(self, queue: BrokerQueue) -> bool:
-        """Let a sender end, unless something was moved to it meanwhile."""
+        """Let a sender end, unless a batch was moved to it meanwhile."""
         with self.lock:
             queue.is_retired = not queue.ready
             return queue.is_retired

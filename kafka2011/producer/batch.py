@@ -1,6 +1,6 @@
 """The batch: messages of one partition that are queued, sent, confirmed, sent again, and end together.
 
-Everything that a producer bounds, counts or fails is a batch. It is also the future that every send into it returns.
+Whatever a producer bounds, counts or fails is a batch. It is also the future that every send into it returns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Receipt(NamedTuple):
 class FailedBatch(NamedTuple):
     """Messages that were given up, as `on_failure` gets them, with the key of each; None for those without one.
 
-    `messages` are payloads, or the MessageSet if that is what was sent, with one key for all of it.
+    `messages` are payloads, or the MessageSet if one was sent, with one key for all of it.
     """
 
     topic: str
@@ -60,12 +60,12 @@ class Bound:
         return self.room_messages == self.max_messages
 
     def fits(self, messages: int, size_bytes: int) -> bool:
-        """Say whether so much may be held too; anything may where nothing is held, since it is in memory already."""
+        """Say whether this much more may be held; anything may where nothing is held, since it is already in memory."""
         return self.is_unused or (messages <= self.room_messages and size_bytes <= self.room_bytes)
 
 
 _ENDING = threading.Lock()
-"""Held for the two looks that decide in which thread a future ends."""
+"""Held for the two checks that decide in which thread a future ends."""
 
 
 class SendFuture(Future[Receipt]):
@@ -86,11 +86,11 @@ class SendFuture(Future[Receipt]):
             if not self._is_ending:
                 self._has_callbacks = True
         if self._is_ending:
-            wait([self])  # a moment: it is being ended just now
+            wait([self])  # only a moment: it is just being ended
         super().add_done_callback(fn)
 
     def may_end_here(self) -> bool:
-        """Say whether a sending thread may end it itself, since nobody hangs anything on that."""
+        """Say whether a sending thread may end it itself, because it has no callbacks."""
         with _ENDING:
             self._is_ending = not self._has_callbacks
             return self._is_ending
@@ -123,13 +123,13 @@ class Batch(SendFuture):
         self.room_bytes = room_bytes  # what it may still take
         self.due_s = due_s  # when it closes, full or not
         self.list_future: ListFuture | None = None
-        # On its way:
+        # Once it is on its way:
         self.data = b""  # the encoded set
         self.deadline_s = float("inf")
         self.tries = 0
         self.failed_tries = 0  # of an unconfirmed one: what counts against the retries
         self.refusals = 0
-        self.suspect = False  # was on a connection that ended: it may be what the broker refuses
+        self.suspect = False  # was on a connection that ended: it may be the one that the broker refuses
 
     def __str__(self) -> str:
         topic, broker_id, partition = self.where

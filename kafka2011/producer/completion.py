@@ -22,7 +22,7 @@ _JOIN_S = 10.0
 
 
 class Completion:
-    """Ends batches. What an application hangs on that, callbacks and `on_failure`, runs in a thread of its own.
+    """Ends batches. The application's callbacks and `on_failure` run in a separate thread.
 
     So a callback may send, and wait for room, while the sender that it waits for goes on.
     """
@@ -62,7 +62,7 @@ class Completion:
             self._call(lambda: self._tell(FailedBatch(batch.where.topic, messages, keys, error)))
 
     def close(self) -> None:
-        """Wait until the application was told everything; not from one of its own callbacks."""
+        """Wait until the application has been told everything; must not be called from one of its callbacks."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._calls.put(None)
             self._thread.join(_JOIN_S)

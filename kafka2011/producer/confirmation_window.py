@@ -6,9 +6,9 @@
 
 Everything stays in the order in which it was added. A barrier is a question after the batches sent so far: its answer
 proves that the broker has handled them, because it serves a connection strictly in order. At most one is unanswered,
-so the few bytes of its answer always fit the sockets' buffers, and a writer never has to read to get on.
+so the few bytes of its answer always fit the sockets' buffers, and a writer never has to read to make progress.
 
-When a connection ends, all that is unconfirmed goes back ahead of the rest, and is sent again one by one: when the
+When a connection ends, everything unconfirmed goes back ahead of the rest, and is sent again one by one. When the
 broker then ends a connection with one batch on it, that batch is the one that it refuses.
 """
 
@@ -32,7 +32,7 @@ class ConfirmationWindow:
         self._waiting: deque[Batch] = deque()
         self._unconfirmed: deque[Batch] = deque()
         self._unconfirmed_bytes = 0
-        self._asked = 0  # how many of the unconfirmed stand before the barrier; 0 when none is unanswered
+        self._asked = 0  # how many of the unconfirmed are before the barrier; 0 when none is unanswered
 
     @property
     def empty(self) -> bool:
@@ -62,7 +62,7 @@ class ConfirmationWindow:
 
     @property
     def unconfirmed_bytes(self) -> int:
-        """How many bytes they have."""
+        """How many bytes are in them."""
         return self._unconfirmed_bytes
 
     def add(self, sets: Iterable[Batch]) -> None:
@@ -106,19 +106,19 @@ class ConfirmationWindow:
         return confirmed
 
     def written(self, batches: list[Batch]) -> None:
-        """Forget the oldest that were sent, where nothing is confirmed: what was handed over is done."""
+        """Forget the oldest that were sent, when not confirming: what was handed over is done."""
         for batch in batches:
             assert self._unconfirmed.popleft() is batch
             self._unconfirmed_bytes -= len(batch.data)
 
     def not_written(self) -> None:
-        """Take what was sent back, where nothing is confirmed: the broker does nothing with half a request."""
+        """Take back what was sent, when not confirming: the broker does nothing with half a request."""
         self._waiting.extendleft(reversed(self._unconfirmed))
         self._unconfirmed.clear()
         self._unconfirmed_bytes = 0
 
     def lost(self) -> Batch | None:
-        """Take all that is unconfirmed back to be sent again; return the one that must be to blame, if one must.
+        """Take back all that is unconfirmed to send it again; return the one that must be to blame, if any.
 
         That is a suspect one: it was alone on its connection.
         """
@@ -132,7 +132,7 @@ class ConfirmationWindow:
         return blamed
 
     def remove(self, unwanted: Callable[[Batch], bool]) -> list[Batch]:
-        """Take batches out that are still to be sent: those that moved, ran out of time, or were refused."""
+        """Take out batches that are still to be sent: those that moved, ran out of time, or were refused."""
         removed = [waiting for waiting in self._waiting if unwanted(waiting)]
         if removed:
             gone = set(map(id, removed))

@@ -1,4 +1,4 @@
-"""A connection that publishes: it notices when the broker ended it, connects anew, and can ask what was handled.
+"""A connection that publishes: it notices when the broker has ended it, reconnects, and can ask what was handled.
 
 All producers send over this one class, so that there is one answer to "did the broker end it?".
 """
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BARRIER = encode_request(MultiFetchRequest(()))
-"""A fetch of nothing: 8 bytes, answered by 6 in its turn; so the answer proves that all sent before was handled."""
+"""A fetch of nothing: 8 bytes, answered in order by 6, so the answer proves that all sent before was handled."""
 
 BARRIER_ANSWER = b"\x00\x00"
 """What follows the size field of the answer: error 0, and no parts."""
 
 LOOK_INTERVAL_S = 0.001
-"""How often `write` looks whether the broker has ended the connection; in between a failing write tells."""
+"""How often `write` checks whether the broker has ended the connection; in between, a failing write shows it."""
 
 _QUICK_SENDS = 16
-"""So many sends in quick succession let the kernel join the following ones into larger packets."""
+"""After this many sends in quick succession the kernel may join the next ones into larger packets."""
 
 
 class ProducerConnection(BrokerConnection):
     """One connection to one broker. `lock` serializes its users.
 
-    `answer_timeout_ms` bounds each wait for the broker, beside socket.timeout.ms. `broken` counts the ends that
-    were not ours.
+    `answer_timeout_ms` bounds each wait for the broker, in addition to socket.timeout.ms. `broken` counts the
+    connections that we did not end.
     """
 
     def __init__(self, broker: Broker, config: SyncProducerConfig, answer_timeout_ms: int | None = None) -> None:
@@ -70,7 +70,7 @@ class ProducerConnection(BrokerConnection):
     def write(self, frame: bytes) -> None:
         """Send a request that nothing answers, on a new connection if the broker has ended the old one.
 
-        When this raises BrokerConnectionError, the request was not handed over whole, so the broker does nothing of it.
+        When this raises BrokerConnectionError, the request was not handed over whole, so the broker ignores it.
         """
         with self.lock:
             now_s = time.monotonic()
@@ -98,7 +98,7 @@ class ProducerConnection(BrokerConnection):
         self._sends += 1
 
     def prove(self) -> None:
-        """Ask, and wait for the answer: the broker serves this connection, and has handled what was sent before."""
+        """Ask, and wait for the answer: it proves that the broker has handled what was sent before."""
         with self.lock:
             self.send(BARRIER)
             self.answer()
@@ -108,7 +108,7 @@ class ProducerConnection(BrokerConnection):
         answer = self.receive(len(BARRIER_ANSWER))
         if answer != BARRIER_ANSWER:
             self.close()
-            raise ProtocolError(f"{self.host}:{self.port} answers a fetch of nothing by {answer[:20]!r}")
+            raise ProtocolError(f"{self.host}:{self.port} answers a fetch of nothing with {answer[:20]!r}")
 
     @property
     def answer_waits(self) -> bool:
@@ -121,7 +121,7 @@ class ProducerConnection(BrokerConnection):
 
     @property
     def reconnect_is_due(self) -> bool:
-        """Whether to connect anew, so that a load balancer in front of the brokers can choose again."""
+        """Whether to reconnect, so that a load balancer in front of the brokers can choose again."""
         return self.is_open and (self._sends >= self._reconnect_interval or time.monotonic() >= self._renew_at_s)
 
     def finish(self) -> None:
@@ -132,8 +132,8 @@ class ProducerConnection(BrokerConnection):
                 self.broken += 1
 
     def _look(self, now_s: float) -> None:
-        """Do what need not be done for every send: see whether the broker ended it, and who may join what."""
-        if now_s - self._look_at_s >= LOOK_INTERVAL_S:  # a pause: the next send goes at once
+        """Do what is not needed for every send: check for the broker's end of it, and whether sends may be joined."""
+        if now_s - self._look_at_s >= LOOK_INTERVAL_S:  # a pause: the next send goes out at once
             self._quick_sends = 0
             if self._is_joining:
                 self._join_small_sends(allowed=False)

@@ -12,8 +12,8 @@ class Counts:
 
     Sets are what is sent to one partition in one request. `sets_resent` counts every sending of a set after its first;
     `sets_moved` those without a key that went to another broker because theirs was gone; `broken_connections` those
-    that ended otherwise than by our closing them. Without confirm=true `messages_sent` were handed to the operating
-    system, with it they were confirmed. Calling it gives all of them, so that `counts()` is the same at both clients.
+    that we did not close ourselves. Without confirm=true `messages_sent` were handed to the operating system; with it
+    they were confirmed. Calling it gives all of them, so that `counts()` works alike in both clients.
     """
 
     messages_sent: int = 0

@@ -43,7 +43,7 @@ class Compressor(Protocol):
 
 @lru_cache(_MAX_REMEMBERED_TOPICS)
 def checked_topic_field(topic: str) -> bytes:
-    """Return a topic as requests have it, checked and encoded once. Raises InvalidTopicError."""
+    """Return a topic as it stands in requests, checked and encoded once. Raises InvalidTopicError."""
     validate_topic(topic)
     return topic_field(topic)
 
@@ -57,7 +57,7 @@ def own_encoder(config: ProducerConfig) -> Encoder | None:
 
 
 def payloads_of(messages: object, encoder: Encoder | None = None) -> list[bytes]:
-    """Return the payloads of what `send` takes, but for a MessageSet: one value, or several.
+    """Return the payloads of what `send` takes, except a MessageSet: one value, or several.
 
     Several are any iterable of bytes; with an encoder, whose values may be iterable themselves, only a list, a tuple
     or an iterator. Raises TypeError for text without an encoder: the payload of a message is bytes.
@@ -93,7 +93,7 @@ def _no_payload(value: object) -> TypeError:
 
 
 def pieces(payloads: list[bytes], max_messages: int) -> Iterator[list[bytes]]:
-    """Cut payloads into batches of at most `max_messages` and about MAX_SET_BYTES; nothing gives one empty piece."""
+    """Cut payloads into batches of at most `max_messages` and about MAX_SET_BYTES; no payloads give one empty piece."""
     if len(payloads) <= max_messages and sum(map(len, payloads)) <= MAX_SET_BYTES:
         yield payloads
         return
@@ -109,9 +109,9 @@ def pieces(payloads: list[bytes], max_messages: int) -> Iterator[list[bytes]]:
 class SetEncoder:
     """Makes message sets whose outer payloads never exceed max.message.size.
 
-    A broker of Kafka 0.7 drops a set with a larger payload without a word, so a wrapper that would be too large is
-    split into several, which stand one after the other in the same set. A single payload that compression makes
-    larger than allowed goes uncompressed.
+    A broker of Kafka 0.7 silently drops a set with a larger payload, so a wrapper that would be too large is split into
+    several, one after the other in the same set. A single payload that compression makes larger than allowed is sent
+    uncompressed.
     """
 
     def __init__(self, config: ProducerConfig) -> None:

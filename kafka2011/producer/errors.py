@@ -7,7 +7,7 @@ from zk.errors import ZkUnavailable
 
 
 class NoBrokersError(KafkaError):
-    """No broker is known that could take messages of the topic."""
+    """No known broker can take messages of the topic."""
 
 
 class BrokersUnreadableError(NoBrokersError, ZkUnavailable):
@@ -27,7 +27,7 @@ class ProducerClosedError(KafkaError):
 
 
 class SetRefusedError(KafkaError):
-    """The broker closes the connection whenever it gets this set, so the set was given up; others went on."""
+    """The broker closes the connection whenever it gets this set, so the set was given up; the others were not."""
 
 
 class ConfirmTimeoutError(KafkaError):

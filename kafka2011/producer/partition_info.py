@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 MAX_REMEMBERED = 1000
-"""So many topics' answers are kept."""
+"""How many topics' answers are kept."""
 
 
 class BrokerPartitionInfo(Protocol):
@@ -31,16 +31,16 @@ class BrokerPartitionInfo(Protocol):
         """Return the partitions that keys are divided over, sorted; empty when no broker is known."""
 
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Return what a message without a key may go to, any of them as well as the others."""
+        """Return the partitions that a message without a key may go to."""
 
     def broker(self, broker_id: int) -> Broker | None:
         """Return where a broker listens, or None when it is not alive."""
 
     def refresh(self) -> None:
-        """Read all of it again, in case that what is known is stale."""
+        """Read all of it again, in case what is known is stale."""
 
     def close(self) -> None:
-        """Follow changes no more."""
+        """Stop following changes."""
 
 
 def on_every_broker(broker_ids: Iterable[int], topic: str, partition: int) -> tuple[TopicPartition, ...]:

@@ -19,7 +19,7 @@ _UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"  # as memory
 _MULTIPLIER = 31
 _INT32_RANGE = 1 << 32
 _INT32_SIGN = 1 << 31
-# One sum over all characters is several times as fast as a loop; long keys take it in pieces of this length.
+# One sum over all characters is several times as fast as a loop; long keys are summed in pieces of this length.
 _CHUNK = 256
 _POWERS = [pow(_MULTIPLIER, _CHUNK - 1 - index, _INT32_RANGE) for index in range(_CHUNK)]
 _CHUNK_POWER = pow(_MULTIPLIER, _CHUNK, _INT32_RANGE)

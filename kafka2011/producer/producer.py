@@ -43,11 +43,11 @@ class Producer:
             producer.send("views", b"one")
             producer.send("views", [b"two", b"three"], key="member-42")
 
-    May be shared by threads; a context manager. producer.type chooses: `sync`, the default, returns from `send` when
-    the set was written, or with confirm=true, confirmed; `async` at once. Then messages wait in batches, at most
-    queue.size messages for each broker, and a thread for each broker sends them; so a broker that is gone holds up
-    nobody else. `on_failure` is called with every FailedBatch, in a thread of its own. `counts` tells what was done.
-    `info` is for tests and for those who know the brokers already. A forked child begins anew, with nothing queued.
+    May be shared by threads; a context manager. With producer.type `sync`, the default, `send` returns when the set was
+    written or, with confirm=true, confirmed; with `async`, at once. Then messages wait in batches, at most queue.size
+    messages for each broker, and one thread for each broker sends them, so a lost broker delays no other. `on_failure`
+    is called with every FailedBatch, in a separate thread. `counts` returns what was done. `info` is for tests and for
+    callers who already know the brokers. A forked child begins anew, with nothing queued.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class Producer:
     ) -> Future[Receipt]:
         """Send one payload, several, or a MessageSet; all of one call go to one partition, in order.
 
-        Without a key that is the topic's present partition, which changes with each full batch; with one the
+        Without a key that is the topic's present partition, which changes with each full batch; with a key, the
         partitioner's choice; or the `partition` named. The future is that of the batch that the messages are in. It
-        gives a Receipt when all of it was written, or with confirm=true, confirmed; else the error: a
+        gives a Receipt when the batch was written or, with confirm=true, confirmed; else the error: a
         BrokerConnectionError, ConfirmTimeoutError or SetRefusedError. A synchronous producer waits for that, and raises
         the error itself. The future cannot be cancelled.
-        An asynchronous send waits while the queue is full, as long as queue.enqueueTimeout.ms says; with confirm=true
-        also while no broker is there, up to confirm.timeout.ms.
+        An asynchronous send waits while the queue is full, for at most queue.enqueueTimeout.ms; with confirm=true it
+        also waits while there is no broker, for at most confirm.timeout.ms.
         Raises, with nothing queued: InvalidTopicError, TypeError, MessageSizeTooLargeError, InvalidPartitionError,
         NoBrokersError, QueueFullError, ProducerClosedError.
         """
         if type(messages) is bytes and key is None and partition is None and self._takes_bytes:
-            # The most frequent case, in which every call counts.
+            # The most frequent case, where every call counts.
             accumulator = self._accumulator
             with accumulator.lock:
                 batch = accumulator.unkeyed.get(topic)
@@ -112,16 +112,16 @@ class Producer:
         return future
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Send what is queued at once, and wait until it is done; False when `timeout_s` passed before.
+        """Send what is queued at once, and wait until it is done; False when `timeout_s` passes first.
 
-        Done means written, or with confirm=true confirmed, or failed.
+        Done means written (with confirm=true: confirmed) or failed.
         """
         return not wait(self._accumulator.close_all(), timeout_s).not_done
 
     def close(self) -> None:
         """Send what is queued, wait until the brokers have handled all that was sent, and end; may be called twice.
 
-        Takes as long as the sends may: confirm.timeout.ms, or one more try to reach a broker that is away.
+        Takes as long as the sends may: confirm.timeout.ms, or one more attempt to reach a broker that is away.
         """
         self._closing.set()
         self._accumulator.end()
@@ -131,7 +131,7 @@ class Producer:
                 if self._senders.get(broker_id) is sender:
                     del self._senders[broker_id]
         self._completion.close()
-        if not self._forked:  # what a child has not used is the parent's
+        if not self._forked:  # what a child has not used belongs to the parent
             self._router.info.close()
 
     def __enter__(self) -> Self:
@@ -179,7 +179,7 @@ class Producer:
         return self._accumulator.append(where, payloads, key, movable=movable, timeout_ms=timeout_ms)
 
     def _route(self, topic: str, key: object, partition: TopicPartition | None) -> TopicPartition:
-        """Return where it goes; confirming, wait for brokers that are just registering."""
+        """Return where it goes; with confirm=true, wait for brokers that are just registering."""
         deadline_s = SYSTEM_CLOCK.monotonic_s() + (
             self._config.confirm_timeout_ms / 1000 if self._config.confirm else 0.0
         )
@@ -243,7 +243,7 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 def _open_info(config: ProducerConfig) -> BrokerPartitionInfo:
     if config.broker_list:
         return ListedBrokers(config.broker_list)
-    # Here, so that a producer with broker.list needs no kazoo.
+    # Imported here, so that a producer with broker.list needs no kazoo.
     from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo  # noqa: PLC0415
 
     return ZkBrokerPartitionInfo.connect(config)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from zk.cluster import TopicPartition
 
 _MAX_TURNS = 10_000
-"""So many topics' turns are remembered."""
+"""How many topics' turns are remembered."""
 
 
 class Router:
-    """Knows which brokers cannot be reached, so that what has no key goes elsewhere. Thread-safe."""
+    """Knows which brokers cannot be reached, so that messages without a key go elsewhere. Thread-safe."""
 
     def __init__(self, info: BrokerPartitionInfo, partitioner: Partitioner, read_retries: int, clock: Clock) -> None:
         self.info = info
@@ -35,14 +35,14 @@ class Router:
         self._down_until_s[broker_id] = until_s
 
     def mark_up(self, broker_id: int) -> None:
-        """Take a broker for reachable again."""
+        """Consider a broker reachable again."""
         self._down_until_s.pop(broker_id, None)
 
     def by_key(self, topic: str, key: object) -> TopicPartition:
         """Return the partition that a key belongs to.
 
-        Brokers and partitions are read again up to zk.read.num.retries times while what is known does not do. Raises
-        NoBrokersError then, and InvalidPartitionError when the partitioner returns nonsense.
+        Brokers and partitions are read again up to zk.read.num.retries times while the known ones will not do. Raises
+        NoBrokersError after that, and InvalidPartitionError when the partitioner returns nonsense.
         """
         for attempt in range(self._read_retries + 1):
             if attempt:
@@ -85,7 +85,7 @@ class Router:
         raise NoBrokersError(f"no live broker is known for topic {topic}")
 
     def elsewhere(self, topic: str, broker_id: int) -> TopicPartition | None:
-        """Return a partition at another broker that can be reached; None without one."""
+        """Return a partition at another broker that can be reached; None if there is none."""
         others = tuple(
             each for each in self.info.choices(topic) if each.broker_id != broker_id and self._is_reachable(each)
         )
@@ -115,7 +115,7 @@ class Router:
 
 
 class _Turns:
-    """All partitions of a topic in a shuffled order, again and again, each time another one."""
+    """All partitions of a topic in a shuffled order, over and over, reshuffled each time."""
 
     def __init__(self, choices: tuple[TopicPartition, ...]) -> None:
         self.choices = choices

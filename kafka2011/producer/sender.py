@@ -1,7 +1,7 @@
-"""Sends one broker's batches, in order, over one connection: unconfirmed as the paper's producer, or confirmed.
+"""Sends one broker's batches, in order, over one connection: unconfirmed as the paper's producer does, or confirmed.
 
-A sender is a machine that takes steps. In an asynchronous producer a thread of its own takes them; in a synchronous one
-the callers do, each until its own batch is done, for whoever waits beside it too.
+A sender is a machine that takes steps. In an asynchronous producer its own thread takes them; in a synchronous one the
+callers do, each until its own batch is done, and for the other waiting callers too.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ WINDOW_BYTES = 8 * 1024 * 1024
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """More than one set goes into a request only up to this size, far below any broker's max.socket.request.bytes."""
 MAX_REQUEST_SETS = 1000
-"""And only so many sets: their number is an int16."""
+"""And only this many sets: their number is an int16."""
 MAX_REFUSALS = 3
-"""So often must a broker end a proven connection that carries one set alone, before that set counts as refused."""
+"""How often a broker must end a proven connection that carries only one set before that set counts as refused."""
 FIRST_BACKOFF_S = 0.05
 MAX_BACKOFF_S = 1.0
 
@@ -49,12 +49,12 @@ _POLL_S = 0.05
 class Sender:
     """Sends what is in one broker's queue.
 
-    While the broker cannot be reached it tries again, at first after 50 ms, then after twice as long each time, up to a
-    second; a thread does so even when there is nothing to send, so that the broker gets messages without a key again
-    once it is back. Batches that may go elsewhere do, as soon as their broker is lost.
+    While the broker cannot be reached it tries again, first after 50 ms, then after twice as long each time, up to a
+    second. A thread does so even when there is nothing to send, so that the broker gets messages without a key again
+    once it is back. Batches that may go elsewhere do so as soon as their broker is lost.
 
     Unconfirmed, a batch is done when it was handed to the operating system; one that was not is tried again up to
-    `retries` times, and then fails with all that waits behind it. Confirmed, a batch fails when confirm.timeout.ms have
+    `retries` times, and then fails with all that wait after it. Confirmed, a batch fails when confirm.timeout.ms have
     passed since it was closed, or when the broker refuses it.
     """
 
@@ -71,7 +71,7 @@ class Sender:
         clock: Clock,
     ) -> None:
         self.broker_id = queue.broker_id
-        self.turn = threading.Lock()  # whoever holds it takes the steps
+        self.turn = threading.Lock()  # its holder takes the steps
         self._queue = queue
         self._config = config
         self._confirms = config.confirm
@@ -86,7 +86,9 @@ class Sender:
         self._window = ConfirmationWindow(WINDOW_BATCHES, WINDOW_BYTES)
         self._answer_timeout_s = min(config.socket_timeout_ms, max(config.confirm_timeout_ms // 3, 1)) / 1000
         self._connection: ProducerConnection | None = None
-        self._witness: ProducerConnection | None = None  # a second connection, while it is asked who refuses what
+        self._witness: ProducerConnection | None = (
+            None  # a second connection, while finding out which set the broker refuses
+        )
         self._backoff_s = 0.0  # 0 while the broker can be reached
         self._next_try_s = 0.0
         self._thread: threading.Thread | None = None
@@ -109,7 +111,7 @@ class Sender:
                 self._step_safely(wait=False)
 
     def close(self) -> None:
-        """Wait for the thread, or close the connection in its place; the broker has handled all that was written."""
+        """Wait for the thread, or close the connection in its place; then the broker has handled all that was sent."""
         if self._thread is None:
             with self.turn:
                 self._finish()
@@ -133,7 +135,7 @@ class Sender:
         try:
             return self._step(wait=wait)
         except Exception as error:
-            # A defect: whoever waits for a future must not wait for ever.
+            # A defect, but nobody must wait for a future forever.
             logger.exception("sending to broker %d failed unexpectedly", self.broker_id)
             self._drop_connection()
             self._window.lost()
@@ -169,7 +171,7 @@ class Sender:
 
     def _encoded(self, batches: list[Batch]) -> Iterator[Batch]:
         for batch in batches:
-            if not batch.data:  # one that was moved has them
+            if not batch.data:  # one that was moved has them already
                 try:
                     batch.data = (
                         self._encoder.encode(batch.where.topic, batch.payloads)
@@ -183,7 +185,7 @@ class Sender:
             yield batch
 
     def _advance(self) -> None:
-        """Send what can be sent; confirming, take the answer if it has come or there is nothing better to do."""
+        """Send what can be sent; with confirm=true, take the answer if it has come or there is nothing better to do."""
         if self._confirms:
             self._advance_confirmed()
             return
@@ -248,7 +250,7 @@ class Sender:
         """Read an answer; when none is due, this finds out that the connection has ended."""
         connection.answer()
         if not self._window.asked:
-            raise ProtocolError(f"broker {self.broker_id} answers what was not asked")
+            raise ProtocolError(f"broker {self.broker_id} sent an answer to no request")
         self._completion.done(self._window.answered())
         if self._witness is not None and self._window.empty:
             self._witness.close()
@@ -273,7 +275,7 @@ class Sender:
         return connection
 
     def _connect(self) -> ProducerConnection:
-        """Connect; confirming, have the broker prove that it serves: a set is only blamed on such a connection."""
+        """Connect; with confirm=true, have the broker prove that it serves: only then can a set be to blame."""
         connection = self._connected()
         connection.open()
         if self._confirms:
@@ -323,7 +325,7 @@ class Sender:
             self._mark_down(still)
 
     def _bring_witness(self) -> None:
-        """Have a second connection beside the one with a suspect set on it: if only that one ends, the set did it."""
+        """Keep a second connection beside the one with a suspect set: if only that one ends, the set is to blame."""
         connection = self._connection
         assert connection is not None
         if self._witness is None or not self._witness.is_open or self._witness.broker != connection.broker:
@@ -369,7 +371,7 @@ class Sender:
                 self._after_failed_try(error)
 
     def _after_failed_try(self, error: Exception) -> None:
-        """Unconfirmed: move what may go elsewhere, count a try against the rest, and fail what is out of tries."""
+        """Unconfirmed: move what may go elsewhere, count an attempt against the rest, and fail what has none left."""
         self._window.add(self._encoded(self._accumulator.take(self._queue, 0)))
         self._move()
         tries = 1 if self._queue.is_closing else self._retries + 1
@@ -381,7 +383,7 @@ class Sender:
         return batch.failed_tries
 
     def _move(self) -> None:
-        """Give what has no key to other brokers, if there are any that can be reached."""
+        """Give what has no key to other brokers, if any can be reached."""
         self._accumulator.close_movable(self._queue)
         moved = 0
         for batch in self._window.remove(lambda each: each.movable):
@@ -394,7 +396,7 @@ class Sender:
                 moved += 1
         if moved:
             self._counts.add(sets_moved=moved)
-            logger.warning("%d sets without a key go elsewhere instead of to broker %d", moved, self.broker_id)
+            logger.warning("%d sets without a key go to other brokers instead of broker %d", moved, self.broker_id)
 
     def _expire(self) -> None:
         now_s = self._clock.monotonic_s()
@@ -415,7 +417,7 @@ class Sender:
         longest_s = FIRST_BACKOFF_S if self._is_driven else MAX_BACKOFF_S
         self._backoff_s = min(max(self._backoff_s * 2, FIRST_BACKOFF_S), longest_s)
         self._next_try_s = self._clock.monotonic_s() + self._backoff_s
-        # Nobody but the next caller finds out when a driven sender's broker is back.
+        # Without a thread, only the next caller finds out that the broker is back.
         self._router.mark_down(self.broker_id, self._next_try_s if self._is_driven else float("inf"))
         if self._is_driven:
             self._router.info.refresh()

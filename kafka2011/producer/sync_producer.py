@@ -23,10 +23,9 @@ Messages: TypeAlias = "bytes | Iterable[bytes] | MessageSet"
 class SyncProducer:
     """A producer for one broker, over one blocking connection; may be shared by threads.
 
-    The broker answers nothing to a produce, so a returned `send` means that the bytes were handed to the operating
-    system. A broker that refuses a set closes the connection: a later call notices, says so in the log, counts it in
-    `broken_connections`, and connects again. `close` waits until the broker has handled all that was sent, or has
-    refused it.
+    The broker does not answer a produce, so when `send` returns, the bytes were only handed to the operating system. A
+    broker that refuses a set closes the connection: a later call notices, logs it, counts it in `broken_connections`,
+    and connects again. `close` waits until the broker has handled all that was sent, or has refused it.
     """
 
     def __init__(self, host: str, port: int, config: SyncProducerConfig | Mapping[str, object] | None = None) -> None:
@@ -39,7 +38,7 @@ class SyncProducer:
 
     @property
     def broken_connections(self) -> int:
-        """How often a connection ended otherwise than by our closing it; sets sent before may be lost."""
+        """How often a connection ended that we did not close; sets sent before may be lost."""
         return self._connection.broken
 
     def send(self, topic: str, messages: Messages, partition: int = ANY_PARTITION) -> None:

@@ -26,9 +26,9 @@ _RETRY_S = 0.5
 class ZkBrokerPartitionInfo:
     """The broker registry, read at first use of a topic and again whenever a watch says that it changed.
 
-    A topic that nobody has yet is taken to be on partition 0 of every live broker: the first message makes it. Brokers
-    that have not registered it by the time another has are still taken to (as in 0.7.2), or it would stay on the one
-    that came first. While ZooKeeper is away, what was known last is used. Owns `client`, and a thread that reads.
+    A topic that no broker has yet is assumed to be on partition 0 of every live broker: the first message makes it.
+    Brokers that have not registered it when another has are still assumed to have it (as in 0.7.2), or it would stay on
+    the first one. While ZooKeeper is away, what was known last is used. Owns `client`, and a thread that reads.
     """
 
     def __init__(self, client: ZkClient) -> None:
@@ -38,7 +38,7 @@ class ZkBrokerPartitionInfo:
         self._session_id = self._events.session_id
         self._brokers: dict[int, Broker] = {}
         self._registered: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, those asked for so far
-        self._assumed: dict[str, frozenset[int]] = {}  # brokers by topic, assumed when nobody had it
+        self._assumed: dict[str, frozenset[int]] = {}  # brokers by topic, assumed when no broker had it
         self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, registered and assumed
         self._reading = threading.Lock()  # a read that began earlier must not overwrite a later one
         self._changed = threading.Event()
@@ -104,11 +104,11 @@ class ZkBrokerPartitionInfo:
             except ZkError as error:
                 logger.warning("brokers and partitions cannot be read, and stay as last known for now: %s", error)
             except Exception:
-                # A bug, but to follow no change ever again would be worse than a repeated report.
+                # A bug, but never following a change again would be worse than a repeated report.
                 logger.exception("brokers and partitions cannot be read, and stay as last known for now")
             else:
                 continue
-            # What was stale is so still, and no event need follow: it may have been one answer that was lost.
+            # What was stale still is, and there may be no further event: perhaps just one answer was lost.
             self._closing.wait(_RETRY_S)
             self._changed.set()
 
@@ -137,7 +137,7 @@ class ZkBrokerPartitionInfo:
 
     def _read_brokers(self) -> None:
         with self._reading:
-            self._stale_brokers = False  # before the read: a watch that fires behind it is not to be forgotten
+            self._stale_brokers = False  # before the read: a watch that fires after it must not be forgotten
             try:
                 found = self._registry.brokers(self._on_brokers)
             except BaseException:
@@ -156,7 +156,7 @@ class ZkBrokerPartitionInfo:
             return self._merge(topic)
 
     def _merge(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Put what is registered and what is assumed of live brokers together."""
+        """Combine what is registered and what is assumed of live brokers."""
         registered = self._registered[topic]
         if registered:
             has_registered = {where.broker_id for where in registered}
@@ -172,13 +172,13 @@ class ZkBrokerPartitionInfo:
         self._changed.set()
 
     def topic_changed(self, topic: str) -> None:
-        """Have a topic read again, by the thread that reads."""
+        """Have the reading thread read a topic again."""
         self._stale_topics.add(topic)
         self._changed.set()
 
 
 class _TopicWatch:
-    """The one watch of a topic: kazoo sets the same one only once, however often the topic is read."""
+    """The only watch of a topic: kazoo sets the same one only once, however often the topic is read."""
 
     __slots__ = ("_info", "_topic")
 

@@ -1,7 +1,7 @@
 """From the bytes of fetched messages to columns. Pure but for Arrow and NumPy; the hot path of the source.
 
 Messages of magic 1 that are not compressed are taken many at once: one loop finds their ends by their lengths, and the
-rest (slices, CRCs, comparisons, offsets) runs in loops that are not Python's. Everything else is somebody else's task.
+rest (slices, CRCs, comparisons, offsets) runs in loops that are not Python's. All other messages are handled elsewhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_BATCH_ROWS = 10_000
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 RUN_ROWS = 500
-"""So many payloads exist at once where Python makes them: few enough that the next ones get their memory while it is
+"""How many payloads exist at once where Python makes them: few enough that the next ones reuse their memory while it is
 still in the cache."""
 
 _Int64s: TypeAlias = "npt.NDArray[np.int64]"
@@ -128,7 +128,7 @@ class MessageColumns:
         return True
 
     def add(self, message: Message) -> None:
-        """Take one message, from inside a compressed set maybe. The batch must not be full."""
+        """Take one message, which may be from inside a compressed set. The batch must not be full."""
         if message.index_in_set:
             self._indexes[self._rows] = message.index_in_set
         self._add_row(message.payload, message.offset, message.next_offset)
@@ -145,7 +145,7 @@ class MessageColumns:
         self._size_bytes += MAGIC_1_OVERHEAD_BYTES + len(value or b"")
 
     def take(self) -> pa.RecordBatch:
-        """Return what was gathered, one row at least, and begin anew."""
+        """Return what was gathered, at least one row, and begin anew."""
         self._append_single()
         rows = self._rows
         batch = pa.RecordBatch.from_arrays(

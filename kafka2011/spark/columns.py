@@ -51,7 +51,7 @@ _INTEGERS = (ShortType, IntegerType, LongType)
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """At which positions the columns stand that the sink takes; None for one that is not there."""
+    """The positions of the columns that the sink takes; None for one that is not there."""
 
     value: int
     topic: int | None
@@ -84,7 +84,7 @@ class SinkColumns:
 
 
 def _position(schema: StructType, name: str, types: tuple[type[DataType], ...]) -> int | None:
-    """Return where a column stands, named without regard to case as Spark does it."""
+    """Return the position of a column, ignoring the case of its name as Spark does."""
     for position, field in enumerate(schema.fields):
         if field.name.lower() == name.lower():
             if not isinstance(field.dataType, types):

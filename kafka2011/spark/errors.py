@@ -10,7 +10,7 @@ class DataLossError(KafkaError):
 
 
 class BrokerAwayError(KafkaError):
-    """A broker was waited for as long as the options allow, and did not come back."""
+    """A broker did not come back within the time that the options allow."""
 
 
 class CorruptMessageError(KafkaError):

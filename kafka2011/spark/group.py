@@ -18,8 +18,9 @@ def commit_offsets(zk_connect: str, group: str, offsets: str | Mapping[str, Mapp
     """Write where a group goes on; return for how many partitions.
 
     `offsets` are `{"topic": {"0-1": 123}}`, as `ResolvedOffsets.ending_offsets` and the endOffset of a stream's
-    progress have them. For a batch, whose end Spark does not tell its source. Raises GroupInUse while the group
-    has members, which would write over it, KafkaError for anything that is not offsets, ZkError without ZooKeeper.
+    progress have them. For a batch, since Spark does not tell its source when it ends. Raises GroupInUse while the
+    group has members, which would overwrite them, KafkaError for anything that is not offsets, ZkError without
+    ZooKeeper.
     """
     try:
         nested = nest(from_json(offsets if isinstance(offsets, str) else json.dumps(offsets)))

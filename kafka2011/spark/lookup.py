@@ -37,13 +37,13 @@ T = TypeVar("T")
 Answers: TypeAlias = "dict[TopicPartition, int | BrokerConnectionError]"
 
 PATIENCE_S = 1.0
-"""A broker that has not answered so soon is away for now."""
+"""A broker that has not answered within this time counts as away for now."""
 
 
 class OffsetLookup:
     """Asks ZooKeeper and brokers, and asks again while they are away; a context manager.
 
-    Waiting is bounded by fetchOffset.numRetries times fetchOffset.retryIntervalMs, then BrokerAwayError says for whom.
+    Waiting is bounded by fetchOffset.numRetries times fetchOffset.retryIntervalMs; then BrokerAwayError names it.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class OffsetLookup:
         self._cluster: Cluster | None = None
         self._refreshing: Future[Cluster] | None = None
         self._blind = False  # whether the registry could not be read when last tried
-        self._asked: dict[int, Future[Answers]] = {}  # what a broker was asked and has not answered
+        self._asked: dict[int, Future[Answers]] = {}  # requests that a broker has not answered yet
 
     def cluster(self) -> Cluster:
-        """Return the brokers and wanted partitions of now."""
+        """Return the present brokers and wanted partitions."""
         self._cluster = self._persist(lambda: self._partitions.cluster(self._options.wants), ZkUnavailable)
         return self._cluster
 
@@ -84,14 +84,14 @@ class OffsetLookup:
         self._partitions.commit(self._options.groupid, offsets)
 
     def refresh(self) -> Cluster:
-        """Return the brokers and wanted partitions of now. Does not wait: raises ZkUnavailable."""
+        """Return the present brokers and wanted partitions. Does not wait: raises ZkUnavailable."""
         self._cluster = self._partitions.cluster(self._options.wants)
         return self._cluster
 
     def last_cluster(self) -> Cluster:
-        """Return the brokers and wanted partitions of now, or the last known ones while ZooKeeper does not answer.
+        """Return the present brokers and wanted partitions, or the last known ones while ZooKeeper does not answer.
 
-        Like brokers it is asked by a thread of its own, and for no longer than a second.
+        Like brokers, ZooKeeper is asked in a separate thread, for no longer than a second.
         """
         if self._cluster is None:
             return self.cluster()
@@ -124,7 +124,7 @@ class OffsetLookup:
         return self._await_all(partitions, self._registered)[1]
 
     def await_ends(self, partitions: Iterable[TopicPartition]) -> tuple[Offsets, dict[TopicPartition, BrokerAwayError]]:
-        """Wait until the brokers of all partitions say where logs end; return that, and who is still away and why."""
+        """Wait until the brokers of all partitions say where logs end; return that, and which are away and why."""
         return self._await_all(partitions, self.ends)
 
     def bounds(self, partition: TopicPartition) -> LogBounds:
@@ -134,8 +134,8 @@ class OffsetLookup:
     def ends(self, partitions: Iterable[TopicPartition]) -> Answers:
         """Return the flushed end of each partition, or the BrokerConnectionError that came in its place.
 
-        Each broker is asked by a thread of its own, and who has not answered within a second is away for now: one that
-        hangs holds up nobody else. It is not asked again before that question ended.
+        Each broker is asked in a separate thread, and counts as away if it has not answered within a second: one that
+        hangs delays no other. It is not asked again until that request has ended.
         """
         answers: Answers = {}
         asked: list[Future[Answers]] = []
@@ -174,7 +174,7 @@ class OffsetLookup:
         """Return start and end of the first segment that was still written at or after a time.
 
         Start and end are both the end of the log when nothing was. The broker knows when a segment was last written,
-        nothing finer. Every message from that time on lies at or behind the start; every one before it, before the end.
+        nothing finer. Every message from that time on is at or after the start; every earlier one is before the end.
         """
         return self._ask(partition, lambda consumer: _segment_at(consumer, partition, bounds, time_ms))
 

@@ -1,9 +1,9 @@
 """Offsets as values: as JSON, as ranges, and the places where messages start.
 
-Pure: nothing here knows of ZooKeeper or Spark, and brokers are what `fetch` and `consumer` stand for. Byte offsets are
-not message starts, and bytes that look like a message may be the inside of another one. So nothing here looks for
-messages. An offset that enters is a boundary, a place where a message starts or the log ends, and only boundaries come
-out: known ones, and those that lengths lead to from a known one. Compressed sets are one message each.
+Pure: nothing here knows of ZooKeeper or Spark, and `fetch` and `consumer` stand for brokers. Not every byte offset is
+the start of a message, and bytes that look like a message may be inside another one. So nothing here searches for
+messages. Every offset that comes in is a boundary, a place where a message starts or the log ends, and only boundaries
+go out: known ones, and those that lengths lead to from a known one. Compressed sets are one message each.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 Nested: TypeAlias = dict[str, dict[str, int]]
-"""As options, checkpoints and progress have them: `{"topic": {"0-1": 123}}`, with the names of the offset registry."""
+"""As in options, checkpoints and progress: `{"topic": {"0-1": 123}}`, with the names of the offset registry."""
 
 MARK = ""
-"""What stands beside topics in a stream's offsets has this name, which no topic can have."""
+"""The key, which no topic can have, of what stands beside topics in a stream's offsets."""
 
 NEW_QUERY: Nested = {MARK: {}}
 """The offset of a query that has written nothing to its checkpoint. No micro-batch ever ends with it."""
@@ -111,10 +111,10 @@ def _partition(topic: str, name: str) -> TopicPartition:
 
 
 def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int | None]:
-    """Return for each partition how many bytes of the log the query had not read.
+    """Return how many bytes of each partition's log the query had not read.
 
     `source_progress` is one entry of `query.lastProgress["sources"]`. A partition that the query has not begun counts
-    from the start of its log. None where nobody says where the log ends: its broker is away, or its topic is no longer
+    from the start of its log. None where the end of the log is unknown: its broker is away, or its topic is no longer
     subscribed to. Raises ValueError when it is not the progress of this source.
     """
     read = flatten(_offsets(source_progress, "endOffset"))
@@ -126,10 +126,10 @@ def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int | 
 
 
 class SourceMetrics(NamedTuple):
-    """What one micro-batch read of the source, and what waits. Bytes are those of logs, compressed as they are there.
+    """What one micro-batch read from the source, and what waits. Bytes are those of the logs, compressed as stored.
 
-    `lag_bytes` is of the partitions whose ends are known; `unknown_partitions` counts the others. What was corrupt is
-    in the executors' logs, and is a row each with corruptMessages=null: only so can Spark count it.
+    `lag_bytes` covers the partitions whose ends are known; `unknown_partitions` counts the others. Corrupt messages are
+    in the executors' logs, and with corruptMessages=null also one row each, so that Spark can count them.
     """
 
     rows: int
@@ -194,7 +194,7 @@ def share_tasks(sizes_bytes: Sequence[int], min_partitions: int) -> list[int]:
         return counts
     missing = min_partitions - len(counts)
     if missing > 0:
-        # Most at once, by proportion; never more than a range would get one by one.
+        # Most of them at once, in proportion; never more than a range would get one by one.
         counts = [max(1, size * missing // total_bytes) for size in sizes_bytes]
     for _ in range(min_partitions - sum(counts)):
         largest = max(range(len(counts)), key=lambda index: sizes_bytes[index] / counts[index])
@@ -207,7 +207,7 @@ def cuts(whole: OffsetRange, tasks: int, known: Sequence[int], scan: Callable[[i
 
     `known` are boundaries in ascending order, the segment starts. Where none is near, `scan(boundary, target)` must
     return the last boundary at or before `target` that it finds by reading on from a boundary. No byte is scanned
-    twice. Fewer cuts than wanted come out where messages are larger than tasks.
+    twice. There are fewer cuts than wanted where messages are larger than tasks.
     """
     task_bytes = whole.size_bytes / max(tasks, 1)
     found = [whole.start]
@@ -242,7 +242,7 @@ def share_bytes(lags_bytes: Mapping[TopicPartition, int], max_bytes: int) -> dic
 
 
 def next_boundary(known: Sequence[int], offset: int) -> int | None:
-    """Return the first of some ascending boundaries that lies behind an offset; None when there is none."""
+    """Return the first of some ascending boundaries that is after an offset; None when there is none."""
     index = bisect_right(known, offset)
     return known[index] if index < len(known) else None
 
@@ -275,8 +275,8 @@ def log_bounds(consumer: SimpleConsumer, partition: TopicPartition) -> LogBounds
 class Walk(NamedTuple):
     """Where a walk over messages ended.
 
-    `offset` is a boundary, the last one at or before where it was to go; `following` the one behind it, as far as it
-    was seen. `broken` says that no message has the length that stands at `offset`, so no way leads on from there.
+    `offset` is a boundary, the last one at or before where it was to go; `following` the one after it, if it
+    was seen. `broken` says that the length at `offset` is impossible, so there is no way on from there.
     """
 
     offset: int

@@ -1,6 +1,6 @@
 """The options of the source and the sink. Names are those of Spark's own Kafka connector wherever it has one.
 
-Spark hands options over without regard to case, so they are read without regard to case.
+Spark ignores the case of options, so they are read without regard to case.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ OF_SPARKS_CONNECTOR = {
     "kafka.bootstrap.servers": "zk.connect, where brokers are found, or broker.list",
     "kafka.group.id": "groupid",
 }
-"""Options of Spark's own Kafka connector, in small letters, and what there is here in their place."""
+"""Options of Spark's own Kafka connector, in lower case, and what there is here in their place."""
 
 
 class _Options(Settings):
@@ -96,7 +96,7 @@ class _Options(Settings):
             theirs = f"one of {', '.join(known)}"
         if theirs is not None:
             return f"{text}: it is one of Spark's own Kafka connector; here it is {theirs}"
-        # Spark may have made its letters small, and the nearest name should be found all the same.
+        # Spark may have lowercased it, and the nearest name should be found all the same.
         exact = {each.lower(): each for each in known}
         near = difflib.get_close_matches(key.lower(), exact, n=1, cutoff=0.5)
         return f"{text}: did you mean {exact[near[0]]!r}?" if near else text
@@ -126,14 +126,16 @@ class ReadOptions(_Options):
     starting_timestamp: int = setting(
         NO_TIMESTAMP,
         Integer(NO_TIMESTAMP, MAX_INT64),
-        "Begin with the segment that was being written at this time, in ms since the epoch. Goes before the others.",
+        "Begin with the segment that was being written at this time, in ms since the epoch. Overrides the others.",
         key="startingTimestamp",
     )
     groupid: str = setting(
-        "", GROUP_NAME, "Begin where this consumer group has committed; partitions it has not go by startingOffsets."
+        "",
+        GROUP_NAME,
+        "Begin where this consumer group has committed; partitions without a commit go by startingOffsets.",
     )
     min_partitions: int = setting(
-        0, Integer(), "Cut ranges into at least so many tasks; 0: one task a partition.", key="minPartitions"
+        0, Integer(), "Cut ranges into at least this many tasks; 0: one task per partition.", key="minPartitions"
     )
     fail_on_data_loss: bool = setting(
         True, Boolean(), "Stop when messages to be read are gone; else warn and go on.", key="failOnDataLoss"
@@ -148,8 +150,8 @@ class ReadOptions(_Options):
     max_message_bytes: int = setting(
         64 * 1024 * 1024,
         Integer(1024),
-        "A message or compressed set that says it is longer counts as corrupt: a task holds no more at once. In bytes;"
-        " not less than brokers' `max.message.size`.",
+        "A message or compressed set with a greater length counts as corrupt: a task holds no more at once. In bytes;"
+        " not less than the brokers' `max.message.size`.",
         key="maxMessageBytes",
     )
     poll_timeout_ms: int = setting(
@@ -158,7 +160,9 @@ class ReadOptions(_Options):
     retries: int = setting(
         30, Integer(), "How often planning asks again for a broker that is away.", key="fetchOffset.numRetries"
     )
-    retry_interval_ms: int = setting(1000, Integer(1), "The time between those.", key="fetchOffset.retryIntervalMs")
+    retry_interval_ms: int = setting(
+        1000, Integer(1), "The time between those attempts.", key="fetchOffset.retryIntervalMs"
+    )
     fetch_size: int = setting(2 * 1024 * 1024, Integer(1024), "Bytes asked for in one fetch.")
     socket_timeout_ms: int = setting(30_000, Integer(1), "How long to wait for a connection, one read or one write.")
     zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper ends planning's session.")
@@ -168,7 +172,7 @@ class ReadOptions(_Options):
 
     @property
     def starting_default(self) -> int:
-        """Where a read begins that says nothing of it."""
+        """Where a read begins by default."""
         return EARLIEST
 
     def _check(self) -> None:
@@ -205,7 +209,7 @@ class BatchOptions(ReadOptions):
     ending_timestamp: int = setting(
         NO_TIMESTAMP,
         Integer(NO_TIMESTAMP, MAX_INT64),
-        "End behind the segment that was being written at this time, in ms. Goes before endingOffsets.",
+        "End after the segment that was being written at this time, in ms. Takes precedence over endingOffsets.",
         key="endingTimestamp",
     )
     push_filters: bool = setting(
@@ -232,19 +236,19 @@ class StreamOptions(ReadOptions):
     max_bytes_per_trigger: int = setting(
         0,
         Integer(0, MAX_INT64),
-        "Read about so many bytes of logs in a micro-batch, at least one message of each partition; 0: all there is.",
+        "Read about this many bytes of logs in a micro-batch, at least one message per partition; 0: all there is.",
         key="maxBytesPerTrigger",
     )
     commit_offsets: bool = setting(
         False,
         Boolean(),
-        "Commit to `groupid` what micro-batches have processed, each with the one after it.",
+        "Commit to `groupid` what each micro-batch has processed, when the next one begins.",
         key="commitOffsets",
     )
 
     @property
     def starting_default(self) -> int:
-        """Where a stream begins that says nothing of it, as in Spark's own connector."""
+        """Where a stream begins by default, as in Spark's own connector."""
         return LATEST
 
     def _check(self) -> None:
@@ -260,7 +264,7 @@ class WriteOptions(ProducerConfig, _Options):
     COMPONENT: ClassVar[str] = "kafka2011 sink"
     FROM_SPARK: ClassVar[frozenset[str]] = frozenset({"checkpointlocation", "queryname", "path"})
 
-    topic: str = setting("", Text(), "Where all rows go; without it a column `topic` says so for each.")
+    topic: str = setting("", Text(), "The topic for all rows; without it, a column `topic` names one for each.")
     confirm: bool = setting(True, Boolean(), "Always true: a task ends when all its rows were confirmed.")
 
     def _check(self) -> None:
@@ -281,5 +285,5 @@ class WriteOptions(ProducerConfig, _Options):
             "broker_list": brokers,
             "producer_type": "async",
         }
-        values["partitioner_class"] = ""  # the broker list would forbid it; whoever places rows has it
+        values["partitioner_class"] = ""  # the broker list would forbid it; what places the rows has it
         return ProducerConfig(**values)

@@ -49,7 +49,7 @@ class PartitionLookup(Protocol):
     """Finds brokers and partitions."""
 
     def cluster(self, wants: Callable[[str], bool]) -> Cluster:
-        """Return what is there now of the topics that are wanted. Raises KafkaError."""
+        """Return what is there now of the wanted topics. Raises KafkaError."""
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return what a group has committed of some topics."""
@@ -123,8 +123,8 @@ class RegistryLookup:
 class ListedLookup:
     """Asks the brokers of broker.list for the topics that are subscribed to by name.
 
-    A broker answers a fetch of a partition that it does not have with an error of its own, also for a topic that it
-    has nothing of yet; so the partitions are counted.
+    A broker answers a fetch of a partition that it does not have with a distinct error, even for a topic of which it
+    has nothing yet; so the partitions can be counted.
     """
 
     def __init__(self, brokers: Iterable[Broker], topics: Iterable[str], socket_timeout_ms: int) -> None:

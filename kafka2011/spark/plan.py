@@ -1,6 +1,6 @@
 """From options to explicit offsets to tasks: which partitions are read, from where to where, and in how many pieces.
 
-Runs on the driver. Everything that it asks of ZooKeeper and brokers it asks of an OffsetLookup.
+Runs on the driver. It asks ZooKeeper and brokers only through an OffsetLookup.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_THREADS = 16
-"""So many brokers are read from at once to cut ranges."""
+"""How many brokers are read from at once to cut ranges."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedOffsets:
-    """What a batch would read now, as offsets that stay what they are."""
+    """What a batch would read now, as fixed offsets."""
 
     ranges: tuple[OffsetRange, ...]
 
     @property
     def starting_offsets(self) -> str:
-        """Give this as startingOffsets."""
+        """The value for startingOffsets."""
         return to_json({each.topic_partition: each.start for each in self.ranges})
 
     @property
     def ending_offsets(self) -> str:
-        """Give this as endingOffsets, to `commit_offsets`, and as startingOffsets of the next read."""
+        """The value for endingOffsets, for `commit_offsets`, and for startingOffsets of the next read."""
         return to_json({each.topic_partition: each.end for each in self.ranges})
 
     @property
     def size_bytes(self) -> int:
-        """How much of the logs it is."""
+        """How many bytes of the logs it spans."""
         return sum(each.size_bytes for each in self.ranges)
 
 
@@ -71,7 +71,7 @@ def resolve_offsets(options: Mapping[str, object]) -> ResolvedOffsets:
 
 
 class DataLoss:
-    """Stops for what is lost, or says it in the log and goes on, as failOnDataLoss wants it."""
+    """Stops when data is lost, or logs it and goes on, as failOnDataLoss says."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._fail = options.fail_on_data_loss
@@ -121,8 +121,8 @@ def resolve_stream_start(options: StreamOptions, lookup: OffsetLookup) -> Offset
     """Return where a new query begins, by time, by group or by startingOffsets.
 
     What a group or JSON gives as an offset holds whether or not its broker is there. A partition whose broker is away
-    and that neither gives one for is left out: it appears later, see `OffsetLookup.birth`. Only an end that JSON asks
-    for by name is waited for. Raises ConfigError, DataLossError, BrokerAwayError.
+    and that has no such offset is left out: it appears later, see `OffsetLookup.birth`. It waits only for an end that
+    JSON asks for by name. Raises ConfigError, DataLossError, BrokerAwayError.
     """
     loss = DataLoss(options)
     cluster = lookup.cluster()
@@ -160,7 +160,7 @@ def births(lookup: OffsetLookup, partitions: Iterable[TopicPartition], since_ms:
     """Return where to begin with partitions that have appeared, as far as their brokers answer."""
     found: Offsets = {}
     for partition in answered(lookup.ends(partitions)):
-        with contextlib.suppress(BrokerConnectionError):  # gone since: it appears again
+        with contextlib.suppress(BrokerConnectionError):  # gone since: it will appear again
             found[partition] = lookup.birth(partition, since_ms)
     return found
 
@@ -240,7 +240,7 @@ def _awaited(
     keep: Callable[[TopicPartition], bool],
     loss: DataLoss,
 ) -> set[TopicPartition]:
-    """Return the partitions to read. Waits for brokers of which it is known that they have some."""
+    """Return the partitions to read. Waits for brokers that are known to have some."""
     found = set(cluster.partitions)
     wanted = set(_named(options))
     if options.groupid:
@@ -264,9 +264,9 @@ def _awaited(
 def _report_missing_brokers(
     options: BatchOptions, lookup: OffsetLookup, remembered: Iterable[TopicPartition], loss: DataLoss
 ) -> None:
-    """Take note of brokers that are away, of which a group or broker.list remembers that they had a wanted topic.
+    """Take note of brokers that are away and that, by a group or broker.list, had a wanted topic.
 
-    The registry itself forgets a broker with its session. Waits only where going on without them is not allowed.
+    The registry itself forgets a broker when its session ends. Waits only where going on without them is not allowed.
     """
     brokers = lookup.cluster().brokers
     missing = {each for each in remembered if each.broker_id not in brokers}
@@ -276,8 +276,8 @@ def _report_missing_brokers(
         ids = sorted({each.broker_id for each in missing})
         topics = sorted({each.topic for each in missing})
         loss.report(
-            f"brokers {', '.join(map(str, ids))} are away, and offsets of consumer groups, or broker.list, tell of"
-            f" partitions there of {', '.join(topics)}"
+            f"brokers {', '.join(map(str, ids))} are away, and offsets of consumer groups, or broker.list, name"
+            f" partitions of {', '.join(topics)} there"
         )
 
 
@@ -323,7 +323,7 @@ def plan(
 
 
 def _cut_all(lookup: OffsetLookup, tasks: Mapping[OffsetRange, int]) -> dict[OffsetRange, list[OffsetRange]]:
-    """Cut each range for its tasks, those of one broker beside those of the others, as it may cost reading them."""
+    """Cut each range for its tasks, in parallel for different brokers, since cutting may mean reading."""
     by_broker: dict[int, list[OffsetRange]] = {}
     for each, count in tasks.items():
         if count > 1:
@@ -371,7 +371,7 @@ def admit(
     """Return where to end in each partition in which there is more than may be read.
 
     `begin` and `end` are boundaries. Partitions share `max_bytes` in proportion to what waits in them. Each gets one
-    message or compressed set at least, however large, so that none is left behind.
+    message or compressed set at least, however large, so that no partition falls behind.
     """
     lags = {each: end[each] - start for each, start in begin.items() if end[each] > start}
     shares = share_bytes(lags, max_bytes)
@@ -401,6 +401,6 @@ def _admit_one(
         return start
     if found.offset > start:
         return found.offset
-    # Not one whole message fits. If its length makes no sense, go to the next place that is known.
+    # Not even one message fits. If its length makes no sense, go to the next known boundary.
     certain = next_boundary(bounds.boundaries, start) or end
     return min(found.following or certain, certain, end)

@@ -75,7 +75,7 @@ class RangePartition(InputPartition):
 
 
 def read_partition(partition: InputPartition, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
-    """Read one task's range; nothing for the partition without a range that Spark makes when none was planned."""
+    """Read one task's range; nothing for the partition without a range that Spark adds when none was planned."""
     if isinstance(partition, RangePartition):
         yield from RangeReader(partition.offset_range, partition.broker, settings).batches()
 
@@ -139,7 +139,7 @@ class RangeReader:
             )
 
     def _read(self, data: bytes, asked_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Take the whole messages of fetched bytes, which start at the reader's offset, and move it behind them."""
+        """Take the whole messages of fetched bytes, which start at the reader's offset, and move it past them."""
         columns, base, position = self._columns, self._offset, 0
         while True:
             position = columns.add_run(data, position, base)
@@ -181,16 +181,14 @@ class RangeReader:
             self._note_corrupt(str(error), self._offset + len(message))
 
     def _cannot_end(self, data: bytes, position: int, asked_bytes: int) -> str | None:
-        """Say why a message whose beginning stands at a position has no end, or None when more bytes may bring it."""
+        """Say why the message that begins at a position has no end; None when more bytes may bring it."""
         length = _length_at(data, position)
         if LENGTH_BYTES + length > self._settings.max_message_bytes:
-            return (
-                f"length {length} makes more than {self._settings.max_message_bytes} bytes, the most of maxMessageBytes"
-            )
+            return f"length {length} makes more than {self._settings.max_message_bytes} bytes (maxMessageBytes)"
         if self._offset + LENGTH_BYTES + length > self._range.end:
-            return f"length {length} leads behind offset {self._range.end}, where the range ends"
+            return f"length {length} leads past offset {self._range.end}, where the range ends"
         if len(data) < asked_bytes:  # a fetch ends early only where a segment does, and no message lies across that
-            return f"length {length} leads behind offset {self._offset - position + len(data)}, where its segment ends"
+            return f"length {length} leads past offset {self._offset - position + len(data)}, where its segment ends"
         return None
 
     # Corruption
@@ -218,10 +216,10 @@ class RangeReader:
             self._columns.add_corrupt(self._offset, following)
 
     def _after_corrupt(self) -> int:
-        """Return where to read on behind a corrupt message.
+        """Return where to read on after a corrupt message.
 
-        That is where its length says, if lengths lead from there exactly to the next place that is known for certain,
-        a segment's start or the end of the range; else that place.
+        That is where its length says, if lengths lead from there exactly to the next boundary that is certain, a
+        segment's start or the end of the range; else that boundary.
         """
         limit = self._range.end
         if self._offset >= self._trusted_until:
@@ -252,7 +250,7 @@ class RangeReader:
                     data = self._consumer.fetch(topic, partition, offset, max_bytes).data
                 if data or not self._is_there(offset):
                     return data
-                problem: object = "the broker sends nothing, though there is something"
+                problem: object = "the broker sends nothing, though there are messages"
             except BrokerConnectionError as error:
                 problem = error
             if self._clock.monotonic_s() >= deadline_s:

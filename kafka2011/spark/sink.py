@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BROKERS_INTERVAL_S = 1.0
-"""The registry is read so often while it holds no broker."""
+"""How often the registry is read while it holds no broker."""
 
 SEND_ROWS = 200
-"""Rows that are given to the producer at once: they stay together, so few enough to spread over partitions."""
+"""Rows given to the producer at once: they stay together, so there must be few enough to spread over partitions."""
 
 
 class Written(WriterCommitMessage):
@@ -57,7 +57,7 @@ class Written(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Pickled to executors, with all they need to know."""
+    """Writes rows on executors; pickled with all they need to know."""
 
     def __init__(self, options: WriteOptions, columns: SinkColumns, placement: Placement) -> None:
         self._options = options
@@ -108,8 +108,8 @@ def _write(
 class Placement:
     """Brokers, and the partitions of each topic, as they were when a batch was planned.
 
-    A topic that nobody had yet is on partition 0 of every broker. `partitions_by_topic` is None when brokers are all
-    that is known.
+    A topic that did not exist is on partition 0 of every broker. `partitions_by_topic` is None when only the brokers
+    are known.
     """
 
     brokers: tuple[Broker, ...]
@@ -123,7 +123,7 @@ class Placement:
 
 
 class PlannedPartitions:
-    """Partitions that do not change while a task runs: a broker that is away is waited for where it was."""
+    """Partitions that do not change while a task runs: it waits for a lost broker at its old address."""
 
     def __init__(
         self, brokers: tuple[Broker, ...], partitions_by_topic: Mapping[str, tuple[TopicPartition, ...]]
@@ -136,7 +136,7 @@ class PlannedPartitions:
         return self._partitions.get(topic) or on_every_broker(self._brokers, topic, 0)
 
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Return the same; of a topic that nobody had, whichever partition a broker picks."""
+        """Return the same; for a topic that did not exist, whichever partition a broker picks."""
         return self._partitions.get(topic) or on_every_broker(self._brokers, topic, ANY_PARTITION)
 
     def broker(self, broker_id: int) -> Broker | None:
@@ -144,7 +144,7 @@ class PlannedPartitions:
         return self._brokers.get(broker_id)
 
     def refresh(self) -> None:
-        """Do nothing: nobody here could tell more."""
+        """Do nothing: nothing more can be known here."""
 
     def close(self) -> None:
         """Do nothing: there is nothing open."""
@@ -164,7 +164,7 @@ def check_place(router: Router, where: TopicPartition) -> None:
 def plan_placement(
     options: WriteOptions, clock: Clock = SYSTEM_CLOCK, sleep: Callable[[float], object] = time.sleep
 ) -> Placement:
-    """Read brokers and partitions, on the driver; waits for a broker as long as a row may wait to be confirmed.
+    """Read brokers and partitions, on the driver; waits for a broker for as long as a row may wait to be confirmed.
 
     Raises NoBrokersError, and ZkError without ZooKeeper.
     """
@@ -300,7 +300,7 @@ def _remembered(
 
 def _bytes_of(column: pa.Array, name: str) -> list[bytes]:
     if column.null_count:
-        raise ConfigError(f"column {name} holds nulls: a message has a payload, if an empty one")
+        raise ConfigError(f"column {name} holds nulls: a message needs a payload, even if it is empty")
     return column.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
 
 

@@ -27,7 +27,7 @@ _PLACES = {("topic",), ("brokerId",), ("partition",)}
 class Kafka2011DataSource(DataSource):
     """Topics of a Kafka 0.7 cluster. See the options' dataclasses for what it takes.
 
-    A reader or writer is imported when Spark asks for it, since Spark makes this object in processes of their own.
+    A reader or writer is imported when Spark asks for it, since Spark makes this object in separate processes.
     """
 
     @classmethod
@@ -101,8 +101,8 @@ class BatchReader(DataSourceReader):
 class FilteringReader(BatchReader):
     """Leaves out partitions in which no row can pass a filter.
 
-    A class of its own, since Spark fails every filtered read of a reader that has `pushFilters` unless its setting
-    allows that.
+    A separate class, since Spark fails every filtered read of a reader that has `pushFilters` unless its own setting
+    allows it.
     """
 
     def __init__(self, options: BatchOptions) -> None:

@@ -1,10 +1,10 @@
 """A stream: how far each micro-batch goes, and what Spark asks on the driver and on executors.
 
-What a micro-batch reads must follow from the offsets that Spark wrote to the checkpoint before it, and from nothing
-else; only so does a restart give exactly the same rows. So every offset that this gives out is pinned there before
-data is read by it. Spark does not write down what it is told as the initial offset. So that is NEW_QUERY, and the first
-micro-batch is one without rows, whose end says where the query begins; a partition that appears later first does so
-with the offset that it begins at, without rows of it.
+What a micro-batch reads must depend only on the offsets that Spark wrote to the checkpoint before it; only then does a
+restart give exactly the same rows. So every offset returned here is pinned there before data is read by it. Spark does
+not record the initial offset that it is given. So that is NEW_QUERY, and the first micro-batch has no rows; its end
+says where the query begins. Likewise, a partition that appears later first gets the offset that it begins at, without
+rows.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 0.1
-"""Spark asks some 80 times a second while nothing happens; logs are looked at no oftener than this."""
+"""The shortest time between two looks at the logs: Spark asks some 80 times a second while nothing happens."""
 DISCOVER_INTERVAL_S = 1.0
-"""The registry is read no oftener than this."""
+"""The shortest time between two reads of the registry."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's side of a stream: offsets are `{"topic": {"0-1": 123}}`. What they are is the StreamPlanner's business.
+    """Spark's side of a stream: offsets are `{"topic": {"0-1": 123}}`. The StreamPlanner decides what they are.
 
-    One object lives as long as the query, in a planner process of its own; others are pickled to executors to read.
+    One object lives as long as the query, in its own planner process; others are pickled to executors to read.
     """
 
     def __init__(self, options: StreamOptions) -> None:
@@ -59,7 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner: StreamPlanner | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's names, here and below)
-        """Return what is never in a checkpoint, so that it tells a query that has none."""
+        """Return an offset that is never in a checkpoint, and so marks a query without one."""
         return NEW_QUERY
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -89,12 +89,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._settings)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit to the consumer group, where one was given, that all before `end` was processed."""
+        """Commit to the consumer group, if one was given, that everything before `end` was processed."""
         if self._options.commit_offsets:
             self._planning().commit(end)
 
     def stop(self) -> None:
-        """Close what planning has open; the end of its process does so too."""
+        """Close what planning has open, as the end of its process does too."""
         if self._planner is not None:
             self._planner.close()
             self._planner = None
@@ -108,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class StreamPlanner:
-    """Decides for one query, and owns its lookup. Not thread-safe: Spark asks one thing after another."""
+    """Plans one query, and owns its lookup. Not thread-safe: Spark asks one thing after another."""
 
     def __init__(
         self,
@@ -165,8 +165,8 @@ class StreamPlanner:
     def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[RangePartition]:
         """Return the tasks of the micro-batch from `start` to `end`.
 
-        A partition that is not in `start` begins with the next one. One that ends before it starts has nothing to
-        read: its log was lost and has begun anew, and was reported.
+        A partition that is not in `start` begins with the next micro-batch. One that ends before it starts has nothing
+        to read: its log was lost and has begun anew, which was reported.
         """
         begin, stop = flatten(start), flatten(end)
         ranges = [
@@ -177,7 +177,7 @@ class StreamPlanner:
         return plan(self._lookup, ranges, self._options.min_partitions, self._loss)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Commit offsets to the group. While that cannot be, the query goes on: a later commit covers it."""
+        """Commit offsets to the group. While that is impossible, the query goes on: a later commit covers it."""
         try:
             self._lookup.commit(flatten(end))
             self._shut_out = False
@@ -186,7 +186,7 @@ class StreamPlanner:
                 logger.warning("nothing is committed to group %s while it is in use: %s", self._options.groupid, error)
             self._shut_out = True
         except ZkError as error:
-            logger.warning("group %s was not committed: %s", self._options.groupid, error)
+            logger.warning("offsets of group %s were not committed: %s", self._options.groupid, error)
 
     def close(self) -> None:
         """Close all connections."""
@@ -205,16 +205,16 @@ class StreamPlanner:
         return mark(nest(resolve_stream_start(options, self._lookup)), since_ms)
 
     def _wanted(self, begin: Offsets) -> Offsets:
-        """Leave out topics that are no longer subscribed to: they stay where they are, should they be again."""
+        """Leave out topics that are no longer subscribed to: they keep their offsets, in case they come back."""
         wanted = {each: offset for each, offset in begin.items() if self._options.wants(each.topic)}
         left = {each.topic for each in begin.keys() - wanted.keys()}
         if left - self._left:
-            logger.warning("no longer subscribed to, and not read on: topics %s", ", ".join(sorted(left)))
+            logger.warning("topics no longer subscribed to, and no longer read: %s", ", ".join(sorted(left)))
             self._left = left
         return wanted
 
     def _discover(self) -> Cluster:
-        """Return the brokers and partitions of now, or the last known ones while ZooKeeper is away."""
+        """Return the present brokers and partitions, or the last known ones while ZooKeeper is away."""
         now_s = self._clock.monotonic_s()
         if self._cluster is None or now_s - self._discovered_s >= DISCOVER_INTERVAL_S:
             self._cluster = self._lookup.cluster() if self._cluster is None else self._lookup.last_cluster()
@@ -222,7 +222,7 @@ class StreamPlanner:
         return self._cluster
 
     def _look(self, wanted: Offsets) -> Offsets:
-        """Return where the logs end, of the query's partitions and of new ones; those that are away stay out."""
+        """Return where the logs of the query's partitions and of new ones end; those that are away are left out."""
         now_s = self._clock.monotonic_s()
         if now_s - self._looked_s >= LOOK_INTERVAL_S:
             self._latest = self._ask_latest({*wanted, *self._discover().partitions})
@@ -239,7 +239,7 @@ class StreamPlanner:
         return answered(answers)
 
     def _note_away(self, partition: TopicPartition, error: Exception) -> None:
-        """Bear with a broker that is away, as long as the options allow, while other partitions go on."""
+        """Tolerate a broker that is away for as long as the options allow, while other partitions go on."""
         now_s = self._clock.monotonic_s()
         since_s = self._away_since_s.get(partition)
         if since_s is None:
@@ -256,7 +256,7 @@ class StreamPlanner:
             ) from error
 
     def _targets(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return how far an AvailableNow query goes; a partition that was away when it began is waited for."""
+        """Return how far an AvailableNow query goes; it waits for a partition that was away when it began."""
         assert self._target is not None
         open_ends = set(partitions) - self._target.keys() - self._given_up
         found, away = self._lookup.await_ends(open_ends)

@@ -161,7 +161,7 @@ def test_tries_in_a_row_are_counted_as_one_failure_of_the_rebalance(rig: Rig, ca
     with caplog.at_level(logging.WARNING):
         rig.membership.enter(0)
         eventually(lambda: rig.membership.counts["failed_rebalances"] >= 2)
-    assert "no rebalance after 4 tries, going on: another member still owns a partition" in caplog.text
+    assert "no rebalance after 4 attempts, still trying: another member still owns a partition" in caplog.text
 
 
 def test_leaving_waits_for_the_last_rebalance(rig: Rig) -> None:

@@ -189,7 +189,7 @@ def test_a_length_that_no_message_may_have_is_not_fetched(
     assert len(rows_of(one)) == 2
     assert max(fetched) == 4096
     assert (one.corrupt_messages, one.corrupt_bytes) == (1, 99 * 1010)
-    assert "length 90000 makes more than 50000 bytes, the most of maxMessageBytes" in caplog.text
+    assert "length 90000 makes more than 50000 bytes (maxMessageBytes)" in caplog.text
     assert "1 corrupt messages, 99990 bytes in all" in caplog.text
 
 

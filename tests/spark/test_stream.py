@@ -169,7 +169,7 @@ def test_a_topic_that_is_no_longer_subscribed_to_stays_where_it_is(
     one = planner(cluster)
     end = one.end(start, None)
     assert flatten(end) == {clicks: 0, ONE: 2000, TWO: 1000}
-    assert "not read on: topics clicks" in caplog.text
+    assert "topics no longer subscribed to, and no longer read: clicks" in caplog.text
     assert "clicks" not in (one.latest() or {})
     assert flatten(both.end(end, None))[clicks] == 1000
     assert ranges(one, start, both.end(start, None))[clicks] == (0, 1000)
