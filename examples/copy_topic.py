@@ -1,4 +1,4 @@
-"""Copies a topic to another one, and goes on from where it was when it is started again.
+"""Copies a topic to another one, and continues where it was when it is started again.
 
     kafka2011 cluster
     seq 1000 | kafka2011 produce views --zookeeper localhost:2181

@@ -39,7 +39,7 @@ query = (
     .writeStream.format("console")
     .option("truncate", "false")
     .outputMode("complete")
-    .trigger(processingTime="2 seconds")  # without one, an idle query asks many times a second for news
+    .trigger(processingTime="2 seconds")  # without one, an idle query asks for news many times a second
     .start()
 )
 try:

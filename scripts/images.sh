@@ -71,7 +71,7 @@ if [ "$stand_ins" = yes ]; then
     scripts/wheels.sh $([ "$WANTED" != spark ] || echo spark)
 fi
 
-# A builder without BuildKit leaves a stage behind as an image, which is what the next build begins from: it gets a name.
+# A builder without BuildKit leaves each stage as an image, from which the next build begins: it gets a name.
 build build "$repository:build"
 build runtime "$name"
 if [ "$WANTED" = spark ]; then

@@ -4,7 +4,7 @@
 #   scripts/setup.sh test     that, and everything the tests need
 #   scripts/setup.sh bench    what the demo needs, and what the benchmarks need
 #   scripts/setup.sh packages print which Debian packages it may install
-# What is there is used again; a second run takes a few milliseconds.
+# What is there is reused; a second run takes a few milliseconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,7 +43,7 @@ ensure_java() {
     [ "${found:-0}" -ge "$LEAST_JAVA" ] || fail "$wanted (the java that is found first has version ${found:-none})"
 }
 
-# A python3 may be too old, may be a shim that leads nowhere, and on Debian may lack the modules behind `venv`.
+# A python3 may be too old, may be a shim that leads nowhere, and on Debian may lack the modules that `venv` needs.
 find_python() {
     local candidate
     for candidate in "${PYTHON:-python3}" python3 /usr/bin/python3 python3.11 python3.12 python3.13 python3.14; do

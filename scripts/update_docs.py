@@ -1,7 +1,6 @@
-"""Writes the reference parts of docs/ again, from the settings and the commands themselves.
+"""Regenerates the reference parts of docs/ from the settings and the commands themselves.
 
-They stand between marks such as `<!-- settings -->` and the matching end mark. A test fails while a document says
-anything else.
+They are between marks such as `<!-- settings -->` and the matching end mark. A test fails while a document differs.
 """
 
 from __future__ import annotations
@@ -58,11 +57,11 @@ def render_spark_options() -> str:
     tables = [("Options of the source", ReadOptions.settings())]
     tables += [
         (title, [item for item in options.settings() if item.key not in shared])
-        for title, options in (("Only of a batch", BatchOptions), ("Only of a stream", StreamOptions))
+        for title, options in (("Only for a batch", BatchOptions), ("Only for a stream", StreamOptions))
     ]
     of_producers = {item.key: item.doc for item in ProducerConfig.settings()}
     own = [item for item in WriteOptions.settings() if of_producers.get(item.key) != item.doc]
-    tables.append(("Options of the sink, beside those of a Producer", own))
+    tables.append(("Options of the sink, besides those of a Producer", own))
     return "\n\n".join("\n".join([f"## {title}", "", *_rows(items)]) for title, items in tables)
 
 
@@ -77,7 +76,7 @@ def render_commands() -> str:
 
 
 def leaf_commands() -> Iterator[tuple[click.Command, click.Context]]:
-    """Yield every command that does something, with a context that knows its full name."""
+    """Yield every command that does something by itself, with a context that knows its full name."""
     pending: list[tuple[click.Command, click.Context]] = [(cli, click.Context(cli, info_name=PROGRAM))]
     while pending:
         command, context = pending.pop(0)
@@ -122,7 +121,7 @@ def generated() -> dict[str, tuple[str, str]]:
 
 
 def updated(document: str, name: str, text: str) -> str:
-    """Return a document whose part of this name is as it should be. Raises ValueError without its marks."""
+    """Return a document with its part of this name replaced. Raises ValueError when the marks are missing."""
     document, count = re.subn(
         f"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
         lambda found: f"{found[1]}\n{text}\n\n{found[2]}",

@@ -1,6 +1,6 @@
 """The coordination layer: the paper's registries in ZooKeeper (section 3.2), with Kafka 0.7's znodes.
 
-Knows nothing of `kafka2011`. Names are imported when they are first used, so that `import zk` costs nothing.
+Knows nothing of `kafka2011`. Names are imported when first used, so that `import zk` costs nothing.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 class BrokerRegistry:
     """Reads and writes /brokers. Keeps no state: after a new session the broker registers all it has again.
 
-    Readers leave out malformed znodes of others, log each once, and count them in `malformed.count`.
+    Readers leave out others' malformed znodes, log each once, and count them in `malformed.count`.
     Every method raises ZkUnavailable when ZooKeeper does not answer.
     """
 
@@ -39,8 +39,8 @@ class BrokerRegistry:
     def register(self, broker: Broker, wait_ms: int = 0) -> None:
         """Register a broker, waiting up to `wait_ms` for an old node of its id to go.
 
-        A broker that is restarted at once meets its own old node until that session times out, so wait a session
-        timeout and some. Raises NodeHeld, naming the holder, when the node lives on.
+        A broker that is restarted at once meets its own old node until that session times out, so wait a little longer
+        than a session timeout. Raises NodeHeld, naming the holder, when the node stays.
         """
         self.ensure_parents()
         ephemeral.hold(self._nodes, paths.broker(broker.id), broker.text.encode(), wait_ms)
@@ -70,13 +70,13 @@ class BrokerRegistry:
         return self._nodes.children(paths.BROKER_TOPICS, watch)
 
     def partitions_of(self, topic: str, watch: Watch | None = None) -> dict[int, int]:
-        """Tell how many partitions of a topic each live broker stores, by broker id; empty for an unknown topic."""
+        """Return how many partitions of a topic each live broker stores, by broker id; empty for an unknown topic."""
         return self.partitions_of_many([topic], lambda _: watch)[topic]
 
     def partitions_of_many(
         self, topics: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _: None
     ) -> dict[str, dict[int, int]]:
-        """Tell the same of many topics, read together; each has its own watch."""
+        """Return the same for many topics, read together; each has its own watch."""
         topic_at = {paths.topic(topic): topic for topic in topics}
         read = self._nodes.read_children_of_many(topic_at, lambda path: watch_of(topic_at[path]), watch_data=True)
         return {topic_at[path]: self._counts(nodes) for path, nodes in read.items()}

@@ -52,7 +52,7 @@ class ChildProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the command; nothing when it runs already. Raises ChildStartError when there is no such command."""
+        """Start the command, unless it runs already. Raises ChildStartError when there is no such command."""
         if self.running:
             return
         if shutil.which(self.command[0]) is None:
@@ -89,7 +89,7 @@ class ChildProcess:
         return self._started_process().poll()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Await the end of the command and return its exit status. Raises TimeoutError."""
+        """Wait for the command to end and return its exit status. Raises TimeoutError."""
         try:
             return self._started_process().wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -149,7 +149,7 @@ class ChildProcess:
 
 
 def stop_all(children: Iterable[ChildProcess]) -> None:
-    """End several commands in order, all at once: each gets one SIGTERM, and is then awaited."""
+    """End several commands in order, all at once: sends each one SIGTERM, then waits for each."""
     ending = list(children)
     for child in ending:
         child._begin_stop()
@@ -192,7 +192,7 @@ _started: list[ChildProcess] = []
 
 
 def _after_fork() -> None:
-    """In a forked copy of this process the launching thread is missing, and the children are another's."""
+    """In a forked copy of this process the launching thread is missing, and the children belong to another."""
     global _launcher  # noqa: PLW0603
     _launcher = _Launcher()
     _started.clear()

@@ -1,12 +1,12 @@
-"""The ZooKeeper client: kazoo's, with four gaps closed that leases and commits cannot live with.
+"""The ZooKeeper client: kazoo's, with four gaps closed that leases and commits cannot tolerate.
 
 - kazoo keeps calls that are made while it is not connected and sends them after the reconnect, in whatever session
   that brings. Ours refuses them at once (NotConnected), and refuses every call made `within_session` of another
   session. Checking, queueing and the change of state happen under one lock, so a call can only ever be sent on
   the connection, and in the session, that it was checked against.
-- kazoo does not tell the session timeout that the server granted, nor when it asked for a session; a lease needs both.
-- kazoo may spend a whole session timeout on one address that swallows packets. Ours gives each its share of it, so that
-  a session lives on when only one address of several answers.
+- kazoo does not say what session timeout the server granted, nor when it asked for a session; a lease needs both.
+- kazoo may spend a whole session timeout on one address that swallows packets. Ours gives each its share of it, so a
+  session survives when only one address of several answers.
 - kazoo's timeouts under gevent derive from BaseException; nothing here uses them.
 """
 
@@ -42,7 +42,7 @@ class CallRefused(ConnectionLoss):  # type: ignore[misc]  # kazoo is untyped
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
-    """Notes what the server answered to a connect, and waits for no address longer than its share."""
+    """Records the server's answer to a connect, and waits for no address longer than its share."""
 
     def __init__(self, client: ZkClient, retry_sleeper: Any, logger: logging.Logger) -> None:
         super().__init__(client, retry_sleeper, logger=logger)
@@ -93,7 +93,7 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
             timeout=session_timeout_ms / 1000,
             handler=handler,
             logger=logging.getLogger("zk.kazoo"),
-            # Reconnecting is tried for ever, and soon enough to save a session of two seconds.
+            # Reconnecting is tried forever, and soon enough to save a session of two seconds.
             connection_retry=KazooRetry(
                 max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, sleep_func=handler.sleep_func
             ),
@@ -107,7 +107,7 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
 
     @property
     def session_id(self) -> int | None:
-        """The id of the session while connected, else None. Another id than before: register again."""
+        """The id of the session while connected, else None. When it differs from before, register again."""
         identity = self.client_id
         return identity[0] if identity else None
 
@@ -118,7 +118,7 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
 
     @contextmanager
     def within_session(self, session_id: int | None) -> Iterator[None]:
-        """Refuse every call made in this block unless it goes out in that session. None asks for no one session."""
+        """Refuse every call made in this block unless it goes out in that session; None allows any session."""
         token = _wanted_session.set(session_id)
         try:
             yield
@@ -147,7 +147,7 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
             wanted = _wanted_session.get()
             if wanted is None or wanted == self._session_id:
                 return None
-            return CallRefused("the session is another one now")
+            return CallRefused("the session has changed")
         if self._state == KeeperState.EXPIRED_SESSION:
             return SessionExpiredError()  # type: ignore[no-any-return]
         if self._stopped.is_set():

@@ -1,4 +1,4 @@
-"""Time as every part of the system asks for it: one protocol, in seconds, with the machine's clocks behind it."""
+"""Time for every part of the system: one protocol, in seconds, and the machine's clocks that implement it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """What a component may ask about time; tests pass one that they move by hand."""
+    """What a component may ask about time; tests pass one that they set by hand."""
 
     def monotonic_s(self) -> float:
         """Seconds since some fixed moment, never jumping; they also pass while the machine sleeps, where it can."""
@@ -27,4 +27,4 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
-"""The clock of everything that is not given another one."""
+"""The clock of everything that is not given a different one."""

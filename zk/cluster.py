@@ -19,7 +19,7 @@ _BROKER = re.compile(r"(?P<creator>[^:\s]+):(?P<host>[^:\s]+):(?P<port>[0-9]{1,5
 
 
 def decimal_from(path: str, data: bytes | None, most: int, what: str) -> int:
-    """Read a znode's decimal number, 0 to `most`. Raises MalformedNode, naming `what` it should have been."""
+    """Read a znode's decimal number, 0 to `most`. Raises MalformedNode, naming `what` was expected."""
     text = text_from(path, data)
     if not _DECIMAL.fullmatch(text) or int(text) > most:
         raise MalformedNode(path, text, f"not {what}")
@@ -121,5 +121,5 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def all_of(cls, topic: str, counts: Mapping[int, int]) -> list[Self]:
-        """Return a topic's partitions, sorted, from how many each broker has, as the registry tells it."""
+        """Return a topic's partitions, sorted, from how many each broker has registered."""
         return [cls(topic, broker_id, number) for broker_id in sorted(counts) for number in range(counts[broker_id])]

@@ -1,4 +1,4 @@
-"""From the text of zk.connect to a client that is connected, and lives under its chroot."""
+"""From the text of zk.connect to a connected client that lives under its chroot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connect(
 
     `connection_timeout_ms` defaults to the session timeout. `handler` is kazoo's seam for concurrency: plain
     threads by default, `kazoo.handlers.gevent.SequentialGeventHandler()` in a gevent program.
-    Raises ZkError, naming `zk_connect`, when it makes no sense and when nobody answers in time.
+    Raises ZkError, naming `zk_connect`, when it makes no sense or nobody answers in time.
     """
     hosts, _, rest = zk_connect.partition("/")
     chroot = f"/{rest.strip('/')}" if rest.strip("/") else ""

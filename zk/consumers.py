@@ -48,7 +48,7 @@ class ConsumerRegistry:
         logger.info("Registered consumer %s of group %s: %s", consumer_id, group, subscription)
 
     def deregister(self, group: str, consumer_id: str) -> bool:
-        """Remove a member that this session registered; False when it was not there or is another's."""
+        """Remove a member that this session registered; False when it was not there or belongs to another."""
         return ephemeral.release(self._nodes, paths.consumer(group, consumer_id))
 
     def members(self, group: str, watch: Watch | None = None) -> list[str]:
@@ -56,13 +56,13 @@ class ConsumerRegistry:
         return self._nodes.children(paths.consumer_ids(group), watch)
 
     def subscriptions(self, group: str) -> dict[str, str]:
-        """Read what each member subscribes to, by consumer id. Nodes without text are skipped, logged and counted."""
+        """Return what each member subscribes to, by consumer id. Nodes without text are skipped, logged and counted."""
         return self.subscriptions_of(group, self.members(group))
 
     def subscriptions_of(
         self, group: str, members: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _: None
     ) -> dict[str, str]:
-        """Read the same of some members, each with its own watch; those that are gone are left out."""
+        """Return the same for some members, each with its own watch; those that are gone are left out."""
         member_at = {paths.consumer(group, member): member for member in members}
         found: dict[str, str] = {}
         for path, node in self._nodes.get_many(member_at, lambda path: watch_of(member_at[path])).items():

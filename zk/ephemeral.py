@@ -1,8 +1,8 @@
 """Ephemeral znodes of this session: claim, hold, release.
 
 A create whose answer was lost may have happened, so "exists already" says nothing by itself: the session that owns
-the node decides. The same text under another session is still another's: most often our own node of the session
-before, which will go, and take with it whatever was built on it.
+the node decides. The same text under another session is not ours: most often it is our own node from the previous
+session, which will go, and with it whatever was built on it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def claim_many(nodes: Nodes, data_by_path: Mapping[str, bytes]) -> dict[str, Nod
             return held
         different: list[Write] = []
         for path, node in bound.get_many(left).items():
-            data = left.pop(path)  # of the others, the session ended between the two calls
+            data = left.pop(path)  # the others' session ended between the two calls
             if node.owner != bound.session_id:
                 held[path] = NodeHeld(path, node.data, node.owner)
             elif node.data != data:
@@ -61,8 +61,8 @@ def claim_many(nodes: Nodes, data_by_path: Mapping[str, bytes]) -> dict[str, Nod
 def hold(nodes: Nodes, path: str, data: bytes, wait_ms: int, clock: Clock = SYSTEM_CLOCK) -> None:
     """Claim a node, waiting up to `wait_ms` for another's to go and for ZooKeeper to come back.
 
-    Raises NodeHeld, naming the holder, or ZkUnavailable, whichever stood in the way last; SessionExpired at once,
-    since whoever registers must then begin anew.
+    Raises NodeHeld, naming the holder, or ZkUnavailable, whichever was the last obstacle; SessionExpired at once, since
+    the registration must then begin anew.
     """
     deadline_s = clock.monotonic_s() + wait_ms / 1000
     changed = nodes.client.handler.event_object()
@@ -87,7 +87,7 @@ def hold(nodes: Nodes, path: str, data: bytes, wait_ms: int, clock: Clock = SYST
 
 
 def _watched(nodes: Nodes, path: str, on_change: Callable[[object], None]) -> bool:
-    """Set a watch on a node; False when it is gone already."""
+    """Set a watch on a node; False when it is already gone."""
     try:
         return nodes.exists(path, on_change)
     except ZkUnavailable:
@@ -95,7 +95,7 @@ def _watched(nodes: Nodes, path: str, on_change: Callable[[object], None]) -> bo
 
 
 def release(nodes: Nodes, path: str) -> bool:
-    """Delete a node if it belongs to this session; False, and nothing deleted, when it does not or is absent."""
+    """Delete a node if it belongs to this session; False, with nothing deleted, when it does not or is absent."""
     return bool(release_many(nodes, [path]))
 
 

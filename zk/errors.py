@@ -84,7 +84,7 @@ class NodeNotEmpty(ZkError):
 
 
 class VersionConflict(ZkError):
-    """A conditional write found another version: somebody else wrote, or deleted, the znode meanwhile."""
+    """A conditional write found a different version: somebody else wrote, or deleted, the znode meanwhile."""
 
     def __init__(self, path: str, expected: int) -> None:
         super().__init__(f"{path}: no longer at version {expected}")
@@ -104,7 +104,7 @@ class NodeHeld(ZkError):
 
 
 class GroupInUse(ZkError):
-    """A consumer group has members, so it cannot be deleted, nor its offsets changed: they would write over them."""
+    """A consumer group has members, so it cannot be deleted, nor its offsets changed: members would overwrite them."""
 
     def __init__(self, group: str, members: list[str]) -> None:
         super().__init__(f"group {group} has members: {', '.join(members)}")
@@ -121,7 +121,7 @@ class LocalZooKeeperError(ZkError):
 
 
 def raise_first(outcomes: Iterable[object], but: type[KafkaError] | tuple[type[KafkaError], ...] = ()) -> None:
-    """Raise the first error there is among what became of many calls, except for some."""
+    """Raise the first error among the outcomes of many calls, except for some."""
     for outcome in outcomes:
         if isinstance(outcome, KafkaError) and not isinstance(outcome, but):
             raise outcome

@@ -85,7 +85,7 @@ class LocalZooKeeper:
     """One standalone ZooKeeper server in a child process, which dies with this one. A context manager.
 
     Port 0 means a free one, which is kept when the server is stopped and started again. Without `data_dir` the data
-    lies in a temporary directory, is not forced to disk, and goes with `close` (or the end of the `with` block);
+    is in a temporary directory, is not forced to disk, and is removed by `close` (or the end of the `with` block);
     with one it stays. Sessions may be as short as one second. Listens on `host` only.
 
     Raises LocalZooKeeperError when it does not start: because the port is taken, or with the end of the server's log.
@@ -113,7 +113,7 @@ class LocalZooKeeper:
 
     @property
     def running(self) -> bool:
-        """Whether the server's process lives (paused or not)."""
+        """Whether the server's process is alive (paused or not)."""
         return self._child is not None and self._child.running
 
     @property
@@ -127,7 +127,7 @@ class LocalZooKeeper:
         return self._data_dir() / "zookeeper.log"
 
     def start(self) -> None:
-        """Start the server and wait until it answers; nothing when it runs."""
+        """Start the server and wait until it answers, unless it runs."""
         if self.running:
             return
         java, class_path = find_java(), find_jars()
@@ -286,9 +286,9 @@ def _java_text(path: Path) -> str:
 
 
 def _serves(host: str, port: int, data_dir: Path) -> bool:
-    """Ask a server for its settings: True once it serves requests, and is the one that keeps its data there.
+    """Ask a server for its settings: True once it serves requests, and is the one with this data directory.
 
-    Any other command would be answered just as well by another ZooKeeper that has the port.
+    Another ZooKeeper on the same port would answer any other command just as well.
     """
     with suppress(OSError), socket.create_connection((host, port), timeout=2) as probe:
         probe.sendall(b"conf")

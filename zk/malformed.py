@@ -1,4 +1,4 @@
-"""What to do with malformed znodes of others: say so once, count, go on."""
+"""What to do with others' malformed znodes: log each once, count, go on."""
 
 from __future__ import annotations
 

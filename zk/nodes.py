@@ -1,6 +1,6 @@
 """Typed, bounded calls on znodes, and the one place where kazoo's errors become ours.
 
-Nothing here retries. A call answers, or raises, within the session timeout; `zk.client` says what is never sent.
+Nothing here retries. A call returns, or raises, within the session timeout; `zk.client` says what is never sent.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class Nodes:
     """Calls on znodes through one client; with `session_id`, only ever in that session (else NotConnected).
 
     Every method raises ZkUnavailable (NotConnected, ConnectionLost, SessionExpired) when ZooKeeper does not answer.
-    A watch is called once, from kazoo's one callback thread, and must only set an event. Also when the connection is
-    lost, so read again then. Give the same callable at every reading: kazoo keeps each different one until it fires.
+    A watch is called once, from kazoo's one callback thread, and must only set an event. It is also called when the
+    connection is lost, so read again then. Pass the same callable each time: kazoo keeps each different one until it
+    fires.
     """
 
     def __init__(self, client: ZkClient, session_id: int | None = None) -> None:
@@ -115,9 +116,9 @@ class Nodes:
         return {path: _node(path, answer) for path, answer in answers.items() if not isinstance(answer, NoNode)}
 
     def read_children(self, path: str, watch: Watch | None = None, *, watch_data: bool = False) -> dict[str, Node]:
-        """Read all znodes under a path: name to node, sorted by name, without those that went meanwhile.
+        """Read all znodes under a path: name to node, sorted by name, without those that vanished meanwhile.
 
-        The watch fires when the list may have changed; with `watch_data`, also when what a node says may have.
+        The watch fires when the list may have changed; with `watch_data`, also when a node's data may have.
         """
         return self.read_children_of_many([path], lambda _: watch, watch_data=watch_data)[path]
 
@@ -134,19 +135,19 @@ class Nodes:
         return found
 
     def exists(self, path: str, watch: Watch | None = None) -> bool:
-        """Tell whether a znode exists; the watch fires when it is created, changed or deleted."""
+        """Return whether a znode exists; the watch fires when it is created, changed or deleted."""
         with self.client.within_session(self._wanted):
             result = self.client.exists_async(path, watch=watch)
         return self._answer(result, path) is not None
 
     def count_changes(self, wanted: Iterable[str]) -> dict[str, int | None]:
-        """Tell how often children of znodes were created or deleted so far, pipelined; None for an absent znode."""
+        """Return how often children of znodes were created or deleted so far, pipelined; None for an absent znode."""
         answers = self._pipelined(_Request(path, partial(self.client.exists_async, path)) for path in wanted)
         raise_first(answers.values())
         return {path: None if stat is None else int(stat.cversion) for path, stat in answers.items()}
 
     def exist(self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch) -> dict[str, bool]:
-        """Tell of many znodes whether they exist, pipelined, as `exists` does."""
+        """Return whether many znodes exist, pipelined, as `exists` does."""
         answers = self._pipelined(
             _Request(path, partial(self.client.exists_async, path, watch=watch_of(path))) for path in wanted
         )
@@ -184,7 +185,7 @@ class Nodes:
         self._answer(result, path)
 
     def create_many(self, data_by_path: Mapping[str, bytes | None], *, ephemeral: bool = False) -> dict[str, Outcome]:
-        """Create znodes, pipelined, and their persistent parents where missing. Tells what became of each.
+        """Create znodes, pipelined, and their persistent parents where missing. Returns the outcome of each.
 
         None where it was created, else the error: what was not answered may have happened. Raises ZkUnavailable when
         missing parents cannot be made.
@@ -249,7 +250,7 @@ class Nodes:
             try:
                 self.create_with_parents(path, data)
             except NodeExists:
-                continue  # created by another meanwhile: set it
+                continue  # another created it meanwhile: set it
             return 0
 
     def delete(self, path: str, version: int = ANY_VERSION) -> bool:
@@ -275,7 +276,7 @@ class Nodes:
         self.delete(path)
 
     def sync(self) -> None:
-        """Ask the leader for nothing but an answer; reads that follow see all that was written before."""
+        """Ask the leader for an answer only; reads that follow see all that was written before."""
         with self.client.within_session(self._wanted):
             result = self.client.sync_async("/")
         self._answer(result, "/")
@@ -308,7 +309,7 @@ class Nodes:
         return answers
 
     def _answer(self, result: Any, path: str, version: int = ANY_VERSION, *, wait: bool = True) -> Any:
-        """Await an answer and translate its error. Waits by `wait`, whose timeout raises nothing under any handler."""
+        """Wait for an answer and translate its error. Uses `wait`, whose timeout raises nothing under any handler."""
         timeout_ms = self.client.session_timeout_ms
         if not (result.ready() or (wait and result.wait(timeout_ms / 1000)) or result.ready()):
             raise ConnectionLost(f"{path}: no answer from ZooKeeper within {timeout_ms} ms")

@@ -69,7 +69,7 @@ class OffsetRegistry:
         return found
 
     def write(self, group: str, where: TopicPartition, offset: int) -> int:
-        """Write an offset whatever is there, and return the new version: every earlier one no longer commits."""
+        """Write an offset whatever is there, and return the new version; commits with earlier versions then fail."""
         return self._nodes.upsert(paths.offset(group, where), _text(offset))
 
     def commit(self, group: str, where: TopicPartition, offset: int, version: int) -> int:

@@ -16,7 +16,7 @@ def free_port(host: str = "127.0.0.1") -> int:
     """Choose a port on which nobody listens, at random, below those that outgoing connections are given.
 
     A port from the kernel (bind to 0) could be taken by any outgoing connection while a server restarts.
-    It is not reserved: who binds it must be ready to try another one. Raises OSError when none is free.
+    It is not reserved: the caller must be ready to try another one. Raises OSError when none is free.
     """
     end = _first_outgoing_port()
     for _ in range(_TRIES):

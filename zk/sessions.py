@@ -1,4 +1,4 @@
-"""What becomes of a session: waking those who must register again, and a lease that says how long it surely lives."""
+"""What becomes of a session: waking those who must register again, and a lease on its certain lifetime."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _RENEWALS = 6
 """How many times in a session timeout a lease is to be renewed."""
 _APART = 1 / 3
-"""What part of the session timeout lies between a question and the one that proves it: more than the half tick from one
-of the leader's pings to the next, since a session lasts two ticks at least."""
+"""What part of the session timeout lies between a request and the one that proves it: more than the half tick from one
+of the leader's pings to the next, since a session lasts at least two ticks."""
 
 
 class SessionEvents:
@@ -44,7 +44,7 @@ class SessionEvents:
         return self._client.session_id
 
     def wake(self, waker: Callable[[], object]) -> None:
-        """Call `waker` too at every change. It must only set an event: kazoo's connection loop waits for it."""
+        """Also call `waker` at every change. It must only set an event: kazoo's connection loop waits for it."""
         self._wakers.append(waker)
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -54,7 +54,7 @@ class SessionEvents:
         return happened
 
     def close(self) -> None:
-        """Listen no more, and wake who waits."""
+        """Stop listening, and wake those who wait."""
         self._client.remove_listener(self._on_state)
         self._changed.set()
 
@@ -65,18 +65,18 @@ class SessionEvents:
 
 
 class SessionLease:
-    """How long one session surely lives, by answered questions and a clock, without trust in any listener.
+    """How long one session is certain to live, by answered requests and a clock, without trusting any listener.
 
-    It is the leader that ends a session, and a follower tells it which sessions were heard of only when the leader
-    pings, every half tick. So an answer says that *this* server has heard of us, which is of no use if it is cut off
+    It is the leader that ends a session, and a follower reports which sessions it has heard from only when the leader
+    pings, every half tick. So an answer shows that *this* server has heard from us, which is of no use if it is cut off
     from the leader the moment after. But a sync is answered by the leader, over the same connection and in the same
-    order as the follower's answers to its pings. So a sync that was answered proves what was asked at least a ping
-    earlier: the lease counts from the newest question that was answered a third of the session timeout before it.
-    A connect is passed on to the leader at once, so it counts by itself.
+    order as the follower's answers to its pings. So an answered sync proves what was asked at least one ping earlier:
+    the lease counts from the newest request that was answered a third of the session timeout before it. A connect is
+    passed on to the leader at once, so it counts by itself.
 
-    A process that was stopped past its session and woken runs on for long before its listeners know. So somebody
-    `renew`s every `renew_interval_s`, and who acts for the session looks just before whether the clock has reached
-    `until_s`. A lease that ran out unnoticed comes back when questions are answered in the same session: it lived.
+    A process that was stopped past its session and woken runs on for long before its listeners know. So the lease is
+    renewed every `renew_interval_s`, and anything done for the session first checks whether the clock has reached
+    `until_s`. A lease that ran out unnoticed comes back when requests are answered in the same session: it was alive.
     """
 
     def __init__(self, client: ZkClient, session_id: int) -> None:
@@ -85,7 +85,7 @@ class SessionLease:
         self._nodes = Nodes(client, session_id)
         self._clock = client.clock
         self._lock = threading.Lock()
-        self._answered: deque[tuple[float, float]] = deque()  # when questions were asked and answered, oldest first
+        self._answered: deque[tuple[float, float]] = deque()  # when requests were made and answered, oldest first
         self.until_s = 0.0  # on the clock; a plain attribute, since it is read for every message
         self._ended = False
 
@@ -105,10 +105,10 @@ class SessionLease:
             if proven_s is not None and not self._ended:
                 self.until_s = max(self.until_s, proven_s + timeout_s)
             if not self._answered or answered_s - self._answered[-1][1] >= timeout_s / _RENEWALS / 2:
-                self._answered.append((asked_s, answered_s))  # more of them would be of no use
+                self._answered.append((asked_s, answered_s))  # more would be useless
 
     def _proven_s(self, answered_before_s: float) -> float | None:
-        """Return when the newest question was asked that the leader surely heard of; None when there is none."""
+        """Return when the newest request was made that the leader certainly knows of; None when there is none."""
         while len(self._answered) > 1 and self._answered[1][1] <= answered_before_s:
             self._answered.popleft()
         proven_s = [asked_s for asked_s, answered_s in self._answered if answered_s <= answered_before_s]

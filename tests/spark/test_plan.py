@@ -233,7 +233,7 @@ def test_ranges_of_a_broker_that_is_away_can_be_passed_over(cluster: ClusterInMe
 def test_a_broker_that_groups_remember_is_missed(cluster: ClusterInMemory, caplog: pytest.LogCaptureFixture) -> None:
     """It is away when a plain batch is planned: an error that names it, or a warning and what is there."""
     cluster.away, cluster.of_other_groups = {1}, {ONE, TWO, OTHER}
-    with pytest.raises(DataLossError, match=r"brokers 1 are away.* partitions there of views"):
+    with pytest.raises(DataLossError, match=r"brokers 1 are away.* partitions of views there"):
         resolve(cluster, **{"fetchOffset.numRetries": "3"})
     assert cluster.slept_s == [1.0] * 3
     assert resolve(cluster, failOnDataLoss="false") == {ONE: (5000, 8000)}
