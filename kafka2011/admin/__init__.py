@@ -1,4 +1,4 @@
-"""What operators do to topics and groups: `Admin`, and the functions under it for those who have a ZkClient."""
+"""What operators do to topics and groups: `Admin`, and the functions below it for callers with a ZkClient."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Admin:
         """Make a topic on brokers, all live ones by default, and wait until it is registered.
 
         How many partitions it gets is a setting of each broker; with `partitions` nothing is made unless all would make
-        so many.
+        that many.
         """
         return create_topic(self._client, topic, broker_ids, partitions=partitions)
 
@@ -78,7 +78,7 @@ class Admin:
         return self._groups.describe(group)
 
     def problems(self, group: str) -> list[str]:
-        """Say what keeps a group from having exactly one living owner for every partition; nothing if all is well."""
+        """Say what keeps a group from having exactly one live owner for every partition; nothing if all is well."""
         return self._groups.problems(group)
 
     def reset_group(

@@ -1,4 +1,4 @@
-"""How far consumer groups are, who owns what, and moving their offsets."""
+"""How far consumer groups have read, who owns what, and moving their offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 _LIKELY_MS = 10**11
-"""From here on a number that lies in no log may be meant as a time: ms from 1973 on."""
+"""From here on, a number that is in no log may be meant as a time: ms, 1973 or later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class GroupPartition:
 
 
 class Groups:
-    """What ZooKeeper and the brokers tell of consumer groups. Every method raises ZkError when ZooKeeper is away."""
+    """What ZooKeeper and the brokers know of consumer groups. Every method raises ZkError when ZooKeeper is away."""
 
     def __init__(self, client: ZkClient) -> None:
         self._brokers = BrokerRegistry(client)
@@ -92,7 +92,7 @@ class Groups:
         return found
 
     def problems(self, group: str) -> list[str]:
-        """Say what keeps the group from having exactly one living owner for every partition; nothing if all is well."""
+        """Say what keeps the group from having exactly one live owner for every partition; nothing if all is well."""
         self._check_exists(group)
         members = self.members(group)
         subscribed = self._subscribed(members)
@@ -213,7 +213,7 @@ class Groups:
                     for where in its:
                         ends[where] = ends_of(consumer, where.topic, where.partition)[1]
             except KafkaError as error:
-                logger.warning("broker %d does not tell the ends of %s: %s", broker_id, its[0].topic, error)
+                logger.warning("broker %d does not answer for the ends of %s: %s", broker_id, its[0].topic, error)
         return ends
 
     def _by_broker(self, partitions: Collection[TopicPartition]) -> dict[Broker, list[TopicPartition]]:

@@ -22,7 +22,7 @@ _MESSAGE_FETCH_BYTES = 64 * 1024
 
 
 class PartitionEnds(NamedTuple):
-    """A partition, its broker, its first offset and its flushed end; None for what nobody tells."""
+    """A partition, its broker, its first offset and its flushed end; None for what is not known."""
 
     where: TopicPartition
     broker: Broker | None
@@ -31,7 +31,7 @@ class PartitionEnds(NamedTuple):
 
 
 def asking(broker: Broker) -> SimpleConsumer:
-    """Return a consumer for questions to a broker, which may be away: it does not wait long."""
+    """Return a consumer for asking a broker, which may be away: it does not wait long."""
     return SimpleConsumer.of(broker, {"socket.timeout.ms": ASK_TIMEOUT_MS})
 
 

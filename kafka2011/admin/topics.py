@@ -38,8 +38,8 @@ def create_topic(
     """Make a topic on brokers, all live ones by default, and wait until it is registered.
 
     Sends each an empty set, which creates and registers a topic on brokers of 0.7 too. How many partitions it gets is
-    a setting of each broker; with `partitions` nothing is made unless all would make so many. Raises KafkaError naming
-    the brokers that are not registered, would make another number, or do not register the topic in time.
+    a setting of each broker; with `partitions` nothing is made unless all would make that many. Raises KafkaError,
+    naming the brokers that are not registered, would make another number, or do not register the topic in time.
     """
     validate_topic(topic)
     registry = BrokerRegistry(client)
@@ -58,7 +58,7 @@ def create_topic(
 
 
 def describe_topic(client: ZkClient, topic: str) -> list[PartitionEnds]:
-    """Return the partitions of a topic with the ends that their brokers tell. Raises KafkaError: unknown."""
+    """Return the partitions of a topic with the ends that their brokers report. Raises KafkaError: unknown."""
     registry = BrokerRegistry(client)
     counts = registry.partitions_of(topic)
     if not counts and topic not in registry.topics():
@@ -81,13 +81,13 @@ def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[
                     yield ends_of(consumer, topic, number)
                     answered += 1
         except KafkaError as error:
-            logger.warning("broker %d does not tell the offsets of %s: %s", broker.id, topic, error)
+            logger.warning("broker %d does not answer for the offsets of %s: %s", broker.id, topic, error)
     for _ in range(answered, partitions):
         yield None, None
 
 
 def _check_partitions(topic: str, brokers: Sequence[Broker], wanted: int) -> None:
-    """Raise KafkaError unless every broker has, or would make, so many partitions."""
+    """Raise KafkaError unless every broker has, or would make, that many partitions."""
     for broker in brokers:
         with asking(broker) as consumer:
             count = count_partitions(consumer, topic)

@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; when nobody reads its output any more, end as a program does that SIGPIPE ends."""
+        """Run a command; when nobody reads its output any more, end like a program that SIGPIPE ends."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()

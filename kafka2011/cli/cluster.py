@@ -36,8 +36,7 @@ from kafka2011.local import LocalCluster
     type=click.IntRange(0, 65535),
     default=6667,
     show_default=True,
-    help="The port of broker 0; the others take those after it, and one that is taken is left out for a free one."
-    " 0 takes free ones.",
+    help="The port of broker 0; the others use those after it, or a free one where one is taken. 0 takes free ones.",
 )
 @click.option(
     "--directory",

@@ -61,7 +61,7 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 )
 @zookeeper_option
 @click.option("--topic", help="The topic to read.")
-@click.option("--whitelist", metavar="REGEX", help="Read all topics whose whole name matches, also later ones.")
+@click.option("--whitelist", metavar="REGEX", help="Read all topics whose whole name matches, including later ones.")
 @click.option("--blacklist", metavar="REGEX", help="Read all topics but those whose whole name matches.")
 @click.option(
     "--group",
@@ -79,9 +79,11 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
     " is local without a zone; @ and ms since 1970 is one too. An offset is that of the one --partition.",
 )
 @partitions_option
-@click.option("--last", type=click.IntRange(1, 100_000), help="Begin with the last so many messages of each partition.")
-@click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many messages.")
-@click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop when no message came for so long.")
+@click.option(
+    "--last", type=click.IntRange(1, 100_000), help="Begin this many messages before the end of each partition."
+)
+@click.option("--max-messages", type=click.IntRange(min=1), help="Stop after this many messages.")
+@click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop when no message has come for this long.")
 @click.option(
     "--formatter",
     type=click.Choice(NAMES),
@@ -177,7 +179,7 @@ def _join(
     *,
     is_kept: bool,
 ) -> None:
-    """Print as a member of a group. Nobody asks what a group that is not kept has consumed."""
+    """Print as a member of a group. What a group that is not kept has consumed does not matter."""
     is_read = True
     with stop_signals() as stop, ConsumerConnector(config) as connector:
         if isinstance(chosen, str):
@@ -191,7 +193,7 @@ def _join(
                     output.write(to_bytes(message))
                     output.flush()  # before the next one is asked for, which counts this one as consumed
             except BrokenPipeError:
-                # That the message in hand comes again is as it should be, and nothing to warn of.
+                # That the message in hand comes again is as it should be, and needs no warning.
                 logging.getLogger("kafka2011.consumer").setLevel(logging.ERROR)
                 if is_kept:
                     raise
@@ -242,7 +244,7 @@ def _ended_by(stop: threading.Event, connector: ConsumerConnector) -> Iterator[N
 
 
 def _first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]:
-    """Yield so many messages without asking for one more, which might never come."""
+    """Yield this many messages without asking for one more, which might never come."""
     left = max_messages
     while left is None or left > 0:
         message = next(stream, None)
@@ -257,7 +259,7 @@ def _removed_at_the_end(zk_connect: str, group: str) -> Iterator[None]:
     try:
         yield
     except ZkUnavailable:
-        raise  # whoever waited for ZooKeeper in vain is not to wait once more
+        raise  # having waited for ZooKeeper in vain, do not wait again
     except BaseException:
         _remove(zk_connect, group)
         raise

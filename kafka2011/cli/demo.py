@@ -28,7 +28,7 @@ MAX_FILE_BYTES = 100 * 1024 * 1024
 MAX_LINE_BYTES = 1_000_000 - len(numbered(MAX_LINES, b""))
 """max.message.size of brokers and members, without what goes before a line."""
 MIN_SECONDS_WITH_FAULTS = 25
-"""So that messages can still be seen to flow ten seconds after the last takeover."""
+"""Enough for messages still to flow, visibly, ten seconds after the last takeover."""
 _FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there any more
 
 
@@ -39,7 +39,7 @@ _FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there 
     type=click.FloatRange(1, 60),
     default=30,
     show_default=True,
-    help=f"Over how long to spread the replay; at least {MIN_SECONDS_WITH_FAULTS} with faults.",
+    help=f"How long to spread the replay over; at least {MIN_SECONDS_WITH_FAULTS} with faults.",
 )
 @click.option(
     "--faults",

@@ -34,8 +34,10 @@ _LINE = "{:>20} {:>6} {:>10} {:>5} {:>6} {:>10}  {}  {}"
     epilog=examples("kafka2011 dump-log logs --summary", "kafka2011 dump-log logs/views-0 --payload"),
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
-@click.option("--verify", is_flag=True, help="Recompute every CRC with crcmod, inside compressed messages too.")
-@click.option("--payload", is_flag=True, help="Show payloads too, those inside compressed messages too.")
+@click.option(
+    "--verify", is_flag=True, help="Recompute every CRC with crcmod, including those inside compressed messages."
+)
+@click.option("--payload", is_flag=True, help="Show payloads too, including those inside compressed messages.")
 @click.option("--summary", is_flag=True, help="Show one line for each file instead of one for each message.")
 @json_option
 def command(paths: tuple[Path, ...], verify: bool, payload: bool, summary: bool, as_json: bool) -> int:
@@ -65,7 +67,7 @@ def command(paths: tuple[Path, ...], verify: bool, payload: bool, summary: bool,
 
 
 class _Dump:
-    """Reads files, shows how far it is, reports faults and counts them."""
+    """Reads files, shows progress, reports faults and counts them."""
 
     def __init__(self, reader: SegmentReader, quiet: bool) -> None:
         self._reader = reader

@@ -50,9 +50,9 @@ def _read_offset(_context: click.Context, _parameter: click.Parameter, text: str
     show_default=True,
     help="Where to start: earliest, latest, or where a message of the one partition starts.",
 )
-@click.option("--max-messages", type=click.IntRange(1), help="End after so many messages.")
+@click.option("--max-messages", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--fetch-size", type=click.IntRange(1), help="Bytes to ask for at once.  [default: fetch.size, 1 MiB]")
-@click.option("--follow", is_flag=True, help="At the end wait for more, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="At the end, wait for more until Ctrl-C.")
 @format_option
 @delimiter_option
 @json_option

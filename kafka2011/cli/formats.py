@@ -1,4 +1,4 @@
-"""How messages are printed: payloads, lines with their place, JSON objects, or after a pattern such as kcat's."""
+"""How messages are printed: payloads, lines with their place, JSON objects, or in a pattern like kcat's."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ WATCH_INTERVAL_S = 2.0
     ),
 )
 @click.option("--group", help="One group only.")
-@click.option("--verify", is_flag=True, help="Fail unless every partition has exactly one living owner.")
-@click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option("--verify", is_flag=True, help="Fail unless every partition has exactly one live owner.")
+@click.option("--watch", is_flag=True, help="Show it repeatedly, until Ctrl-C.")
 @zookeeper_option
 @json_option
 @click.pass_context
@@ -79,9 +79,9 @@ def _verify(groups: Groups, names: list[str]) -> None:
 @zookeeper_option
 @json_option
 def list_groups(zk_connect: str, as_json: bool) -> None:
-    """List all groups that ever were, with their members and topics.
+    """List all groups that ever existed, with their members and topics.
 
-    Topics are those of which a group has offsets.
+    Topics are those for which a group has offsets.
     """
     with open_session(zk_connect) as client:
         groups = Groups(client)
@@ -123,7 +123,7 @@ def reset(
 ) -> None:
     """Move a group's offsets of a topic.
 
-    Refused while the group has members, which would write over it, and for an offset that is not in a partition.
+    Refused while the group has members, which would overwrite it, and for an offset that is not in a partition.
     """
     chosen = [
         TopicPartition(topic, broker.id, number)

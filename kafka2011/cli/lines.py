@@ -29,7 +29,7 @@ def line_sets(
     is left out; without it MessageSizeTooLargeError is raised, after the lines before it were given.
     """
     read: Callable[[int], bytes] = getattr(file, "read1", file.read)
-    cut_bytes = len(delimiter) - 1  # so much of a delimiter may wait at the end of what was read
+    cut_bytes = len(delimiter) - 1  # this much of a delimiter may wait at the end of what was read
     rest = b""
     number = 0
     is_skipping = False

@@ -92,8 +92,8 @@ def show(
 ) -> None:
     """Show where partitions end, begin, or stood at some time.
 
-    Between its end and its beginning a broker knows the offsets at which segments start, and when these were last
-    written to: nothing finer.
+    Between the end and the beginning a broker knows only the offsets at which segments start, and when these were last
+    written to.
     """
     broker_or_zookeeper(context)
     config = SimpleConsumerConfig.from_sources(environ=os.environ)
@@ -122,14 +122,14 @@ def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
 @command.command("import", epilog=examples("kafka2011 offsets import --group audit --file offsets.json --dry-run"))
 @click.option("--group", required=True, help="The group whose offsets to write.")
 @click.option("--file", type=click.File("r"), default="-", help="What to read them from.  [default: standard input]")
-@click.option("--force", is_flag=True, help="Write what lies in no partition of a living broker, too.")
+@click.option("--force", is_flag=True, help="Also write offsets that are in no partition of a live broker.")
 @click.option("--dry-run", is_flag=True, help="Check the offsets, and write nothing.")
 @zookeeper_option
 def import_offsets(group: str, file: TextIO, force: bool, dry_run: bool, zk_connect: str) -> None:
     """Write a group's offsets as `export` saved them.
 
-    Offsets of partitions that are not named stay. Refused while the group has members, which would write over them, and
-    for partitions that no living broker has, or that do not hold the offset.
+    Offsets of partitions that are not named stay. Refused while the group has members, which would overwrite them, and
+    for partitions that no live broker has, or that do not hold the offset.
     """
     try:
         offsets = json.load(file)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_UNPROVEN = 8
-"""Requests that may be unproven at a time: each is about as large as what is read of the input at once."""
+"""Requests that may be unproven at a time: each is about as large as one read of the input."""
 MAX_REFUSALS = 3
-"""So often in a row a request must end a connection by itself, on which the broker answered before."""
+"""How often in a row a request must, by itself, end a connection on which the broker had answered."""
 RETRY_INTERVAL_S = 0.2
 
 
@@ -116,10 +116,10 @@ class OneBroker:
         answer = self._connection.receive()
         if answer != BARRIER_ANSWER:
             self._connection.close()
-            raise ProtocolError(f"{self._address} answers an empty multifetch by {answer[:20]!r}")
+            raise ProtocolError(f"{self._address} answers an empty multifetch with {answer[:20]!r}")
 
     def _recover(self, error: KafkaError) -> None:
-        """Send what is not proven again, one request at a time."""
+        """Send again what is not proven, one request at a time."""
         if not self._resend:
             first, last = self._proven_messages + 1, self._messages
             raise BrokerConnectionError(

@@ -79,7 +79,7 @@ def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: 
 
 
 def broker_or_zookeeper(context: click.Context) -> None:
-    """Refuse both on the command line; a ZooKeeper of the environment stands back for a broker that is named."""
+    """Refuse both on the command line; a ZooKeeper from the environment gives way to a broker that is named."""
     if context.params["broker"] is not None and (
         context.get_parameter_source("zk_connect") is ParameterSource.COMMANDLINE
     ):
@@ -87,7 +87,7 @@ def broker_or_zookeeper(context: click.Context) -> None:
 
 
 def refuse_properties(properties: tuple[str, ...], options: Mapping[str, str]) -> None:
-    """Refuse a --property that an option of its own sets; `options` gives the option of each key."""
+    """Refuse a --property that has its own option; `options` gives the option of each key."""
     for text in properties:
         key = text.partition("=")[0].strip()
         if key in options:

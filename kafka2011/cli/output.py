@@ -28,7 +28,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def printable(text: str) -> str:
-    """Return text in which nothing steers a terminal: it may come from others' znodes and messages."""
+    """Return text that cannot control a terminal: it may come from others' znodes and messages."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 

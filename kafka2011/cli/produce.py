@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_QUEUE_TIME_MS = 20  # lines that are typed shall not wait for others
+_QUEUE_TIME_MS = 20  # typed lines must not wait for others
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 _OPTIONS_OF = {
     "zk.connect": "--zookeeper",
@@ -118,7 +118,7 @@ def command(
     broker_or_zookeeper(context)
     refuse_properties(properties, _OPTIONS_OF)
     if pattern is not None and partition != ANY_PARTITION:
-        raise click.UsageError("--key-regex chooses partitions, so --partition has nothing to say")
+        raise click.UsageError("--key-regex chooses partitions, so --partition cannot")
     if broker is None and partition != ANY_PARTITION:
         raise click.UsageError("--partition is one of a broker's: name it with --broker")
     validate_topic(topic)
@@ -191,7 +191,7 @@ def _to_cluster(
 
 
 def _check_somebody_lives(config: ProducerConfig) -> None:
-    """Fail without brokers, though there was nothing to send: whoever pipes nothing wants to know, too."""
+    """Fail without brokers even when there was nothing to send: an empty pipe should report it too."""
     from zk.brokers import BrokerRegistry
     from zk.connecting import connect
 
@@ -236,7 +236,7 @@ def _up_to_a_fault(sets: Iterator[list[bytes]], finish: Callable[[], object]) ->
 
 
 def _progress(file: BinaryIO, topic: str) -> contextlib.AbstractContextManager[Callable[[int], None]]:
-    """Show a bar, unless lines are typed, which it would write over."""
+    """Show a bar, unless lines are typed, which it would overwrite."""
     if file.isatty():
         return contextlib.nullcontext(lambda _read_bytes: None)
     return byte_progress(f"to {topic}", os.fstat(file.fileno()).st_size or None)

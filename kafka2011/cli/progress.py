@@ -1,4 +1,4 @@
-"""Progress of what takes long: on a terminal only, on standard error, so that output can be piped."""
+"""Progress of long operations: on a terminal only, on standard error, so that output can be piped."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Place:
         self.offset = start
 
     def take_last(self, count: int) -> list[Message]:
-        """Return the last messages there are, and go to after them.
+        """Return the last messages, and move past them.
 
         An offset does not tell where the message before it begins: this walks over whole segments, newest first.
         """

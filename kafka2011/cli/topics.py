@@ -23,7 +23,7 @@ def command() -> None:
 def list_topics(zk_connect: str, as_json: bool) -> None:
     """List all topics that were ever registered.
 
-    Brokers and partitions are those that live now.
+    Brokers and partitions are those that are live now.
     """
     with open_session(zk_connect) as client:
         registry = BrokerRegistry(client)
@@ -39,7 +39,7 @@ def list_topics(zk_connect: str, as_json: bool) -> None:
 def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
     """Show the partitions of topics: broker, address, first offset and end.
 
-    Without a topic it shows all. Offsets are what the broker answers; none are shown where it does not.
+    Without a topic it shows all. Offsets are what the broker answers; none are shown if it does not answer.
     """
     with open_session(zk_connect) as client:
         found = [each for topic in topics or BrokerRegistry(client).topics() for each in describe_topic(client, topic)]
@@ -76,7 +76,7 @@ def _read_ids(_context: click.Context, _parameter: click.Parameter, text: str | 
 @click.option(
     "--partitions",
     type=click.IntRange(1),
-    help="Fail, and create nothing, unless every broker's settings make so many of it.",
+    help="Fail, and create nothing, unless every broker's settings make this many.",
 )
 @json_option
 def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int | None, as_json: bool) -> None:

@@ -191,7 +191,7 @@ class MessageStream:
                 self._decode_up_to(max_messages)
                 messages = [self._ready.popleft() for _ in range(min(max_messages, len(self._ready)))]
                 chunk.list_offset, chunk.in_hand = messages[0].offset, messages[-1]
-                chunk.flows_until_s = 0.0  # whoever takes the next one by itself comes back from the list first
+                chunk.flows_until_s = 0.0  # taking a single message next comes back from the list first
                 return messages
         except KafkaError:
             raise
@@ -200,7 +200,7 @@ class MessageStream:
             raise
 
     def _come_back(self, timeout_s: float | None) -> Chunk | None:
-        """Count what is in hand as consumed, and wait until more is ready; it is this thread's then."""
+        """Count what is in hand as consumed, and wait until more is ready, which then belongs to this thread."""
         if self._open is not None:
             self._open.come_back()
         chunk = self._await_ready(timeout_s)
@@ -268,7 +268,7 @@ class MessageStream:
         return bool(self._ready)
 
     def _decode_up_to(self, messages: int) -> None:
-        """Have so many messages of the open chunk ready, as far as it has them, or has good ones."""
+        """Make this many messages of the open chunk ready, or as many good ones as it has."""
         ready = len(self._ready)
         if ready >= messages or self._error is not None:
             return

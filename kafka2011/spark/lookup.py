@@ -294,7 +294,7 @@ def in_thread(ask: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             future.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 (whoever takes the result gets it)
+        except BaseException as error:  # noqa: BLE001 (taking the result raises it)
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
