@@ -135,6 +135,10 @@ class Batch(SendFuture):
         topic, broker_id, partition = self.where
         return f"{topic} on broker {broker_id}" if partition == ANY_PARTITION else str(self.where)
 
+    def let_go(self) -> None:
+        """Forget the messages: an application may keep the future for long."""
+        self.payloads, self.keys, self.ready_set, self.data = [], [], None, b""
+
     def receipt(self, *, confirmed: bool) -> Receipt:
         """Return what became of it."""
         topic, broker_id, partition = self.where

@@ -54,11 +54,11 @@ class Completion:
 
     def failed(self, batch: Batch, error: Exception) -> None:
         """End a batch that is given up."""
+        messages = batch.payloads if batch.ready_set is None else batch.ready_set
+        keys = batch.keys or [None] * (len(batch.payloads) or 1)
         self._counts.add(messages_failed=batch.messages)
         self._end(batch, error)
         if self._on_failure is not None:
-            messages = batch.payloads if batch.ready_set is None else batch.ready_set
-            keys = batch.keys or [None] * (len(batch.payloads) or 1)
             self._call(lambda: self._tell(FailedBatch(batch.where.topic, messages, keys, error)))
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Completion:
             self._thread.join(_JOIN_S)
 
     def _end(self, batch: Batch, error: Exception | None) -> None:
-        batch.data = b""
+        batch.let_go()
         self._accumulator.done(batch)
         receipt = batch.receipt(confirmed=self._confirmed)
         if batch.list_future is not None:

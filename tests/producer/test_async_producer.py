@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import sys
 import threading
 import time
 from concurrent.futures import wait
@@ -108,6 +109,18 @@ def test_a_full_batch_goes_at_once_and_the_rest_by_flush(broker: ProduceBroker, 
     producer.close()
     assert last.result(0).messages == 1
     assert broker.payloads == [*numbers(25), b"last"]
+
+
+def test_a_future_keeps_no_messages(broker: ProduceBroker, new_producer: NewProducer) -> None:
+    """An application that keeps its futures must not keep all that it ever sent."""
+    producer = new_producer([broker], queue_time=HOUR_MS)
+    payload = os.urandom(1000)
+    unused = sys.getrefcount(payload)
+    futures = [producer.send("t", payload), producer.send("t", [payload, payload], key="k")]
+    assert sys.getrefcount(payload) == unused + 3
+    producer.flush()
+    assert [future.result(WAIT_S).messages for future in futures] == [1, 2]
+    eventually(lambda: sys.getrefcount(payload) == unused)
 
 
 def test_a_batch_goes_when_its_time_has_come(broker: ProduceBroker, new_producer: NewProducer) -> None:
