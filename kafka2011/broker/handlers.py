@@ -116,8 +116,8 @@ class RequestHandlers:
     def produce_together(self, first: ProduceRequest, following: list[bytes], client: Client) -> None:
         """Do as `handle` does for a produce and, after it, for more sets of one message for the same partition.
 
-        Good ones are checked and appended together. Anything else is handled one by one, so that order, refusals and
-        counts are the same.
+        Good ones are checked and appended together where the segment has room for all of them. Anything else is handled
+        one by one, so that order, refusals, counts and where segments begin are the same.
         """
         data = b"".join((first.messages, *following))
         try:
@@ -125,7 +125,7 @@ class RequestHandlers:
             log = self._logs.get_or_create(first.topic, first.partition)
         except (MessageSizeTooLargeError, InvalidTopicError, WrongPartitionError, InvalidMessageError):
             checked = None
-        if checked is not None and len(checked.data) == len(data):
+        if checked is not None and len(checked.data) == len(data) <= log.active_room_bytes:
             self.counts["produce"] += 1 + len(following)
             log.append(data, checked.messages)
             self.counts["messages_in"] += checked.messages

@@ -174,6 +174,11 @@ class Log:
         """First offset of every segment."""
         return self._segments.starts
 
+    @property
+    def active_room_bytes(self) -> int:
+        """How many bytes the active segment still takes before it is full; below 0 when it has grown past that."""
+        return self.settings.max_segment_bytes - self._segments.active.size_bytes
+
     # Appending
 
     def append(self, data: AnyBytes, messages: int) -> int:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka2011.broker import handlers
@@ -215,13 +215,20 @@ ODD_SETS = [
 
 
 @settings(max_examples=30)
-@given(st.lists(st.sampled_from(ODD_SETS), min_size=2, max_size=8), st.sampled_from([0, 1, 7]))
-def test_sets_handled_together_leave_what_they_leave_one_by_one(sets: list[bytes], partition: int) -> None:
-    """The same bytes, counts and refusals, and the same answer to a question for confirmation."""
+@given(
+    st.lists(st.sampled_from(ODD_SETS), min_size=2, max_size=8),
+    st.sampled_from([0, 1, 7]),
+    st.sampled_from([1, 29, 30, 31, 100, 2**30]),
+)
+@example([HELLO] * 5, 0, 29)
+def test_sets_handled_together_leave_what_they_leave_one_by_one(
+    sets: list[bytes], partition: int, max_segment_bytes: int
+) -> None:
+    """The same segments and bytes, counts and refusals, and the same answer to a question for confirmation."""
     outcomes = []
     for together in (False, True):
         with TemporaryDirectory() as directory:
-            broker = Broker(Path(directory))
+            broker = Broker(Path(directory), max_segment_bytes)
             with broker.logs:
                 refusal = ""
                 try:
@@ -234,8 +241,8 @@ def test_sets_handled_together_leave_what_they_leave_one_by_one(sets: list[bytes
                 except RefusedError as error:
                     refusal = str(error)
                 counts = dict(broker.handlers.counts)
-                stored = broker.stored(partition=partition % 2)
-                outcomes.append((refusal, counts, stored, broker.client.dropped))
+                segments = {path.name: path.read_bytes() for path in Path(directory).glob("*/*.kafka")}
+                outcomes.append((refusal, counts, segments, broker.client.dropped))
     assert outcomes[0] == outcomes[1]
 
 
