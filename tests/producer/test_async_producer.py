@@ -524,7 +524,7 @@ def test_unkeyed_sets_move_and_keyed_ones_wait(new_broker: NewBroker, new_produc
     for each in brokers:
         each.answering.clear()
     futures = [producer.send("t", payload) for payload in numbers(50)]
-    eventually(lambda: sorted(payload for each in brokers for payload in each.payloads) == sorted(numbers(50)))
+    eventually(lambda: all(each.payloads for each in brokers))
     other, lost = brokers
     key = next(key for key in numbers(20) if DefaultPartitioner().partition(key, 2) == lost.broker_id)
     lost.stop()
