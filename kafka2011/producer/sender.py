@@ -86,9 +86,8 @@ class Sender:
         self._window = ConfirmationWindow(WINDOW_BATCHES, WINDOW_BYTES)
         self._answer_timeout_s = min(config.socket_timeout_ms, max(config.confirm_timeout_ms // 3, 1)) / 1000
         self._connection: ProducerConnection | None = None
-        self._witness: ProducerConnection | None = (
-            None  # a second connection, while finding out which set the broker refuses
-        )
+        # A second connection, while finding out which set the broker refuses.
+        self._witness: ProducerConnection | None = None
         self._backoff_s = 0.0  # 0 while the broker can be reached
         self._next_try_s = 0.0
         self._thread: threading.Thread | None = None
