@@ -67,6 +67,11 @@ proof: setup-test ## what takes too long for every day: bare Debian systems, the
 	@echo "== proof"
 	@$(PYTHON) -m pytest proof --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
+.PHONY: mutants
+mutants: setup-test ## which small changes of the core no unit test notices (MODULES="compression producer.*" SAMPLE=50 SEED=1)
+	@$(PYTHON) -m scripts.mutants $(if $(MODULES),--modules "$(MODULES)") $(if $(SAMPLE),--sample $(SAMPLE)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests "$(TESTS)")
+
 .PHONY: bench-clients
 bench-clients: setup-bench ## what a message costs each client, and the broker under it, in a few minutes
 	@$(PYTHON) -m paper_benchmarks clients
