@@ -57,6 +57,11 @@ unit: setup-test ## tests without ZooKeeper, in seconds
 	@echo "== unit tests"
 	@$(PYTHON) -m pytest tests --durations=5
 
+.PHONY: models
+models: setup-test ## search the models of group, log and producer deeper, takes minutes
+	@echo "== models"
+	@MODEL_DEPTH=deep $(PYTHON) -m pytest tests/models --timeout=1800 -s --durations=10
+
 .PHONY: integration
 integration: setup-test ## tests with real ZooKeeper and real processes
 	@echo "== integration tests"
