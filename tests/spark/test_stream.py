@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -226,7 +227,8 @@ def test_a_broker_that_hangs_holds_up_nobody(cluster: ClusterInMemory) -> None:
         wait_long()
     answers.set()
     while flatten(end)[TWO] != 1100:
-        end = one.end(end, None)
+        with suppress(BrokerAwayError):  # its answer may still take longer than the patience
+            end = one.end(end, None)
 
 
 def test_a_group_in_use_does_not_end_the_query(cluster: ClusterInMemory, caplog: pytest.LogCaptureFixture) -> None:
