@@ -67,6 +67,10 @@ integration: setup-test ## tests with real ZooKeeper and real processes
 	@echo "== integration tests"
 	@$(PYTHON) -m pytest integration --durations=10
 
+.PHONY: chaos
+chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
+	@$(PYTHON) -m integration.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULE),--schedule $(SCHEDULE))
+
 .PHONY: proof
 proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image (as root, with Docker)
 	@echo "== proof"

@@ -1,0 +1,1 @@
+"""Chaos: a cluster whose processes and links fail by a seeded schedule, and the account of every message."""

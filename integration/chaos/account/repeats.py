@@ -1,0 +1,125 @@
+"""Repeats: everything that lies twice, or was handed out twice, with the fault that explains it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from integration.chaos.account import faults
+from integration.chaos.evidence import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from integration.chaos.evidence import Evidence
+    from integration.chaos.records import Place, Receipt, Sent, Tenure
+
+LIES_TWICE = "a message lies twice in the logs, and nothing explains it"
+CAME_TWICE = "a group was handed a message twice, and nothing explains it"
+
+SENT_AGAIN = "sent again by its producer"
+KILLED = "not committed when its member was killed"
+SESSION_ENDED = "not committed when its member's session ended"
+NOT_ANSWERED = "its commit was not answered"
+IN_HAND = "still in hand when its partition was given up"
+LEFT_BY_HAND = "not committed by a member that commits by hand when it left"
+AFTER_ERROR = "fetched again after an error"
+LONGEST_SEND_S = 130.0
+
+
+def repeats_in_logs(evidence: Evidence) -> tuple[Counter[str], list[Violation]]:
+    """Count what lies more than once, and return what no fault explains."""
+    sent = {each.message: each for each in evidence.sent}
+    counted: Counter[str] = Counter()
+    wrong = []
+    for message, logged in evidence.places().items():
+        if len(logged) == 1:
+            continue
+        counted[SENT_AGAIN] += len(logged) - 1
+        if not any(_resent(evidence, sent[message], each.place) for each in logged):
+            wrong.append(Violation(LIES_TWICE, f"{message} at {', '.join(str(each.place) for each in logged)}"))
+    return counted, wrong
+
+
+def _resent(evidence: Evidence, sent: Sent, place: Place) -> bool:
+    """Say whether a message may have been sent again after it had come to a place."""
+    if sent.outcome == "written" or (sent.outcome == "confirmed" and not sent.resends):
+        return False
+    suspects = list(faults.at(evidence, sent.sent_s, sent.ended_s or sent.sent_s + LONGEST_SEND_S))
+    return bool(faults.of_broker(suspects, place.where.broker_id) or faults.of_process(suspects, sent.message.producer))
+
+
+def repeats_in_group(evidence: Evidence, group: str) -> tuple[Counter[str], list[Violation]]:
+    """Count what a group was handed more than once, by cause, and return what nothing explains."""
+    counted: Counter[str] = Counter()
+    wrong = []
+    latest: dict[Place, Receipt] = {}
+    last_stamps = _last_stamps(evidence, group)
+    for receipt in evidence.receipts_of(group):
+        before = latest.get(receipt.place)
+        latest[receipt.place] = receipt
+        if before is None:
+            continue
+        cause = _cause(evidence, before, receipt, last_stamps)
+        if cause:
+            counted[cause] += 1
+        else:
+            text = (
+                f"{group}: {receipt.place} by {before.member} at {before.stamp_s:.2f} and by {receipt.member}"
+                f" at {receipt.stamp_s:.2f}"
+            )
+            wrong.append(Violation(CAME_TWICE, text))
+    return counted, wrong
+
+
+def _cause(evidence: Evidence, before: Receipt, receipt: Receipt, last_stamps: set[tuple[Place, float]]) -> str:
+    """Return why a message came again; empty when nothing explains it."""
+    member = before.member
+    killed_s = evidence.killed_s.get(member)
+    if killed_s is not None and killed_s <= receipt.stamp_s:
+        return KILLED
+    suspects = list(faults.at(evidence, before.stamp_s, receipt.stamp_s))
+    has_zookeeper_trouble = faults.of_session(suspects, member) is not None
+    ended = _end_of_tenure(evidence, before)
+    if ended is None:
+        had_error = any(
+            kind == "E" and before.stamp_s <= stamp_s <= receipt.stamp_s
+            for kind, stamp_s, _ in evidence.members[member].others
+        )
+        return AFTER_ERROR if had_error and member == receipt.member else ""
+    if ended.what == "lost" and has_zookeeper_trouble:
+        return SESSION_ENDED
+    if ended.what == "revoked" and (before.place, before.stamp_s) in last_stamps:
+        return IN_HAND
+    has_left = any(kind == "X" and stamp_s <= receipt.stamp_s for kind, stamp_s, _ in evidence.members[member].others)
+    if evidence.styles[member] == "by-hand" and has_left:
+        return LEFT_BY_HAND
+    return NOT_ANSWERED if has_zookeeper_trouble else ""
+
+
+def _end_of_tenure(evidence: Evidence, receipt: Receipt) -> Tenure | None:
+    """Return how the tenure ended in which something was handed out."""
+    where = receipt.place.where
+    for tenure in evidence.members[receipt.member].tenures:
+        if tenure.stamp_s >= receipt.stamp_s and tenure.what != "assigned" and where in tenure.partitions:
+            return tenure
+    return None
+
+
+def _last_stamps(evidence: Evidence, group: str) -> set[tuple[Place, float]]:
+    """Return what was in hand when a partition was given up: the last hand-out of each tenure."""
+    return set(_in_hand(evidence, group))
+
+
+def _in_hand(evidence: Evidence, group: str) -> Iterator[tuple[Place, float]]:
+    for member in evidence.groups[group]:
+        file = evidence.members[member]
+        for tenure in file.tenures:
+            if tenure.what == "assigned":
+                continue
+            for where in tenure.partitions:
+                own = [each for each in file.receipts if each.place.where == where and each.stamp_s <= tenure.stamp_s]
+                for each in reversed(own):
+                    if each.stamp_s != own[-1].stamp_s and each.place.offset != own[-1].place.offset:
+                        break
+                    yield each.place, each.stamp_s

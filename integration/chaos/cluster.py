@@ -1,0 +1,253 @@
+"""The processes of a run: the ensemble, brokers, producers and groups, with links between all of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from integration.chaos.ensemble import Ensemble
+from integration.chaos.links import Links
+from kafka2011.admin.topics import create_topic
+from kafka2011.local import LocalBroker
+from tests.support.waiting import eventually
+from zk.child import ChildProcess, stop_all
+from zk.connecting import connect
+from zk.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[2]
+BROKERS = 3
+FIRST_TOPIC = "chaos-1"
+SESSION_S = 3.0
+STYLES = ("one", "lists", "by-hand", "pauses")
+PRODUCERS = ("keyed", "unkeyed", "plain")
+MESSAGES_PER_S = 50
+
+BROKER_SETTINGS: Mapping[str, object] = {
+    "num.partitions": 2,
+    "log.file.size": 200_000,
+    "log.flush.interval": 50,
+    "log.default.flush.scheduler.interval.ms": 100,
+    "zk.sessiontimeout.ms": int(SESSION_S * 1000),
+    "zk.connectiontimeout.ms": 60_000,
+    "join.topics": "true",
+}
+MEMBER_SETTINGS: Mapping[str, object] = {
+    "zk.sessiontimeout.ms": int(SESSION_S * 1000),
+    "zk.connectiontimeout.ms": 60_000,
+    "fetcher.backoff.ms": 100,
+    "rebalance.backoff.ms": 1500,
+    "autocommit.interval.ms": 500,
+    "socket.timeout.ms": 5000,
+}
+PRODUCER_SETTINGS: Mapping[str, object] = {
+    "zk.sessiontimeout.ms": int(SESSION_S * 1000),
+    "zk.connectiontimeout.ms": 60_000,
+    "producer.type": "async",
+    "queue.time": 50,
+    "batch.size": 20,
+    "socket.timeout.ms": 5000,
+    "connect.timeout.ms": 3000,
+    "confirm.timeout.ms": 120_000,
+}
+
+
+class Client:
+    """A producer or a member: a process that writes down what it does."""
+
+    def __init__(self, name: str, kind: str, style: str, group: str, command: list[str], directory: Path) -> None:
+        self.name = name
+        self.kind = kind
+        self.style = style
+        self.group = group
+        self.notes = directory / f"{name}.notes"
+        self.process = ChildProcess(
+            [sys.executable, "-m", f"integration.chaos.{kind}", str(self.notes), *command],
+            directory / f"{name}.log",
+            cwd=ROOT,
+            stop_timeout_s=60.0,
+        )
+        self.was_killed = False
+        self.is_leaving = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has written something down: then it has joined its group, or has begun to send."""
+        return self.notes.stat().st_size > 0
+
+    def start(self) -> None:
+        """Start the process, without waiting until it does something."""
+        self.notes.touch()
+        self.process.start()
+
+    def kill(self) -> None:
+        """End it with kill -9."""
+        self.was_killed = True
+        self.process.kill()
+
+    def leave(self) -> None:
+        """Ask it to end in order, and do not wait."""
+        self.is_leaving = True
+        self.process.terminate()
+        self.process.send_signal(signal.SIGCONT)
+
+    def pause(self) -> None:
+        """Stop it where it is."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+
+class Cluster:
+    """All of it; a context manager that leaves nothing running."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.processes = directory / "processes"
+        self.topics_path = directory / "topics"
+        self.links = Links()
+        self.brokers: dict[int, LocalBroker] = {}
+        self.clients: list[Client] = []
+        self._counts: dict[str, int] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.processes.mkdir(parents=True)
+        self.topics_path.write_text(f"{FIRST_TOPIC}\n")
+        with self._stack:
+            self._stack.enter_context(self.links)
+            self.ensemble = self._stack.enter_context(Ensemble(self.processes, self.links))
+            self.zk_connect = self.ensemble.connect_for("the run")
+            self._stack.callback(self._stop_all)
+            for _ in range(BROKERS):
+                self.add_broker()
+            for broker in self.brokers.values():
+                broker.wait_ready()
+            self.create_topic(FIRST_TOPIC)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def create_topic(self, topic: str) -> None:
+        """Make a topic on all brokers."""
+        with connect(self.zk_connect, 10_000, connection_timeout_ms=30_000) as client:
+            create_topic(client, topic)
+
+    def add_broker(self) -> LocalBroker:
+        """Start one more broker, without waiting until it is ready."""
+        broker_id = len(self.brokers)
+        name = f"broker-{broker_id}"
+        host = f"127.0.1.{broker_id + 1}"
+        settings = {
+            **BROKER_SETTINGS,
+            "bind.address": "127.0.0.1",
+            "hostname": host,
+            "port": free_port(),
+            "zk.connect": self.ensemble.connect_for(name),
+        }
+        broker = LocalBroker(broker_id, self.processes / name, {key: str(value) for key, value in settings.items()})
+        self.links.add(f"clients to {name}", ("127.0.0.1", broker.port), host=host, port=broker.port)
+        self.brokers[broker_id] = broker
+        broker.launch()
+        return broker
+
+    def add_member(self, group: str, style: str = "") -> Client:
+        """Start one more member of a group; styles take turns unless one is named."""
+        number = self._next(group)
+        name = f"{group}-{number}"
+        style = style or STYLES[number % len(STYLES)]
+        settings = {
+            **MEMBER_SETTINGS,
+            "zk.connect": self.ensemble.connect_for(name),
+            "groupid": group,
+            "consumerid": name,
+            "autocommit.enable": "false" if style == "by-hand" else "true",
+        }
+        return self._start(Client(name, "member", style, group, [style, "1", json.dumps(settings)], self.processes))
+
+    def add_producer(self, style: str) -> Client:
+        """Start a producer, under a name that no other has had."""
+        name = f"{style}.{self._next(style)}"
+        settings = {
+            **PRODUCER_SETTINGS,
+            "zk.connect": self.ensemble.connect_for(name),
+            "confirm": "false" if style == "plain" else "true",
+        }
+        command = [style, str(MESSAGES_PER_S), str(self.topics_path), json.dumps(settings)]
+        return self._start(Client(name, "producer", style, "", command, self.processes))
+
+    def live(self, kind: str, group: str = "") -> list[Client]:
+        """Return the clients of a kind that run and are not about to leave."""
+        return [
+            each
+            for each in self.clients
+            if each.kind == kind and (not group or each.group == group) and each.process.running and not each.is_leaving
+        ]
+
+    def end(self, kind: str, timeout_s: float) -> list[str]:
+        """Have all clients of a kind end in order, and return what went wrong with that."""
+        running = [each for each in self.clients if each.kind == kind and each.process.running]
+        for each in running:
+            each.leave()
+        wrong = []
+        for each in running:
+            try:
+                each.process.wait(timeout_s)
+            except TimeoutError:
+                wrong.append(f"{each.name} did not end within {timeout_s:g} s")
+                each.kill()
+        return wrong + [
+            f"{each.name} ended with status {each.process.poll()}"
+            for each in self.clients
+            if each.kind == kind and not each.was_killed and each.process.poll() not in {0, None}
+        ]
+
+    def heal(self, timeout_s: float = 60.0) -> None:
+        """Open all links, let everything run, and wait until servers serve."""
+        self.links.open_all()
+        for server in self.ensemble.servers.values():
+            server.resume()
+            server.start()
+        for each in self.clients:
+            each.resume()
+        for broker in self.brokers.values():
+            broker.process.send_signal(signal.SIGCONT)
+        self.ensemble.await_ready(timeout_s)
+        eventually(self._brokers_ready, timeout_s, what="every broker's return")
+        eventually(self._clients_begun, timeout_s, what="every client's beginning")
+
+    def _clients_begun(self) -> bool:
+        return all(each.has_begun for kind in ("producer", "member") for each in self.live(kind))
+
+    def _brokers_ready(self) -> bool:
+        for broker in self.brokers.values():
+            if not broker.running:
+                broker.launch()
+            if b" is ready on " not in broker.output():
+                return False
+        return True
+
+    def _start(self, client: Client) -> Client:
+        self.clients.append(client)
+        client.start()
+        return client
+
+    def _next(self, name: str) -> int:
+        self._counts[name] = self._counts.get(name, 0) + 1
+        return self._counts[name]
+
+    def _stop_all(self) -> None:
+        for each in self.clients:
+            each.process.kill()
+        self.links.open_all()
+        stop_all(broker.process for broker in self.brokers.values() if broker.running)

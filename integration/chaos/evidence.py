@@ -1,0 +1,69 @@
+"""All that a run leaves behind for its account. Times are on the lease's clock, which all processes share. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from integration.chaos.records import Logged, MemberFile, MessageId, Receipt, Sent
+    from integration.chaos.schedule import Fault
+
+
+class Happened(NamedTuple):
+    """A fault as it came: whom it concerned, by name, from when to when. Nobody, if it was left out."""
+
+    fault: Fault
+    whom: tuple[str, ...]
+    begun_s: float
+    ended_s: float
+
+    def __str__(self) -> str:
+        how = f" {self.fault.mode} {self.fault.ways}" if self.fault.kind == "link" else ""
+        return f"{self.fault.kind}{how} ({', '.join(self.whom)})"
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What happened, and what everybody wrote down. `groups` names the members of each, `styles` how each reads."""
+
+    started_s: float = 0.0
+    healed_s: float = 0.0
+    ended_s: float = 0.0
+    happened: list[Happened] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    logged: list[Logged] = field(default_factory=list)
+    members: dict[str, MemberFile] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    styles: dict[str, str] = field(default_factory=dict)
+    killed_s: dict[str, float] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+
+    def confirmed(self) -> Iterator[Sent]:
+        """Yield what was confirmed."""
+        return (sent for sent in self.sent if sent.outcome == "confirmed")
+
+    def receipts_of(self, group: str) -> list[Receipt]:
+        """Return what a group was handed, in the order of time."""
+        every = [receipt for name in self.groups[group] for receipt in self.members[name].receipts]
+        return sorted(every, key=lambda receipt: receipt.stamp_s)
+
+    def places(self) -> dict[MessageId, list[Logged]]:
+        """Return where each message lies."""
+        found: dict[MessageId, list[Logged]] = {}
+        for logged in self.logged:
+            if logged.message is not None:
+                found.setdefault(logged.message, []).append(logged)
+        return found
+
+
+class Violation(NamedTuple):
+    """A rule that did not hold, and where."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"

@@ -1,0 +1,155 @@
+"""One run: a cluster suffers what its schedule says, is healed, and everything that was written down is read."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import time
+from itertools import count
+from typing import TYPE_CHECKING
+
+from integration.chaos.cluster import FIRST_TOPIC, Cluster
+from integration.chaos.evidence import Evidence, Happened
+from integration.chaos.faults import GROWING, STEADY, Faults, start_clients
+from integration.chaos.records import Logged, Place, identify, read_member, read_sent, whole_lines
+from integration.chaos.schedule import to_json
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.protocol import EARLIEST
+from zk.brokers import BrokerRegistry
+from zk.clock import SYSTEM_CLOCK
+from zk.cluster import TopicPartition
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from integration.chaos.faults import Begun
+    from integration.chaos.schedule import Fault
+
+DRAIN_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 60.0
+_POLL_S = 0.25
+
+now_s = SYSTEM_CLOCK.monotonic_s
+
+
+def run_schedule(
+    seed: int, seconds: float, faults: Sequence[Fault], directory: Path, say: Callable[[str], None]
+) -> Evidence:
+    """Let a cluster suffer a schedule, heal it, wait for the groups, and return what everybody wrote down."""
+    directory.mkdir(parents=True)
+    (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
+    evidence = Evidence()
+    say("starting ZooKeeper, brokers, producers and members")
+    with Cluster(directory) as cluster:
+        start_clients(cluster)
+        evidence.started_s = now_s()
+        say(f"{len(faults)} faults in {seconds:g} s")
+        _suffer(cluster, faults, seconds, evidence, say)
+        say("healing everything")
+        cluster.heal()
+        evidence.healed_s = now_s()
+        evidence.troubles += cluster.end("producer", _END_TIMEOUT_S)
+        _read_producers(cluster, evidence)
+        say("all is sent; waiting for the groups")
+        _await_groups(cluster, evidence)
+        evidence.troubles += cluster.end("member", _END_TIMEOUT_S)
+        evidence.ended_s = now_s()
+        _read_members(cluster, evidence)
+        say("reading the logs back")
+        evidence.logged = list(_read_back(cluster))
+    return evidence
+
+
+def _suffer(
+    cluster: Cluster, faults: Sequence[Fault], seconds: float, evidence: Evidence, say: Callable[[str], None]
+) -> None:
+    """Begin and end faults when their time has come, until the last has ended and so many seconds have passed."""
+    executor = Faults(cluster)
+    order = count()
+    due: list[tuple[float, int, Fault, Begun | None, float]] = [
+        (fault.at_s, next(order), fault, None, 0.0) for fault in faults
+    ]
+    heapq.heapify(due)
+    with (cluster.directory / "events.jsonl").open("w", buffering=1) as events:
+        while due:
+            at_s, _, fault, begun, begun_s = heapq.heappop(due)
+            time.sleep(max(0.0, evidence.started_s + at_s - now_s()))
+            if begun is not None:
+                executor.end(begun)
+                evidence.happened.append(Happened(fault, begun.whom, begun_s, now_s()))
+                continue
+            stamp_s = now_s()
+            begun = executor.begin(fault)
+            whom = begun.whom if begun else ()
+            events.write(json.dumps({"stamp_s": stamp_s, "kind": fault.kind, "whom": whom}) + "\n")
+            say(f"{stamp_s - evidence.started_s:6.1f} s  {_text(fault, whom)}")
+            if begun is None:
+                evidence.happened.append(Happened(fault, (), stamp_s, stamp_s))
+                continue
+            if fault.kind.startswith("kill"):
+                evidence.killed_s[whom[0]] = now_s()
+            heapq.heappush(due, (at_s + fault.lasts_s, next(order), fault, begun, stamp_s))
+    time.sleep(max(0.0, evidence.started_s + seconds - now_s()))
+
+
+def _text(fault: Fault, whom: tuple[str, ...]) -> str:
+    how = f" {fault.mode} {fault.ways}" if fault.kind == "link" else ""
+    lasts = f" for {fault.lasts_s:.1f} s" if fault.lasts_s else ""
+    return f"{fault.kind}{how}{lasts}: {', '.join(whom) or 'nobody is left for it'}"
+
+
+def _read_producers(cluster: Cluster, evidence: Evidence) -> None:
+    for client in cluster.clients:
+        if client.kind == "producer":
+            evidence.sent += read_sent(client.name, whole_lines(client.notes))
+
+
+def _read_members(cluster: Cluster, evidence: Evidence) -> None:
+    for client in cluster.clients:
+        if client.kind == "member":
+            evidence.members[client.name] = read_member(client.name, whole_lines(client.notes))
+            evidence.groups.setdefault(client.group, []).append(client.name)
+            evidence.styles[client.name] = client.style
+
+
+def _await_groups(cluster: Cluster, evidence: Evidence) -> None:
+    """Wait until each group has received all that was confirmed, or the deadline comes; the account tells the rest."""
+    wanted = {sent.message for sent in evidence.sent if sent.outcome == "confirmed"}
+    deadline_s = now_s() + DRAIN_TIMEOUT_S
+    missing = {group: set(wanted) for group in (GROWING, STEADY)}
+    files = {client: client.notes.open() for client in cluster.clients if client.kind == "member"}
+    rests = dict.fromkeys(files, "")
+    while any(missing.values()) and now_s() < deadline_s:
+        for client, file in files.items():
+            *lines, rests[client] = (rests[client] + file.read()).split("\n")
+            received = read_member(client.name, (f"{line}\n" for line in lines)).receipts
+            missing[client.group].difference_update(receipt.message for receipt in received if receipt.message)
+        time.sleep(_POLL_S)
+    for file in files.values():
+        file.close()
+
+
+def _read_back(cluster: Cluster) -> Iterator[Logged]:
+    """Yield every message of every log, as the brokers give it."""
+    with connect(cluster.zk_connect, 10_000, connection_timeout_ms=30_000) as client:
+        registry = BrokerRegistry(client)
+        counts = {topic: registry.partitions_of(topic) for topic in [FIRST_TOPIC]}
+    for topic, partitions in counts.items():
+        for where in TopicPartition.all_of(topic, partitions):
+            broker = cluster.brokers[where.broker_id]
+            with SimpleConsumer("127.0.0.1", broker.port, broker_id=broker.broker_id) as consumer:
+                yield from _read_log(consumer, where)
+
+
+def _read_log(consumer: SimpleConsumer, where: TopicPartition) -> Iterator[Logged]:
+    [offset] = consumer.get_offsets_before(where.topic, where.partition, EARLIEST, 1)
+    while True:
+        fetched = consumer.fetch(where.topic, where.partition, offset)
+        if not fetched.data:
+            return
+        for message in fetched:
+            message_id, key = identify(message.payload) or (None, "")
+            yield Logged(Place(where, message.offset, message.index_in_set), message_id, key)
+        offset = fetched.next_offset

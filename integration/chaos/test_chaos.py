@@ -1,0 +1,35 @@
+"""Some chaos for every day: a fresh seed each time, which is printed."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.chaos.account.summary import account_of
+from integration.chaos.run import run_schedule
+from integration.chaos.schedule import draw_schedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAULTS_S = 60.0
+"""With the start, the end and what comes late, about 90 seconds in all."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_a_cluster_whose_parts_fail_at_random(tmp_path: Path) -> None:
+    """Whatever fails, every rule holds in the end: see docs/chaos.md. The seed and the schedule are in the output."""
+    seed = secrets.randbelow(10**6)
+    sys.stdout.write(f"SEED={seed}\n")
+    faults = draw_schedule(seed, FAULTS_S)
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+
+    account = account_of(run_schedule(seed, FAULTS_S, faults, tmp_path / "run", say))
+    schedule = (tmp_path / "run" / "schedule.json").read_text()
+    assert account.is_good, f"seed {seed}\n{account.text()}\n{schedule}"
