@@ -325,7 +325,6 @@ class FrameReader:
         if len(frame) < LARGE_FRAME_BYTES:
             frame = bytes(frame)
         self._data = bytes(received[end:])
-        self._position = 0
         self._partial = bytearray()
         return frame
 

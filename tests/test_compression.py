@@ -108,10 +108,15 @@ def test_damaged_gzip_is_refused(at: int) -> None:
         decompress(Codec.GZIP, bytes(data))
 
 
+def test_snappy_streams_begin_as_those_of_snappy_java() -> None:
+    """Its magic, its version, and the least version that can read them."""
+    assert compress(Codec.SNAPPY, b"") == bytes.fromhex("82534e4150505900 00000001 00000001")
+
+
 def test_snappy_streams_may_be_joined_and_blocks_of_any_size() -> None:
-    """Two streams behind one another, a block larger than our own, an empty one, and no stream header at all."""
+    """Several behind one another, one of them empty; a large block, and an empty one; no stream header at all."""
     large = os.urandom(100_000)
-    stream = SNAPPY_HEADER + block(raw_snappy(b"one")) + SNAPPY_HEADER + block(raw_snappy(large)) + block(b"\0")
+    stream = SNAPPY_HEADER + block(raw_snappy(b"one")) + SNAPPY_HEADER * 2 + block(raw_snappy(large)) + block(b"\0")
     assert decompress(Codec.SNAPPY, stream) == b"one" + large
     assert decompress(Codec.SNAPPY, raw_snappy(large)) == large
 
@@ -175,6 +180,10 @@ def test_damaged_snappy_blocks_raise_only_invalid_message(data: bytes, drawn: st
 
 
 @given(st.binary(max_size=500), st.sampled_from([Codec.GZIP, Codec.SNAPPY]), st.integers(0, 600))
+@example(b"ten bytes.", Codec.GZIP, 10)
+@example(b"ten bytes.", Codec.GZIP, 9)
+@example(b"ten bytes.", Codec.SNAPPY, 10)
+@example(b"ten bytes.", Codec.SNAPPY, 9)
 def test_the_limit_is_exact(data: bytes, codec: Codec, limit: int) -> None:
     """Exactly as much as allowed opens, one byte more does not."""
     if len(data) <= limit:

@@ -207,16 +207,28 @@ def test_refusals_say_what_is_wrong(frame: str, text: str) -> None:
         FetchRequest("t", 0, 0, -(2**31) - 1),
         OffsetsRequest("t", 0, 2**63, 1),
         ProduceRequest("t" * 32768, 0, b""),
+        ProduceRequest("t", 2**31, b""),
         MultiFetchRequest((FetchRequest("t", 0, 0, 0),) * 32768),
         MultiProduceRequest((ProduceRequest("t", 0, b""),) * 32768),
         FetchRequest("\ud800", 0, 0, 0),
         FetchRequest("t", "0", 0, 0),  # type: ignore[arg-type] # what callers do all the same
     ],
-    ids=["partition", "offset", "max bytes", "time", "topic length", "fetches", "produces", "topic", "type"],
+    ids=["partition", "offset", "max bytes", "time", "topic length", "produce", "fetches", "produces", "topic", "type"],
 )
 def test_values_that_do_not_fit_are_refused(request_: Request) -> None:
     """A number too large for its field is never cut, and a name that is no text is not sent."""
     with pytest.raises(ProtocolError):
+        encode_request(request_)
+
+
+def test_a_request_that_no_frame_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of a frame has four bytes: what fits them exactly goes, one byte more does not."""
+    request_ = MultiProduceRequest((ProduceRequest("t", 0, bytes(80)),))
+    frame = encode_request(request_)
+    monkeypatch.setattr(protocol, "MAX_INT32", len(frame) - 4)
+    assert encode_request(request_) == frame
+    monkeypatch.setattr(protocol, "MAX_INT32", len(frame) - 5)
+    with pytest.raises(ProtocolError, match=f"a request of {len(frame) - 4} bytes"):
         encode_request(request_)
 
 
@@ -242,6 +254,7 @@ def test_several_frames_in_one_piece() -> None:
     """All whole frames of a piece come out in order, and the beginning of the next waits."""
     data = b"".join(bytes.fromhex(golden) for golden, _ in GOLDEN)
     reader = FrameReader()
+    assert reader.buffered_bytes == 0
     reader.receive_data(data + data[:9])
     assert [decode_request(frame) for frame in frames(reader)] == [request_ for _, request_ in GOLDEN]
     assert reader.buffered_bytes == 9
@@ -442,6 +455,17 @@ def test_a_large_frame_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reader.next_frame() == frame[4:]
 
 
+def test_a_frame_is_large_from_a_size_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller ones that came in pieces are copied, since that is cheaper than to read a view."""
+    monkeypatch.setattr(protocol, "LARGE_FRAME_BYTES", 100)
+    for size, kind in ((99, bytes), (100, memoryview)):
+        reader = FrameReader()
+        for piece in (struct.pack(">i", size), bytes(size)):
+            assert reader.next_frame() is None
+            reader.receive_data(piece)
+        assert isinstance(reader.next_frame(), kind)
+
+
 def test_a_topic_that_is_not_utf_8_spoils_nothing_but_its_own_part() -> None:
     """It becomes a text that no topic's name can be, and shows what came."""
     frame = encode_request(MultiFetchRequest((FetchRequest("ab", 0, 0, 1), FetchRequest("cd", 0, 0, 1))))
@@ -488,6 +512,41 @@ def test_produces_of_one_message_to_one_partition_are_taken_together() -> None:
         frame = reader.next_frame()
         assert frame is not None
         assert decode_request(frame) == SMALL
+
+
+def test_all_that_follows_is_taken_where_nothing_else_does() -> None:
+    """The last one too, though no byte comes after it."""
+    reader = FrameReader()
+    reader.receive_data(frames_of([SMALL] * 3))
+    frame = reader.next_frame()
+    assert frame is not None
+    assert reader.following_produces(frame) == [SMALL.messages] * 2
+    assert (reader.next_frame(), reader.buffered_bytes) == (None, 0)
+
+
+@pytest.mark.parametrize("request_type", [1, 3, 256])
+def test_nothing_follows_a_request_of_another_type(request_type: int) -> None:
+    """Though its bytes, and those of what follows, are otherwise like those of a produce."""
+    frame = encode_request(SMALL)
+    strange = frame[:4] + struct.pack(">h", request_type) + frame[6:]
+    reader = FrameReader()
+    reader.receive_data(strange * 2)
+    first = reader.next_frame()
+    assert first == strange[4:]
+    assert reader.following_produces(first) == []
+
+
+def test_nothing_follows_a_large_produce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a view, and work enough by itself."""
+    monkeypatch.setattr(protocol, "LARGE_FRAME_BYTES", 1)
+    reader = FrameReader()
+    data = encode_request(SMALL)
+    reader.receive_data(data[:9])
+    assert reader.next_frame() is None
+    reader.receive_data(data[9:] + data)
+    large = reader.next_frame()
+    assert isinstance(large, memoryview)
+    assert reader.following_produces(large) == []
 
 
 def test_the_brokers_choice_of_a_partition_is_made_for_each_set() -> None:

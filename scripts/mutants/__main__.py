@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from scripts.mutants.changes import changes_of
-from scripts.mutants.harmless import matters, read_harmless, without_match
+from scripts.mutants.harmless import read_harmless, without_match
 from scripts.mutants.unit_tests import UnitTests, import_notices, run_collected
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Tally:
 def main(modules: str, sample: int | None, seed: int, tests: str) -> None:
     """Say which small changes of the core no unit test notices."""
     os.chdir(ROOT)
-    names = [name for name in MODULES if any(fnmatch(name, pattern) for pattern in modules.split())]
+    names = list(dict.fromkeys(name for pattern in modules.split() for name in MODULES if fnmatch(name, pattern)))
     if not names:
         raise click.UsageError(f"{modules} is none of: {' '.join(MODULES)}")
     made = {name: changes_of(_path_of(name).read_bytes()) for name in names}
@@ -109,7 +109,7 @@ def _choose(
         chosen = changes
         if sample is not None and sample < len(changes):
             chosen = random.Random(f"{seed} {name}").sample(changes, sample)  # noqa: S311 (to be drawn again)
-        to_try = [change for change in chosen if matters(name, change, entries)]
+        to_try = [change for change in chosen if not any(entry.stands_for(name, change) for entry in entries)]
         jobs += [Job(name, str(_path_of(name)), change) for change in to_try]
         tallies[name] = Tally(possible=len(changes), harmless=len(chosen) - len(to_try), tried=len(to_try))
     return jobs, tallies

@@ -22,22 +22,25 @@ class Harmless:
     becomes: str
     why: str
 
+    def stands_for(self, module: str, change: Change) -> bool:
+        """Say whether it is about a change of a module."""
+        return (self.module, self.line, self.becomes) == (module, change.old_line, change.new_line)
+
 
 def read_harmless(path: Path) -> list[Harmless]:
-    """Return the entries of a list."""
-    return [Harmless(**entry) for entry in tomllib.loads(path.read_text())["harmless"]]
+    """Return the entries of a list, one for each line that a line may become."""
+    listed = tomllib.loads(path.read_text())["harmless"]
+    return [
+        Harmless(entry["module"], entry["line"], becomes, entry["why"])
+        for entry in listed
+        for becomes in entry["becomes"]
+    ]
 
 
 def without_match(entries: Iterable[Harmless], changes: dict[str, list[Change]]) -> list[Harmless]:
     """Return the entries that stand for none of the changes of these modules: their line was rewritten."""
-    known = {(module, change.old_line, change.new_line) for module, made in changes.items() for change in made}
-    return [entry for entry in entries if entry.module in changes and _key(entry) not in known]
-
-
-def matters(module: str, change: Change, entries: Iterable[Harmless]) -> bool:
-    """Return whether a change is not in the list."""
-    return all(_key(entry) != (module, change.old_line, change.new_line) for entry in entries)
-
-
-def _key(entry: Harmless) -> tuple[str, str, str]:
-    return entry.module, entry.line, entry.becomes
+    return [
+        entry
+        for entry in entries
+        if entry.module in changes and not any(entry.stands_for(entry.module, each) for each in changes[entry.module])
+    ]

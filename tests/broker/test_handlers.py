@@ -341,12 +341,15 @@ def test_a_multifetch_of_many_parts(broker: Broker) -> None:
     )
     assert reply == bytes.fromhex("00000025 0000 00000011 0000" + HELLO.hex() + "00000002 0003 00000004 0000 0000")
     assert broker.ask(MultiFetchRequest(())) == bytes.fromhex("00000002 0000")
+    assert broker.handlers.counts == {"produce": 1, "messages_in": 1, "multifetch": 2, "fetch_error_3": 1}
 
 
-def test_a_multifetch_gives_others_their_turn(broker: Broker) -> None:
-    """One request may have 32,767 parts."""
+def test_requests_of_many_parts_give_others_their_turn(broker: Broker) -> None:
+    """One may have 32,767."""
     broker.ask(MultiFetchRequest((FetchRequest("t", 0, 0, 100),) * 1000))
     assert broker.pauses >= 1000
+    broker.ask(MultiProduceRequest((ProduceRequest("t", 0, HELLO),) * 1000))
+    assert broker.pauses >= 2000
 
 
 def test_a_reply_never_exceeds_what_its_size_can_say(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,5 +444,6 @@ def test_offsets_are_answered(tmp_path: Path, request_: OffsetsRequest, offsets:
         for _ in range(3):
             broker.produce(HELLO)
         reply = broker.ask(request_)
+    assert broker.handlers.counts["offsets"] == 1
     body = len(offsets).to_bytes(4, "big") + b"".join(offset.to_bytes(8, "big") for offset in offsets)
     assert reply == (len(body) + 2).to_bytes(4, "big") + b"\0\0" + body

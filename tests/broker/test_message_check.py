@@ -145,7 +145,7 @@ def test_garbage_raises_only_message_errors(data: bytes) -> None:
     assert scan(data).end == len(checked.data)
 
 
-@pytest.mark.parametrize("partial", [b"\0\0\0\x0b\2", b"\0\0\0\x0b\xff12345", b"\0\0\0\5\1", b"\0\0\0"])
+@pytest.mark.parametrize("partial", [b"\0\0\0\x0b", b"\0\0\0\x0b\2", b"\0\0\0\x0b\xff12345", b"\0\0\0\5\1", b"\0\0\0"])
 def test_whatever_is_cut_off_at_the_end_is_left_out(partial: bytes) -> None:
     """As 0.7.2 does: it looks at nothing of a message that is not all there."""
     assert check(HELLO + partial) == (HELLO, 1)
@@ -173,6 +173,7 @@ def test_a_set_that_is_whole_is_not_copied() -> None:
 def test_outer_payloads_are_held_against_max_message_size() -> None:
     """Exactly max.message.size passes; what a wrapper opens to has a limit of its own."""
     assert check(encode(bytes(100)), 100).messages == 1
+    assert check(encode(bytes(100)) + wrapper(Codec.GZIP, HELLO), 100).messages == 2
     with pytest.raises(MessageSizeTooLargeError, match=r"101 bytes exceeds max\.message\.size 100"):
         check(HELLO + encode(bytes(101)), 100)
     assert check(wrapper(Codec.GZIP, encode(bytes(5000))), 100).messages == 1
