@@ -6,10 +6,20 @@ only `kafka2011.message` knows what else there is, and what is wrong with it.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from kafka2011.crc import crc32
-from kafka2011.message_header import CODEC_MASK, HEADER_1, LENGTH, LENGTH_BYTES, MAGIC_1_OVERHEAD_BYTES, MIN_LENGTH
+from kafka2011.message_header import (
+    CODEC_MASK,
+    HEADER_1,
+    HEADER_1_BY_KIND,
+    LENGTH,
+    LENGTH_BYTES,
+    MAGIC_1_OVERHEAD_BYTES,
+    MIN_LENGTH,
+    PLAIN_MAGIC_1,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +28,8 @@ if TYPE_CHECKING:
     from kafka2011.message_header import AnyBytes
 
     T = TypeVar("T", bound=tuple[object, ...])
+
+_MASK, _KIND, _ = PLAIN_MAGIC_1
 
 DESCRIPTION = "messages in Python"
 columns = None
@@ -76,23 +88,28 @@ def decode(
 
     `offset` is that of the data's first byte.
     """
+    # The loop finds payloads and edges; all else that a message holds is added to them without any bytecode.
     size = len(data)
     last_header = size - MAGIC_1_OVERHEAD_BYTES
-    unpack = HEADER_1.unpack_from
-    new = tuple.__new__  # about half the cost of calling Message(...)
-    messages: list[T] = []
-    add = messages.append
-    while position <= last_header and len(messages) != max_messages:
-        length, magic, attributes, crc = unpack(data, position)
+    unpack, checksum = HEADER_1_BY_KIND.unpack_from, crc32
+    payloads: list[bytes] = []
+    edges = [offset + position]
+    add_payload, add_edge = payloads.append, edges.append
+    for _ in range(max_messages if max_messages >= 0 else size):
+        if position > last_header:
+            break
+        length, beginning, crc = unpack(data, position)
         end = position + 4 + length
-        if magic != 1 or attributes & CODEC_MASK or length <= MIN_LENGTH or end > size:
+        if beginning & _MASK != _KIND or length <= MIN_LENGTH or end > size:
             break
         payload = data[position + 10 : end]
-        if crc32(payload) != crc:
+        if checksum(payload) != crc:
             break
-        add(new(kind, (topic, broker_id, partition, offset + position, offset + end, 0, payload)))
+        add_payload(payload)
+        add_edge(offset + end)
         position = end
-    return messages, position
+    fields = zip(repeat(topic), repeat(broker_id), repeat(partition), edges, edges[1:], repeat(0), payloads)
+    return list(map(tuple.__new__, repeat(kind), fields)), position
 
 
 def decode_opened(

@@ -97,6 +97,7 @@ class OffsetsRequest(NamedTuple):
     max_count: int
 
 
+FrameT = TypeVar("FrameT", bytes, memoryview)
 _Part = TypeVar("_Part", ProduceRequest, FetchRequest)
 
 Request = ProduceRequest | FetchRequest | MultiFetchRequest | MultiProduceRequest | OffsetsRequest
@@ -193,7 +194,7 @@ def encode_offsets_body(offsets: Sequence[int]) -> bytes:
     return struct.pack(f">i{len(offsets)}q", len(offsets), *offsets)
 
 
-def decode_response(frame: bytes, what: str) -> bytes:
+def decode_response(frame: FrameT, what: str) -> FrameT:
     """Return the body of a response frame without its size field.
 
     Raises the BrokerError for the number in it, with `what` (topic, partition, offset asked for) in its text, or
@@ -207,7 +208,7 @@ def decode_response(frame: bytes, what: str) -> bytes:
     return frame[2:]
 
 
-def decode_multifetch_body(body: bytes, count: int) -> list[tuple[int, bytes]]:
+def decode_multifetch_body(body: AnyBytes, count: int) -> list[tuple[int, bytes]]:
     """Return (error code, set) for each of the `count` parts that were asked for."""
     parts: list[tuple[int, bytes]] = []
     position = 0
@@ -218,7 +219,7 @@ def decode_multifetch_body(body: bytes, count: int) -> list[tuple[int, bytes]]:
         end = position + _INT32.size + size
         if size < _INT16.size or end > len(body):
             raise ProtocolError(f"part {len(parts)} of a multifetch response claims {size} bytes")
-        parts.append((error_code, body[position + _FRAME_HEADER.size : end]))
+        parts.append((error_code, bytes(body[position + _FRAME_HEADER.size : end])))
         position = end
     return parts
 

@@ -51,7 +51,6 @@ class Chunk:
         "list_offset",
         "offset",
         "reader",
-        "reader_id",
     )
 
     def __init__(self, feed: PartitionFeed, epoch: int, offset: int, end_offset: int, data: bytes) -> None:
@@ -63,7 +62,6 @@ class Chunk:
         self.in_hand: Message | None = None  # the last one that the application has not come back from
         self.list_offset: int | None = None  # where the list that is in hand starts, if it is one
         self.reader: threading.Thread | None = None  # the thread that has it; an object, since ids are reused
-        self.reader_id = 0  # its id, which is cheap to compare
         self.is_within_set = False  # the application came back inside a compressed set: there is more of it
         self.flows_until_s = 0.0  # until then messages are handed out without another check
 

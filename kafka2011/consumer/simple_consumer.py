@@ -117,7 +117,7 @@ class SimpleConsumer:
         frame = self._ask(
             MultiFetchRequest(requests), sum(max(0, each.max_bytes) + RESPONSE_HEADER_BYTES for each in requests)
         )
-        body = decode_response(frame, f"a multifetch of {len(requests)} parts")
+        body = decode_response(memoryview(frame), f"a multifetch of {len(requests)} parts")
         return [
             FetchedSet(
                 request,

@@ -11,8 +11,7 @@ import threading
 import time
 from collections import deque
 from itertools import islice
-from threading import get_ident
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka2011.consumer.chunk_queue import ChunkQueue
 from kafka2011.consumer.feed import Chunk, PartitionFeed, State
@@ -46,10 +45,10 @@ class _State(enum.Enum):
 class MessageStream:
     """Messages of the partitions that one stream of a group owns, as they come: an iterator that blocks.
 
-    It belongs to one thread. Iteration ends when consumer.timeout.ms passes without a message, or after `shutdown`;
-    in the first case, and after an error, the stream can be iterated again. Raises InvalidMessageError at a
-    corrupt message, which is fetched again when iteration goes on, and InvalidMessageSizeError when fetch.size is too
-    small for a message; `rewind` of the connector can step over either.
+    A loop over it belongs to one thread, and so does the message in hand. Iteration ends when consumer.timeout.ms
+    passes without a message, or after `shutdown`; in the first case, and after an error, the stream can be iterated
+    again. Raises InvalidMessageError at a corrupt message, which is fetched again when iteration goes on, and
+    InvalidMessageSizeError when fetch.size is too small for a message; `rewind` of the connector can step over either.
 
     `room_made` is called when a fetch that found no room would find some now; it must only set events.
     """
@@ -86,30 +85,19 @@ class MessageStream:
         """Return the feed that brings a partition's messages here, from when it has a start until it is released."""
         return PartitionFeed(where, self.stream_id, lease, self._queue, self._clock)
 
-    def __iter__(self) -> Self:
-        return self
+    def __iter__(self) -> Iterator[Message]:
+        """Yield messages as they come. Nearly all pass without the lock: `_flow` says why that is safe."""
+        while (message := self._take_message(self._timeout_s)) is not None:
+            chunk = self._open
+            yield message
+            if chunk is not None:
+                yield from self._flow(chunk)
 
     def __next__(self) -> Message:
-        try:
-            with self._lock:
-                chunk = self._open
-                if chunk is None or not self._ready:
-                    return self._await_message()
-                if self._now_s() < chunk.flows_until_s:
-                    if get_ident() == chunk.reader_id:
-                        chunk.in_hand = message = self._ready.popleft()
-                        return message
-                    return self._await_message()
-                if not chunk.flows_until_s:  # not due, but stopped: for example, given up
-                    return self._await_message()
-            time.sleep(BREATH_S)
-            with self._lock:
-                return self._await_message()
-        except (StopIteration, KafkaError):
-            raise
-        except BaseException:  # such as KeyboardInterrupt: the application did not get what was on its way to it
-            self._start_over()
-            raise
+        message = self._take_message(self._timeout_s)
+        if message is None:
+            raise StopIteration
+        return message
 
     def batches(self, max_messages: int = 1000) -> Iterator[list[Message]]:
         """Yield lists of messages of one partition each: as many as are there, up to `max_messages`.
@@ -130,14 +118,7 @@ class MessageStream:
 
         Counts and raises as iteration does.
         """
-        try:
-            with self._lock:
-                return self._take_message(timeout_s)
-        except KafkaError:
-            raise
-        except BaseException:
-            self._start_over()
-            raise
+        return self._take_message(timeout_s)
 
     @property
     def delivered_messages(self) -> int:
@@ -162,19 +143,45 @@ class MessageStream:
             if self._open is not None:
                 self._open.flows_until_s = 0.0
 
-    def _await_message(self) -> Message:
-        """Wait for a message and hand it out. Raises StopIteration after the timeout and after the end."""
-        message = self._take_message(self._timeout_s)
-        if message is None:
-            raise StopIteration
-        return message
-
     def _take_message(self, timeout_s: float | None) -> Message | None:
-        chunk = self._come_back(timeout_s)
-        if chunk is None:
-            return None
-        chunk.in_hand = message = self._ready.popleft()
-        return message
+        """Wait for a message and hand it out; None after the timeout and after the end."""
+        try:
+            with self._lock:
+                chunk = self._come_back(timeout_s)
+                if chunk is None:
+                    return None
+                chunk.in_hand = message = self._ready.popleft()
+                return message
+        except KafkaError:
+            raise
+        except BaseException:  # such as KeyboardInterrupt: the application did not get what was on its way to it
+            self._start_over()
+            raise
+
+    def _flow(self, chunk: Chunk) -> Iterator[Message]:
+        """Yield what may follow the message in hand without another check of the lease.
+
+        Only this thread touches `_ready`. Whoever stops the flow sets `flows_until_s` to 0 first and then looks at
+        what is in hand, while this notes what is in hand first and then looks whether the flow was stopped: so one of
+        the two always sees the other.
+        """
+        ready, now_s = self._ready, self._now_s
+        try:
+            while ready and now_s() < chunk.flows_until_s:
+                message, in_hand = ready.popleft(), chunk.in_hand
+                chunk.in_hand = message
+                if not chunk.flows_until_s:
+                    ready.appendleft(message)
+                    chunk.in_hand = in_hand
+                    return
+                yield message
+        except GeneratorExit:  # the application has left its loop, with the message in hand
+            raise
+        except BaseException:
+            self._start_over()
+            raise
+        if ready and chunk.flows_until_s:
+            time.sleep(BREATH_S)
 
     def _next_list(self, max_messages: int) -> list[Message]:
         """Wait for messages of one partition and hand them out; none after the timeout and after the end."""
@@ -189,7 +196,12 @@ class MessageStream:
                 if chunk.feed.state is not State.ACTIVE:
                     max_messages = 1  # the rest of a compressed set, and not one message more
                 self._decode_up_to(max_messages)
-                messages = [self._ready.popleft() for _ in range(min(max_messages, len(self._ready)))]
+                messages = list(islice(self._ready, max_messages))
+                if len(messages) == len(self._ready):
+                    self._ready.clear()
+                else:
+                    for _ in messages:
+                        self._ready.popleft()
                 chunk.list_offset, chunk.in_hand = messages[0].offset, messages[-1]
                 chunk.flows_until_s = 0.0  # taking a single message next comes back from the list first
                 return messages
@@ -205,7 +217,7 @@ class MessageStream:
             self._open.come_back()
         chunk = self._await_ready(timeout_s)
         if chunk is not None:
-            chunk.reader, chunk.reader_id = threading.current_thread(), get_ident()
+            chunk.reader = threading.current_thread()
         return chunk
 
     def _await_ready(self, timeout_s: float | None) -> Chunk | None:
@@ -285,6 +297,7 @@ class MessageStream:
         self._messages = iter(())
         self._error = None
         if self._open is not None:
+            self._open.flows_until_s = 0.0
             self._open.feed.open_chunk = None
             self._open = None
             self._queue.changed.notify_all()  # another thread may wait for its release

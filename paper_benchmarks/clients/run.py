@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka2011 import MessageStream, SimpleConsumer, SyncProducer
+from kafka2011 import SimpleConsumer, SyncProducer
 from paper_benchmarks.accounting import check_landed
 from paper_benchmarks.clients import work
 from paper_benchmarks.clients.lines import COMPILED, PURE
@@ -59,8 +59,6 @@ def rounds(plan: Plan, zk_connect: str | None, on_step: Callable[[str], object])
 
 def can_run(line: Line, system: System) -> bool:
     """Say whether a line can be measured against a system with the clients there are."""
-    if line.name == "batches" and not hasattr(MessageStream, "batches"):
-        return False
     return system.zk_connect is not None or not line.needs_group
 
 

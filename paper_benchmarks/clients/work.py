@@ -7,6 +7,7 @@ handled everything. Not timed are imports, the payloads, the first connection, a
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from contextlib import contextmanager
 from itertools import islice
@@ -166,7 +167,8 @@ def _simple(job: Job) -> Prepared:
 @contextmanager
 def _in_group(job: Job, read: Callable[[MessageStream], tuple[int, int]]) -> Prepared:
     """Own the partition, read something of it, and go back to its beginning when told to."""
-    config = {"zk.connect": job["zk_connect"], "groupid": job["topic"], "fetch.size": FETCH_BYTES}
+    # A group of its own: one that has read the topic already may have committed its end, and would wait there.
+    config = {"zk.connect": job["zk_connect"], "groupid": secrets.token_hex(4), "fetch.size": FETCH_BYTES}
     with ConsumerConnector(config) as consumer:
         [stream] = consumer.create_message_streams({job["topic"]: 1})[job["topic"]]
         first = next(stream)

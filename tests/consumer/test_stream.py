@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -14,7 +15,7 @@ from kafka2011.consumer.feed import RESTART_PAUSE_S, PartitionFeed, State
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, MessageStream
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
-from kafka2011.message import MessageSet, encode
+from kafka2011.message import Message, MessageSet, encode
 from tests.support.clocks import ManualClock
 from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka2011.consumer.group import GroupSession
-    from kafka2011.message import Message
 
 WAIT_S = 20
 ONE = 11  # bytes of a message with one byte of payload
@@ -171,7 +171,7 @@ def test_only_the_thread_that_took_a_message_counts_it_as_done() -> None:
 
 
 def test_a_message_is_in_the_hand_of_the_thread_that_took_it_last() -> None:
-    """Also where messages flow without another look at the lease: whose hand it is in is looked at for each."""
+    """Not of the one that took the message before."""
     rig = Rig()
     feed = rig.own()
     rig.fetch(feed, messages([b"a", b"b", b"c"]))
@@ -271,6 +271,39 @@ def test_lists_and_single_messages_may_follow_one_another() -> None:
     assert feed.consumed_offset == 4 * ONE
 
 
+def test_what_is_taken_within_a_loop_is_not_handed_out_again_by_it() -> None:
+    """Whichever way, and although the next chunk was begun meanwhile; each coming back counts for what was in hand."""
+    rig = Rig()
+    feed, other = rig.own(0), rig.own(1)
+    rig.fetch(feed, messages([b"a", b"b", b"c"]))
+    rig.fetch(other, messages([b"x", b"y", b"z"]))
+    loop = iter(rig.stream)
+    assert next(loop).payload == b"a"
+    assert next(rig.stream).payload == b"b"
+    assert [message.payload for message in next(rig.stream.batches())] == [b"c"]
+    polled = rig.stream.poll()
+    assert polled is not None
+    assert polled.payload == b"x"
+    assert feed.consumed_offset == 3 * ONE
+    assert next(loop).payload == b"y"
+    assert other.consumed_offset == ONE
+    assert [message.payload for message in loop] == [b"z"]
+    assert (feed.consumed_offset, other.consumed_offset) == (3 * ONE, 3 * ONE)
+
+
+def test_a_loop_does_not_go_on_with_a_chunk_that_was_finished_elsewhere() -> None:
+    """What it flowed from is gone, although nobody stopped it."""
+    rig = Rig()
+    feed, other = rig.own(0), rig.own(1)
+    rig.fetch(feed, messages([b"a", b"b"]))
+    rig.fetch(other, messages([b"x", b"y"]))
+    loop = iter(rig.stream)
+    assert [next(loop).payload, next(loop).payload] == [b"a", b"b"]
+    assert next(rig.stream).payload == b"x"
+    assert next(loop).payload == b"y"
+    assert other.consumed_offset == ONE
+
+
 def test_a_list_that_ends_inside_a_compressed_set_leaves_the_offset_at_its_start() -> None:
     """So a crash replays the set; and when the partition is given up, the rest of the set comes, and no more."""
     rig = Rig()
@@ -335,7 +368,7 @@ def test_one_message_can_be_polled_for() -> None:
 
 
 def test_iteration_ends_at_the_timeout_and_can_go_on() -> None:
-    """consumer.timeout.ms ends the `for`; an iterator object goes on where a generator could not."""
+    """consumer.timeout.ms ends the `for`; another one goes on."""
     rig = Rig(timeout_ms=20)
     feed = rig.own()
     rig.stream._now_s = time.monotonic
@@ -481,6 +514,29 @@ def test_a_message_larger_than_a_fetch_is_an_error_that_names_the_size() -> None
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_while_messages_flow_loses_nothing(interruption: type[BaseException]) -> None:
+    """The message that was on its way is fetched again, and so is the one in hand."""
+
+    def interrupt() -> None:
+        raise interruption
+
+    rig = Rig()
+    feed = rig.own()
+    ready = Meddled()
+    rig.stream._ready = ready
+    data = messages([b"a", b"b", b"c"])
+    rig.fetch(feed, data)
+    loop = iter(rig.stream)
+    next(loop)
+    ready.meddle = interrupt
+    with pytest.raises(interruption):
+        next(loop)
+    rig.now_s += RESTART_PAUSE_S
+    assert rig.fetch(feed, data)
+    assert payloads(rig.stream) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
 def test_an_interruption_while_decoding_loses_nothing(
     interruption: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -598,6 +654,51 @@ def test_a_release_waits_for_the_message_in_hand() -> None:
     thread.join(WAIT_S)
     assert seen == [b"a", b"x"]
     assert rig.stream.unfinished_releases == 0
+
+
+class Meddled(deque[Message]):
+    """What a stream has ready, with something that happens just before the next message is taken from it."""
+
+    meddle: Callable[[], object] | None = None
+
+    def popleft(self) -> Message:
+        meddle, self.meddle = self.meddle, None
+        if meddle is not None:
+            meddle()
+        return super().popleft()
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("what", ["release", "abandon", "rewind", "close"])
+def test_a_flow_stopped_at_the_last_moment_hands_out_nothing_more(what: str, codec: Codec) -> None:
+    """Also between the look at the clock and the message: the application has come back, and gets what it may get."""
+    rig = Rig()
+    feed = rig.own()
+    ready = Meddled()
+    rig.stream._ready = ready
+    data = messages([b"a", b"b", b"c"], codec)
+    rig.fetch(feed, data)
+    stops: dict[str, Callable[[], object]] = {
+        "release": feed.begin_release,
+        "abandon": feed.abandon,
+        "rewind": lambda: feed.start_at(0),
+        "close": rig.stream.close,
+    }
+    seen: list[bytes] = []
+    for message in rig.stream:
+        if not seen:
+            ready.meddle = stops[what]
+        seen.append(message.payload)
+    assert ready.meddle is None, "the flow was not met"
+    is_whole = what == "release" and codec is Codec.GZIP
+    assert seen == ([b"a", b"b", b"c"] if is_whole else [b"a"])
+    if what in {"abandon", "rewind"}:
+        assert feed.consumed_offset == 0
+    elif codec is Codec.NONE:
+        assert feed.consumed_offset == ONE
+    else:
+        assert feed.consumed_offset == (len(data) if is_whole else 0)
+    assert rig.stream.unfinished_releases == (what == "abandon")
 
 
 def test_a_release_waits_for_the_rest_of_a_compressed_set() -> None:
