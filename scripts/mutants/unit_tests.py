@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     _Measured = tuple[dict[str, float], set[str], dict[str, set[tuple[str, int]]]]
 
 ALL_TESTS_TIMEOUT_S = 1800.0
-_LEAST_TEST_TIMEOUT_S = 10
+_LEAST_TEST_TIMEOUT_S = 5
 """A test that takes this long, and twenty times as long as without a change, counts as one that noticed it."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, cast
 import pytest
 
 from kafka2011.config import ConsumerConfig
+from kafka2011.consumer import fetcher
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
@@ -24,7 +25,7 @@ from kafka2011.errors import (
 from kafka2011.message import MessageSet
 from kafka2011.protocol import EARLIEST, FetchRequest
 from tests.support.leases import LeaseInMemory
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, is_waiting
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TopicPartition
 from zk.errors import NotConnected
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.group import GroupSession
 
 WAIT_S = 20
+MIB = 1024 * 1024
 CONFIG = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1})
 PATIENT = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1_000_000, "fetch.size": 11})
 """A fetcher that sleeps once has missed the test's deadline; each message of one byte is a fetch of its own."""
@@ -53,7 +55,7 @@ class ScriptedBroker:
         self.logs: dict[int, bytes] = {}
         self.begins: dict[int, int] = {}
         self.fetch_errors: dict[int, BrokerError] = {}
-        self.start_errors: dict[int, Exception] = {}
+        self.start_errors: dict[int, Exception | None] = {}  # None: it says nothing
         self.unreachable: Exception | None = None
         self.asked: list[list[tuple[int, int]]] = []
         self.starts_asked: list[int] = []
@@ -146,8 +148,10 @@ class ScriptedBroker:
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int) -> list[int]:
         assert (topic, max_count) == ("t", 1)
         self.starts_asked.append(partition)
-        error = self.start_errors.get(partition)
-        if error is not None:
+        if partition in self.start_errors:
+            error = self.start_errors[partition]
+            if error is None:
+                return []
             raise error
         return [self.begins.get(partition, 0) if time_ms == EARLIEST else len(self.logs[partition])]
 
@@ -204,12 +208,30 @@ def log_of(*payloads: bytes) -> bytes:
 
 
 def test_partitions_of_a_broker_are_fetched_together(broker: ScriptedBroker) -> None:
-    """In one request, each from its own offset."""
+    """In one request, each from its own offset; what came is counted."""
     broker.logs = {0: log_of(b"a", b"b"), 1: log_of(b"x")}
     broker.own(0, 11)
     broker.own(1)
     assert sorted(broker.read(2)) == [b"b", b"x"]
     eventually(lambda: sorted(broker.asked[-1]) == [(0, 22), (1, 11)])
+    assert broker.fetchers.counts.copy() == {"fetched_bytes": 22}
+
+
+@pytest.mark.parametrize(("fetch_bytes", "together"), [(8 * MIB, 4), (16 * MIB, 2), (32 * MIB, 1), (33 * MIB, 1)])
+def test_one_request_does_not_ask_for_too_much(
+    open_broker: Callable[..., ScriptedBroker], fetch_bytes: int, together: int
+) -> None:
+    """32 MiB are enough, however many partitions there are; but a single one may always be asked for."""
+    settings = {"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "fetch.size": fetch_bytes}
+    broker = open_broker(ConsumerConfig.of(settings), max_chunks=10)
+    broker.gate.clear()
+    for number in range(6):
+        broker.own(number)
+    eventually(lambda: broker.asked)
+    asked = len(broker.asked)
+    broker.gate.set()
+    eventually(lambda: {partition for each in broker.asked[asked:] for partition, _ in each} == set(range(6)))
+    assert max(map(len, broker.asked)) == together
 
 
 def test_a_partition_without_a_start_is_given_one(broker: ScriptedBroker) -> None:
@@ -359,6 +381,19 @@ def test_partitions_take_turns_where_there_is_no_room_for_all(open_broker: Calla
     assert set(broker.read(20)[-14:]) == {b"%d" % number for number in range(7)}
 
 
+def test_no_partition_loses_its_turn(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """Each is asked once before the first is asked again, whether or not there was room in the rounds between."""
+    broker = open_broker(PATIENT, max_chunks=2)
+    broker.logs = {number: log_of(*[b"%d" % number] * 20) for number in range(6)}
+    broker.gate.clear()
+    for number in range(6):
+        broker.own(number)
+    broker.gate.set()
+    broker.read(30)
+    asked = [partition for each in broker.asked for partition, _ in each]
+    assert asked == [number % 6 for number in range(len(asked))]
+
+
 # One broker beside another --------------------------------------------------------------------------------------------
 
 
@@ -403,12 +438,181 @@ def test_brokers_share_the_room(open_broker: Callable[..., ScriptedBroker]) -> N
 
 
 def test_a_fetcher_ends_with_its_last_partition(broker: ScriptedBroker) -> None:
-    """And closes its connection; another address has a fetcher of its own."""
-    first, second = broker.own(0), broker.own(1)
+    """And closes its connection, not before; another address has a fetcher of its own."""
+    broker.logs = {1: log_of(b"a")}
+    first, second = broker.own(0), broker.own(1, None)
     broker.fetchers.remove([first])
+    assert broker.read(1) == [b"a"]
     assert not broker.closed.is_set()
     broker.fetchers.remove([second])
     assert broker.closed.wait(WAIT_S)
     broker.own(2, port=1)
     broker.own(3, port=2)
     assert [each.port for each in broker.opened] == [1, 1, 2]
+
+
+def test_closing_waits_for_the_fetch_under_way(broker: ScriptedBroker) -> None:
+    """Then its connection is closed; whoever begins again has a new one."""
+    broker.gate.clear()
+    broker.own(0)
+    eventually(lambda: broker.asked)
+    closing = threading.current_thread()
+
+    def answer() -> None:
+        eventually(lambda: is_waiting(closing))
+        broker.gate.set()
+
+    answering = threading.Thread(target=answer, daemon=True)
+    answering.start()
+    broker.fetchers.close()
+    assert broker.closed.is_set()
+    answering.join(WAIT_S)
+    broker.logs = {1: log_of(b"x")}
+    broker.own(1)
+    assert broker.read(1) == [b"x"]
+    assert len(broker.opened) == 2
+
+
+def test_closing_leaves_a_broker_that_does_not_answer_to_itself(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread ends with the socket's timeout."""
+    monkeypatch.setattr(fetcher, "_STOP_TIMEOUT_S", 0.01)
+    broker.hang(1)
+    broker.fetchers.close()
+    assert not broker.hanging.let_go.is_set()
+
+
+# Pauses ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [None, BrokerConnectionError("no broker"), RuntimeError("a bug")])
+def test_a_fetcher_that_gets_nothing_pauses(
+    open_broker: Callable[..., ScriptedBroker], error: Exception | None
+) -> None:
+    """It does not ask again and again, as one with a backoff of a millisecond does meanwhile."""
+    patient, hasty = open_broker(PATIENT), open_broker()
+    patient.unreachable = error
+    patient.own()
+    eventually(lambda: patient.asked)
+    hasty.own()
+    eventually(lambda: len(hasty.asked) > 20)
+    assert len(patient.asked) <= 2  # one more if it was asked just while the partition was added
+
+
+@pytest.mark.parametrize("error", [None, UnknownError("t-0")], ids=["out of range", "refused"])
+def test_a_partition_that_cannot_be_fetched_now_is_left_alone(
+    open_broker: Callable[..., ScriptedBroker], error: BrokerError | None
+) -> None:
+    """For the backoff, while others go on: though it is out of range, what was fetched of it waits to be consumed."""
+    broker = open_broker(PATIENT, max_chunks=10)
+    broker.logs = {0: log_of(b"a"), 1: log_of(*[b"x"] * 30)}
+    owned = broker.own(0)
+    eventually(lambda: owned.feed.fetch_offset == 11)
+    broker.begins[0] = 33
+    if error is not None:
+        broker.fetch_errors[0] = error
+    broker.own(1)
+    eventually(lambda: owned.feed.is_postponed)
+    asked = len(broker.asked)
+    assert sorted(broker.read(31)) == [b"a", *[b"x"] * 30]
+    eventually(lambda: (1, 330) in broker.asked[-1])
+    assert all(partition == 1 for each in broker.asked[asked:] for partition, _ in each)
+    assert broker.fetchers.counts.copy()["resets"] == 0
+
+
+START_ERRORS = [WrongPartitionError("t-0"), NotConnected("away"), RuntimeError("a bug")]
+
+
+@pytest.mark.parametrize("error", [None, *START_ERRORS])
+def test_a_start_that_is_not_found_is_not_asked_for_at_once(
+    open_broker: Callable[..., ScriptedBroker], error: Exception | None
+) -> None:
+    """Neither after an error nor when the broker says nothing; other starts are found in the same round."""
+    broker = open_broker(PATIENT)
+    broker.gate.clear()
+    broker.own(2)
+    eventually(lambda: broker.asked)
+    broker.start_errors[0] = error
+    without = broker.own(0, None)
+    other = broker.own(1, None)
+    broker.gate.set()
+    eventually(lambda: without.feed.is_postponed)
+    eventually(lambda: other.feed.fetch_offset == 0)
+    broker.fetchers.wake()
+    eventually(lambda: (1, 0) in broker.asked[-1])
+    assert sorted(broker.starts_asked) == [0, 1]
+    assert broker.fetchers.counts.copy()["fetch_errors"] == (error is not None)
+
+
+def test_one_start_that_breaks_the_connection_is_enough_for_a_round(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """The broker may be away, so the others wait for the next one."""
+    broker = open_broker(PATIENT)
+    broker.gate.clear()
+    broker.own(3)
+    eventually(lambda: broker.asked)
+    for number in range(3):
+        broker.start_errors[number] = BrokerConnectionError("broken")
+        broker.own(number, None)
+    broker.gate.set()
+    eventually(lambda: len(broker.asked) == 2)
+    assert broker.starts_asked == [0]
+
+
+# What is said and counted ---------------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_a_warning_again_after_it_was_over(
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each first one, of the broker and of a partition, and no repeat; all are counted."""
+    caplog.set_level(logging.WARNING)
+    broker.logs = {0: log_of(b"a", b"b")}
+    broker.own()
+    assert broker.read(2) == [b"a", b"b"]
+
+    def fail_until(errors: int) -> None:
+        eventually(lambda: broker.fetchers.counts.copy()["fetch_errors"] > errors)
+        broker.unreachable = None
+        broker.fetch_errors.clear()
+        broker.logs[0] += log_of(b"c")
+        assert broker.read(1) == [b"c"]
+
+    for times in (1, 2):
+        broker.fetch_errors[0] = UnknownError("t-0")
+        fail_until(broker.fetchers.counts.copy()["fetch_errors"] + 3)
+        assert caplog.text.count("fetching waits: t-0") == times
+        broker.unreachable = BrokerConnectionError("no broker")
+        fail_until(broker.fetchers.counts.copy()["fetch_errors"] + 3)
+        assert caplog.text.count("fetching waits: no broker") == times
+
+
+def test_a_fetch_that_fails_is_a_warning_after_a_start_was_found(
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Finding the start again ended the failure before it."""
+    caplog.set_level(logging.WARNING)
+    broker.start_errors[0] = UnknownError("no start")
+    broker.fetch_errors[0] = UnknownError("no fetch")
+    broker.own(0, None)
+    eventually(lambda: len(broker.starts_asked) > 3)
+    assert not broker.asked
+    del broker.start_errors[0]
+    eventually(lambda: len(broker.asked) > 3)
+    assert caplog.text.count("fetching waits: no start") == 1
+    assert caplog.text.count("fetching waits: no fetch") == 1
+
+
+def test_a_bug_is_logged_and_counted(broker: ScriptedBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """With its traceback, each time."""
+    broker.unreachable = RuntimeError("a bug")
+    broker.own()
+    eventually(lambda: broker.fetchers.counts.copy()["fetch_errors"] >= 2)
+    assert caplog.text.count("RuntimeError: a bug") >= 2
+
+
+def test_fetchers_keep_no_process_alive(broker: ScriptedBroker) -> None:
+    """An application that ends without closing its connector ends."""
+    broker.own()
+    [thread] = [each for each in threading.enumerate() if each.name == "fetcher of broker 0"]
+    assert thread.daemon
