@@ -56,6 +56,7 @@ class Change:
     """The lines of the statement around it, without the statements inside."""
     in_function: bool
     """Whether it takes effect when a function is called; otherwise it does when the module is imported."""
+    line_before: str
     old_line: str
     new_line: str
 
@@ -208,6 +209,7 @@ class _Changes(ast.NodeVisitor):
             line=line,
             statement=self._statement,
             in_function=self._functions > 0,
+            line_before=_in_one_line(self._source[self._line_starts[max(line - 2, 0)] : line_start]),
             old_line=_in_one_line(self._source[line_start:line_end]),
             new_line=_in_one_line(new_line),
         )

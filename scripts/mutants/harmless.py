@@ -15,23 +15,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Harmless:
-    """One entry of the list; it stands for every such change of every such line of the module."""
+    """One entry of the list; it stands for every such change of every such line of the module (`after` this one)."""
 
     module: str
     line: str
     becomes: str
     why: str
+    after: str | None = None
 
     def stands_for(self, module: str, change: Change) -> bool:
         """Say whether it is about a change of a module."""
-        return (self.module, self.line, self.becomes) == (module, change.old_line, change.new_line)
+        return (self.module, self.line, self.becomes) == (module, change.old_line, change.new_line) and self.after in {
+            None,
+            change.line_before,
+        }
 
 
 def read_harmless(path: Path) -> list[Harmless]:
     """Return the entries of a list, one for each line that a line may become."""
     listed = tomllib.loads(path.read_text())["harmless"]
     return [
-        Harmless(entry["module"], entry["line"], becomes, entry["why"])
+        Harmless(entry["module"], entry["line"], becomes, entry["why"], entry.get("after"))
         for entry in listed
         for becomes in entry["becomes"]
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,6 +89,9 @@ def test_the_list_is_found_again_by_the_text_of_lines(tmp_path: Path) -> None:
     assert [change.new_line for change in changes["m"] if entry.stands_for("m", change)] == ["a < 2"]
     assert without_match([entry, lost], changes) == [lost]
     assert without_match([entry], {"m": changes_of(b"b < 1")}) == [entry]
+    second = replace(entry, after="b()")
+    assert without_match([second], {"m": changes_of(b"c()\na < 1")}) == [second]
+    assert without_match([second], {"m": changes_of(b"b()\na < 1")}) == []
     assert without_match([entry], {"other": []}) == []
 
 
