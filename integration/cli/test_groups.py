@@ -21,7 +21,7 @@ def test_a_group_reads_what_was_produced_to_a_cluster(zookeeper: tuple[str, str]
     """`produce --zookeeper` spreads lines over all brokers, `consume` reads each once, `groups` knows how far it is."""
     output("topics", "create", "grouped", *zookeeper)
     lines = [f"user={number % 10} {number}" for number in range(200)]
-    options = ("--confirm", "--compress", "snappy", "--key-regex", r"user=(\d+)")
+    options = ("--compress", "snappy", "--key-regex", r"user=(\d+)")
     output("produce", "grouped", *options, *zookeeper, text="\n".join(lines))
     read = ("consume", "--topic", "grouped", "--from-beginning", *zookeeper)
     printed = output(*read, "--group", "readers", "--max-messages", 200, "--timeout-ms", 20_000).splitlines()

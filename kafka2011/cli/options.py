@@ -14,7 +14,7 @@ from kafka2011.config.kinds import ZK_CONNECT
 from zk.cluster import UNKNOWN_ID, Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 logger = logging.getLogger(__name__)
 
@@ -86,12 +86,14 @@ def broker_or_zookeeper(context: click.Context) -> None:
         raise click.UsageError("--broker and --zookeeper exclude one another")
 
 
-def refuse_properties(properties: tuple[str, ...], options: Mapping[str, str]) -> None:
-    """Refuse a --property that has its own option; `options` gives the option of each key."""
+def refuse_properties(properties: tuple[str, ...], options: Mapping[str, str], *, fixed: Collection[str] = ()) -> None:
+    """Refuse a --property that has its own option, which `options` gives, or a value that the command has chosen."""
     for text in properties:
         key = text.partition("=")[0].strip()
         if key in options:
             raise click.UsageError(f"--property {text}: give {options[key]} instead")
+        if key in fixed:
+            raise click.UsageError(f"--property {text}: this command chooses {key} itself")
 
 
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}

@@ -12,7 +12,6 @@ import click
 
 from kafka2011.admin.partitions import check_partition, count_partitions
 from kafka2011.cli.lines import by_partition, key_of, line_sets
-from kafka2011.cli.one_broker import OneBroker, encoded
 from kafka2011.cli.options import (
     broker_option,
     broker_or_zookeeper,
@@ -27,16 +26,20 @@ from kafka2011.cli.progress import byte_progress
 from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import KafkaError, MessageSizeTooLargeError
+from kafka2011.errors import BrokerConnectionError, KafkaError, MessageSizeTooLargeError
 from kafka2011.producer.errors import NoBrokersError
 from kafka2011.protocol import ANY_PARTITION
 from kafka2011.topic import validate_topic
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kafka2011.producer.batch import FailedBatch
+    from kafka2011.producer.producer import Producer
     from zk.cluster import Broker
+
+    Send = Callable[[Producer, list[bytes]], object]
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +48,10 @@ _CODECS = {codec.name.lower(): codec for codec in Codec}
 _OPTIONS_OF = {
     "zk.connect": "--zookeeper",
     "broker.list": "--broker",
-    "confirm": "--confirm",
     "compression.codec": "--compress",
 }
+_CHOSEN = ("confirm", "producer.type")
+_ID = 0  # of the one --broker, whatever it is registered as
 
 
 def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: str | None) -> re.Pattern[bytes] | None:
@@ -85,12 +89,6 @@ def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: st
     help="What it finds in a line (its first group, if it has one) is the line's key: lines of one key go to one"
     " partition, in order. Lines in which it finds nothing go to random ones.",
 )
-@click.option(
-    "--confirm",
-    is_flag=True,
-    help="With --broker: send again what is not proven to be handled, instead of failing. Through ZooKeeper it is"
-    " always so.",
-)
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
 @click.option("--skip-too-long", is_flag=True, help="Leave out lines longer than max.message.size, and say which.")
 @property_option
@@ -104,7 +102,6 @@ def command(
     delimiter: bytes,
     partition: int,
     pattern: re.Pattern[bytes] | None,
-    confirm: bool,
     compress: str | None,
     skip_too_long: bool,
     properties: tuple[str, ...],
@@ -116,7 +113,7 @@ def command(
     can arrive twice. Brokers of Kafka 0.7 itself prove nothing of a set that is too large for them.
     """
     broker_or_zookeeper(context)
-    refuse_properties(properties, _OPTIONS_OF)
+    refuse_properties(properties, _OPTIONS_OF, fixed=_CHOSEN)
     if pattern is not None and partition != ANY_PARTITION:
         raise click.UsageError("--key-regex chooses partitions, so --partition cannot")
     if broker is None and partition != ANY_PARTITION:
@@ -130,20 +127,20 @@ def command(
             yield from line_sets(file, config.max_message_size, advance, delimiter=delimiter, on_too_long=on_too_long)
 
     if broker is None:
-        config = _config(
-            properties, [f"zk.connect={zk_connect}", "broker.list=", "producer.type=async", "confirm=true", *fixed]
-        )
-        _to_cluster(config, topic, lines(config), pattern)
-        return
-    # The settings must name brokers; which one it is, and how it is reached, --broker says.
-    config = _config(properties, ["zk.connect=", "broker.list=0:127.0.0.1:6667", "partitioner.class=", *fixed])
-    _to_broker(broker, config, topic, lines(config), partition, pattern, resend=confirm or config.confirm)
+        config = _config(properties, [f"zk.connect={zk_connect}", "broker.list=", *fixed])
+        send = _to_cluster(topic, pattern)
+    else:
+        listed = f"broker.list={_ID}:{broker.host}:{broker.port}"
+        config = _config(properties, ["zk.connect=", listed, "partitioner.class=", *fixed])
+        send = _to_broker(broker, config, topic, partition, pattern)
+    if not _publish(config, lines(config), send) and broker is None:
+        _check_somebody_lives(config)
 
 
 def _config(properties: tuple[str, ...], fixed: list[str]) -> ProducerConfig:
     return ProducerConfig.from_sources(
         environ=os.environ,
-        overrides=[*properties, *fixed],
+        overrides=[*properties, "producer.type=async", "confirm=true", *fixed],
         defaults={"queue.time": _QUEUE_TIME_MS},
         option="--property",
     )
@@ -159,35 +156,67 @@ class _Skipped:
         logger.warning("line %d is left out: it is longer than %d bytes", number, self._max_line_bytes)
 
 
-def _to_cluster(
-    config: ProducerConfig, topic: str, sets: Iterator[list[bytes]], pattern: re.Pattern[bytes] | None
-) -> None:
+def _publish(config: ProducerConfig, sets: Iterator[list[bytes]], send: Send) -> bool:
+    """Send all lines and wait for the proof; False if there were none. Raises KafkaError for what could not be sent."""
     from kafka2011.producer.producer import Producer
 
     failures: list[FailedBatch] = []
+    came = False
     with Producer(config, on_failure=failures.append) as producer:
 
         def finish() -> None:
-            """Wait for what was sent. Raises KafkaError for what could not be."""
             producer.flush()
             failed = producer.counts.messages_failed
             if failed:
-                why = f": {failures[0].error}" if failures else ""
-                raise KafkaError(f"{counted(failed, 'message')} not sent{why}")
+                producer.close()  # by then every failure has been told
+                raise KafkaError(f"{counted(failed, 'message')} not sent: {failures[0].error}")
 
-        is_empty = True
         for lines in _up_to_a_fault(sets, finish):
-            is_empty = False
+            came = True
             if producer.counts.messages_failed:
                 break
-            if pattern is None:
-                producer.send(topic, lines)
-            else:
-                for line in lines:
-                    producer.send(topic, line, key_of(line, pattern))
+            send(producer, lines)
         finish()
-    if is_empty:
-        _check_somebody_lives(config)
+    return came
+
+
+def _to_cluster(topic: str, pattern: re.Pattern[bytes] | None) -> Send:
+    """Return what sends lines to the partitions of their keys, wherever these are."""
+
+    def send(producer: Producer, lines: list[bytes]) -> None:
+        if pattern is None:
+            producer.send(topic, lines)
+        else:
+            for line in lines:
+                producer.send(topic, line, key_of(line, pattern))
+
+    return send
+
+
+def _to_broker(
+    broker: Broker, config: ProducerConfig, topic: str, partition: int, pattern: re.Pattern[bytes] | None
+) -> Send:
+    """Return what sends lines to one broker, to the partition that is named or to those of their keys.
+
+    Raises BrokerConnectionError when no broker answers there, and WrongPartitionError: it would refuse in silence.
+    """
+    partitions = 0
+    with SimpleConsumer.of(broker, {"socket.timeout.ms": config.socket_timeout_ms}) as consumer:
+        try:
+            consumer.multifetch([])
+        except KafkaError as error:
+            raise BrokerConnectionError(f"{broker.address} does not answer as a broker does: {error}") from error
+        if pattern is not None:
+            partitions = count_partitions(consumer, topic)
+        elif partition != ANY_PARTITION:
+            check_partition(consumer, topic, partition)
+
+    def send(producer: Producer, lines: list[bytes]) -> None:
+        chosen = {partition: lines} if pattern is None else by_partition(lines, pattern, partitions)
+        for number, each in chosen.items():
+            producer.send(topic, each, partition=TopicPartition(topic, _ID, number))
+
+    return send
 
 
 def _check_somebody_lives(config: ProducerConfig) -> None:
@@ -198,28 +227,6 @@ def _check_somebody_lives(config: ProducerConfig) -> None:
     with connect(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms) as client:
         if not BrokerRegistry(client).brokers():
             raise NoBrokersError(f"no broker is registered at {config.zk_connect}")
-
-
-def _to_broker(
-    broker: Broker,
-    config: ProducerConfig,
-    topic: str,
-    sets: Iterator[list[bytes]],
-    partition: int,
-    pattern: re.Pattern[bytes] | None,
-    *,
-    resend: bool,
-) -> None:
-    codec = config.compression_codec
-    if config.compressed_topics and topic not in config.compressed_topics:
-        codec = Codec.NONE
-    with OneBroker(broker, config, resend=resend) as sender:
-        partitions = _ask_partitions(broker, config, topic, partition, pattern)
-        for lines in _up_to_a_fault(sets, sender.finish):
-            chosen = {partition: lines} if pattern is None else by_partition(lines, pattern, partitions)
-            ready = {number: list(encoded(each, codec, config.max_message_size)) for number, each in chosen.items()}
-            sender.send(topic, ready, len(lines))
-        sender.finish()
 
 
 def _up_to_a_fault(sets: Iterator[list[bytes]], finish: Callable[[], object]) -> Iterator[list[bytes]]:
@@ -240,15 +247,3 @@ def _progress(file: BinaryIO, topic: str) -> contextlib.AbstractContextManager[C
     if file.isatty():
         return contextlib.nullcontext(lambda _read_bytes: None)
     return byte_progress(f"to {topic}", os.fstat(file.fileno()).st_size or None)
-
-
-def _ask_partitions(
-    broker: Broker, config: ProducerConfig, topic: str, partition: int, pattern: re.Pattern[bytes] | None
-) -> int:
-    """Count the partitions that keys choose from; check one that is named, since the broker would refuse in silence."""
-    with SimpleConsumer.of(broker, {"socket.timeout.ms": config.socket_timeout_ms}) as consumer:
-        if pattern is not None:
-            return count_partitions(consumer, topic)
-        if partition != ANY_PARTITION:
-            check_partition(consumer, topic, partition)
-    return 0

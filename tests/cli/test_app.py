@@ -110,7 +110,10 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("fetch", "t", "-f", "%k"), "messages of Kafka 0.7 have no keys"),
         (("fetch", "t", "-D", ""), "it is empty"),
         (("produce", "t", "--partition", "1"), "name it with --broker"),
-        (("produce", "t", "--property", "confirm=false"), "--property confirm=false: give --confirm instead"),
+        (
+            ("produce", "t", "--property", "confirm=false"),
+            "this command chooses confirm itself",
+        ),
         (("produce", "t", "--property", "x=1"), "--property x=1: unknown setting 'x' of the producer"),
         (("produce", "t", "--property", "x"), "--property 'x' is not key=value"),
         (("fetch", "t", "--offset", "x"), "'x' is neither a number, earliest nor latest"),
