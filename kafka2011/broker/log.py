@@ -116,7 +116,6 @@ class Log:
         try:
             if not directory.is_dir():
                 directory.mkdir()
-                fsync_directory(directory.parent, fsync)
             self.recovery = recover_last_segment(directory, fsync, progress) if recover else None
             self._segments = self._open_segments()
         except OSError as error:
@@ -139,6 +138,7 @@ class Log:
         if segments:
             segments[-1].hold_for_append()
         else:
+            fsync_directory(self.directory.parent, self._fsync)  # also if an earlier try made it and got no further
             segments = [self._create_segment(0)]
         return SegmentList.of(segments)
 
@@ -246,13 +246,17 @@ class Log:
         logger.info("rolled %s-%d to a new segment at offset %d", self.topic, self.partition, segment.start_offset)
 
     def _create_segment(self, start_offset: int) -> LogSegment:
-        segment = LogSegment.create(self.directory, start_offset)
-        try:
-            fsync_directory(self.directory, self._fsync)
-        except BaseException:  # also when a greenlet is stopped while it waits: the next try must find no file
-            segment.release()
-            segment.path.unlink()
-            raise
+        with ExitStack() as opened:
+            # First, since it may fail: a name that was made and removed again may come back after a power cut.
+            directory_fd = open_directory(self.directory)
+            opened.callback(os.close, directory_fd)
+            segment = LogSegment.create(self.directory, start_offset)
+            try:
+                self._fsync(directory_fd)
+            except BaseException:  # also when a greenlet is stopped while it waits: the next try must find no file
+                segment.release()
+                segment.path.unlink()
+                raise
         return segment
 
     # Flushing
@@ -288,7 +292,7 @@ class Log:
             # A second fsync may succeed although the first one's pages were dropped: never ask again.
             raise self._refusal(self.failure)
         end = self._appended  # noted before the fsync: what comes while it runs may not be on disk
-        if end.offset == self._flushed.offset:
+        if end.offset == self._flushed.offset and not self._segments.active.has_remains:
             return
         self._flushing = end
         self._last_flush_s = self._clock.monotonic_s()
@@ -473,12 +477,13 @@ class Log:
                 return
             self._closed = True
             try:
-                if self.failure is None:
-                    self._sync()
+                try:
+                    if self.failure is None:
+                        self._sync()
+                finally:
+                    self._segments.active.release()
             except OSError as error:
-                self._fail("flush", error)
-            finally:
-                self._segments.active.release()
+                self._fail("flush and close", error)
 
     def __enter__(self) -> Log:
         return self

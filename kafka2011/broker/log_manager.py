@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafka2011.broker.log import Lock, Log, LogFailedError
@@ -129,10 +130,15 @@ class LogManager:
         self._is_open = True
 
     def _make_log_dir(self) -> None:
+        """Make log.dir. Its own name is not on disk then, and must be before a log is made in it."""
         missing = [path for path in (self.log_dir, *self.log_dir.parents) if not path.exists()]
-        self.log_dir.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            fsync_directory(path.parent, self._fsync)
+        for path in reversed(missing):
+            self._sync_name(path.parent)  # an earlier start may have made it and ended at once
+            path.mkdir(exist_ok=True)
+
+    def _sync_name(self, directory: Path) -> None:
+        with suppress(PermissionError):  # what may not be opened cannot be brought to disk
+            fsync_directory(directory.parent, self._fsync)
 
     def _lock_directory(self) -> None:
         fd = open_directory(self.log_dir)
@@ -150,12 +156,15 @@ class LogManager:
         try:
             recover = not self._take_mark()
             found = self._find_log_directories()
+            if recover and found:
+                self._fsync(self._lock_fd)  # the names of logs that were made just before the process ended
+            elif recover:
+                self._sync_name(self.log_dir)
         except OSError as error:
             raise LogError(os_error_text("cannot use log.dir", self.log_dir, error)) from error
         report = None
         if recover and found:
             logger.info("the last stop was not clean: recovering %d logs in %s", len(found), self.log_dir)
-            self._fsync(self._lock_fd)  # the names of logs that were made just before the process ended
             report = _TotalProgress(sum(map(_last_segment_bytes, found)), progress).add if progress else None
         for directory, (topic, partition) in found.items():
             refusal = self._refusal(topic, partition)

@@ -131,15 +131,18 @@ EMPTY_SLICE = LogSlice(None, -1, 0, 0)
 class LogSegment:
     """A file that starts at `start_offset` of the log and holds `size_bytes` bytes, flushed or not.
 
+    It `has_remains` when an append was cut off again, but perhaps not on the disk yet.
+
     Methods let OSError through: only the log knows whether it is one reader's problem or the end of the log.
     """
 
-    __slots__ = ("_close", "_fd", "_holders", "_lock", "_parked", "path", "size_bytes", "start_offset")
+    __slots__ = ("_close", "_fd", "_holders", "_lock", "_parked", "has_remains", "path", "size_bytes", "start_offset")
 
     def __init__(self, path: Path, start_offset: int, size_bytes: int) -> None:
         self.path = path
         self.start_offset = start_offset
         self.size_bytes = size_bytes
+        self.has_remains = False
         self._fd = -1
         self._holders = 0
         self._parked = 0  # slices that will want the file again
@@ -234,6 +237,7 @@ class LogSegment:
         try:
             self._write(data, write)
         except BaseException as error:  # also when a greenlet is stopped while it waits
+            self.has_remains = True
             try:
                 os.ftruncate(self._fd, self.size_bytes)
             except OSError:
@@ -252,7 +256,12 @@ class LogSegment:
 
     def sync(self, fsync: Callable[[int], None]) -> None:
         """Bring what was appended to disk. The segment must be held for appending."""
-        fsync(self._fd)
+        self.has_remains = False  # before: an append may fail meanwhile
+        try:
+            fsync(self._fd)
+        except BaseException:
+            self.has_remains = True
+            raise
 
     def modified_ms(self) -> int:
         """Say when the file was last written, in whole wall clock milliseconds since the epoch."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from kafka2011.message import MessageSet, decode, encode
 from kafka2011.protocol import EARLIEST, LATEST
 from tests.support.bytes_of_07 import SEGMENTS
 from tests.support.clocks import ManualClock
-from tests.support.files import count_open_files
+from tests.support.files import count_open_files, no_more_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -291,19 +290,6 @@ def test_a_roll_that_is_stopped_while_it_waits_can_be_tried_again(make_log: Call
     assert log.segment_offsets == (0, 100)
 
 
-@contextmanager
-def no_more_files() -> Iterator[None]:
-    """Let the process open no further file."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    probe = os.open("/dev/null", os.O_RDONLY)
-    os.close(probe)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (probe, limits[1]))  # probe was the lowest free number
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-
-
 def test_a_roll_waits_while_no_file_can_be_opened(
     make_log: Callable[..., Log], clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -321,6 +307,69 @@ def test_a_roll_waits_while_no_file_can_be_opened(
     data += fill(log, 1)
     assert log.segment_offsets == (0, 600)
     assert read_all(log) == data
+
+
+def test_a_roll_that_lacks_a_descriptor_makes_no_name(make_log: Callable[..., Log]) -> None:
+    """A name that is removed again may come back after a power cut, when the old segment reaches beyond its start."""
+    log = make_log(ROLLS_EARLY)
+    fill(log, 1)
+    os.utime(log.directory, (0, 0))
+    with no_more_files(but=1):
+        fill(log, 1)
+    assert log.waits_for_files == 1
+    assert log.directory.stat().st_mtime == 0
+
+
+@pytest.mark.parametrize("goes_on", ["roll", "close"])
+def test_an_append_that_was_stopped_is_off_the_disk_before_the_log_goes_on(
+    make_log: Callable[..., Log], clock: ManualClock, goes_on: str
+) -> None:
+    """Neither a roll nor a clean stop may leave part of it behind the end: nobody would recover that."""
+
+    class Killed(BaseException):
+        pass
+
+    stop = False
+
+    def write(fd: int, data: AnyBytes) -> int:
+        written = os.write(fd, data)
+        if stop:
+            raise Killed
+        return written
+
+    synced: list[str] = []
+    log = make_log(
+        LogSettings(roll_ms=1000, flush_interval=1),
+        write=write,
+        fsync=lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink().name),
+    )
+    fill(log, 1)
+    stop = True
+    with pytest.raises(Killed):
+        fill(log, 1)
+    stop = False
+    synced.clear()
+    if goes_on == "roll":
+        clock.now_ms += 1001
+        fill(log, 1)
+        assert log.segment_offsets == (0, 100)
+    else:
+        log.close()
+    assert synced[0] == segment_path(log.directory, 0).name
+
+
+def test_a_log_whose_file_does_not_close_has_failed(make_log: Callable[..., Log]) -> None:
+    """Some file systems say only then that they lost something."""
+
+    def close(fd: int) -> None:
+        os.close(fd)
+        raise OSError(5, "Input/output error")
+
+    log = make_log()
+    log._segments.active.prepare_deletion(close)
+    with pytest.raises(LogFailedError, match=r"could not flush and close .*: Input/output error"):
+        log.close()
+    assert log.failure is not None
 
 
 # Flushing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import threading
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
 from kafka2011.message import encode
 from kafka2011.topic import InvalidTopicError
 from tests.support.clocks import ManualClock
+from tests.support.files import no_more_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +88,28 @@ def test_new_directories_survive_a_power_cut(make_manager: Callable[..., LogMana
     synced: list[int] = []
     with make_manager(fsync=lambda fd: synced.append(os.fstat(fd).st_ino)) as manager:
         manager.get_or_create("views", 0)
-        assert synced == [path.stat().st_ino for path in (log_dir.parent, log_dir, log_dir / "views-0")]
+        named = (log_dir.parent.parent, log_dir.parent, log_dir, log_dir / "views-0")
+        assert synced == [path.stat().st_ino for path in named]
+
+
+def test_the_name_of_a_log_dir_without_logs_is_brought_to_disk_by_each_start(
+    make_manager: Callable[..., LogManager], log_dir: Path
+) -> None:
+    """The process that made it may have ended before it did so."""
+    log_dir.mkdir()
+    synced: list[int] = []
+    with make_manager(fsync=lambda fd: synced.append(os.fstat(fd).st_ino)):
+        assert synced == [log_dir.parent.stat().st_ino]
+
+
+def test_a_disk_error_at_the_start_names_log_dir(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    write_log(log_dir, "views-0")
+
+    def fsync(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(LogError, match=f"{log_dir}: Input/output error"):
+        make_manager(fsync=fsync).open()
 
 
 def test_partitions_outside_the_count_are_refused(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
@@ -258,15 +279,8 @@ def test_too_many_open_files_say_so(make_manager: Callable[..., LogManager], log
         write_log(log_dir, f"t{number}-0")
     (log_dir / CLEAN_SHUTDOWN_MARK).touch()
     manager = make_manager()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest_free = os.open("/dev/null", os.O_RDONLY)
-    os.close(lowest_free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + 10, hard))
-    try:
-        with pytest.raises(LogError, match=r"t\d+-0: Too many open files.*ulimit"):
-            manager.open()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with no_more_files(but=10), pytest.raises(LogError, match=r"t\d+-0: Too many open files.*ulimit"):
+        manager.open()
     manager.open()
     assert len(manager.logs()) == 30
 
@@ -378,6 +392,20 @@ def test_no_mark_after_a_log_could_not_be_made(make_manager: Callable[..., LogMa
             manager.get_or_create("views", 0)
         assert manager.topics() == {}
     assert not has_mark(log_dir)
+
+
+def test_the_name_of_a_log_is_on_disk_even_if_it_was_made_in_two_tries(
+    make_manager: Callable[..., LogManager], log_dir: Path
+) -> None:
+    """The first made the directory, and then there was no descriptor left to bring its name to disk."""
+    synced: list[int] = []
+    with make_manager(fsync=lambda fd: synced.append(os.fstat(fd).st_ino)) as manager:
+        with no_more_files(), pytest.raises(LogError, match="Too many open files"):
+            manager.get_or_create("views", 0)
+        assert (log_dir / "views-0").is_dir()
+        synced.clear()
+        manager.get_or_create("views", 0)
+        assert log_dir.stat().st_ino in synced
 
 
 def test_nothing_is_made_before_open_or_after_close(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
