@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from integration.chaos.registry_history import RegistryHistory
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from integration.chaos.records import Logged, MemberFile, MessageId, Receipt, Sent
     from integration.chaos.schedule import Fault
+    from zk.cluster import TopicPartition
 
 
 class Happened(NamedTuple):
@@ -27,7 +30,10 @@ class Happened(NamedTuple):
 
 @dataclass(slots=True)
 class Evidence:
-    """What happened, and what everybody wrote down. `groups` names the members of each, `styles` how each reads."""
+    """What happened, and what everybody wrote down.
+
+    `groups` names the members of each, `styles` how each reads; `starts` are where logs' segments ever began.
+    """
 
     started_s: float = 0.0
     healed_s: float = 0.0
@@ -39,6 +45,8 @@ class Evidence:
     groups: dict[str, list[str]] = field(default_factory=dict)
     styles: dict[str, str] = field(default_factory=dict)
     killed_s: dict[str, float] = field(default_factory=dict)
+    registry: RegistryHistory = field(default_factory=RegistryHistory)
+    starts: dict[TopicPartition, set[int]] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
 
     def confirmed(self) -> Iterator[Sent]:

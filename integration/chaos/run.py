@@ -12,7 +12,9 @@ from integration.chaos.cluster import FIRST_TOPIC, Cluster
 from integration.chaos.evidence import Evidence, Happened
 from integration.chaos.faults import GROWING, STEADY, Faults, start_clients
 from integration.chaos.records import Logged, Place, identify, read_member, read_sent, whole_lines
+from integration.chaos.registry_history import history_of
 from integration.chaos.schedule import to_json
+from integration.chaos.zk_log import merge
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.protocol import EARLIEST
 from zk.brokers import BrokerRegistry
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from integration.chaos.faults import Begun
+    from integration.chaos.registry_history import RegistryHistory
     from integration.chaos.schedule import Fault
 
 DRAIN_TIMEOUT_S = 60.0
@@ -57,6 +60,7 @@ def run_schedule(
         evidence.troubles += cluster.end("member", _END_TIMEOUT_S)
         evidence.ended_s = now_s()
         _read_members(cluster, evidence)
+        evidence.registry = _read_registry(cluster)
         say("reading the logs back")
         evidence.logged = list(_read_back(cluster))
     return evidence
@@ -112,6 +116,14 @@ def _read_members(cluster: Cluster, evidence: Evidence) -> None:
             evidence.members[client.name] = read_member(client.name, whole_lines(client.notes))
             evidence.groups.setdefault(client.group, []).append(client.name)
             evidence.styles[client.name] = client.style
+
+
+def _read_registry(cluster: Cluster) -> RegistryHistory:
+    logs = [
+        [path.read_bytes() for path in sorted(server.directory.glob("version-2/log.*"))]
+        for server in cluster.ensemble.servers.values()
+    ]
+    return history_of(merge(logs), now_s() - SYSTEM_CLOCK.wall_s())
 
 
 def _await_groups(cluster: Cluster, evidence: Evidence) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.chaos.account import messages, order, ownership, repeats, settling
+from integration.chaos.account import commits, messages, order, ownership, repeats, settling
 from integration.chaos.account.summary import TROUBLE, account_of
 from integration.chaos.records import NO_KEY, MemberFile, Place
 from tests.support.chaos_evidence import (
@@ -14,10 +14,12 @@ from tests.support.chaos_evidence import (
     WHERE,
     A,
     B,
+    commit,
     good_evidence,
     happened,
     logged,
     message,
+    owned,
     place,
     receipt,
     sent,
@@ -80,6 +82,7 @@ def test_a_group_has_not_received_a_message() -> None:
     """Each group gets what was confirmed, whatever other groups got."""
     evidence = good_evidence()
     evidence.groups["steady"] = ["steady-1"]
+    evidence.registry.owned.append(owned("steady-1", group="steady"))
     evidence.members["steady-1"] = MemberFile([receipt("steady-1", 1, 0)], [tenure("steady-1", 0, "assigned")], [])
     assert [each.text for each in account_of(evidence).violations] == [
         "steady: keyed.1:1, which lies at chaos-1/0-0@100+0"
@@ -160,6 +163,8 @@ def test_a_member_that_was_stopped() -> None:
     assert not list(ownership.find_double_ownership(evidence))
     evidence.members[A].receipts.append(receipt(A, 9.02, 2))
     assert [each.rule for each in ownership.find_double_ownership(evidence)] == [ownership.TWO_OWNERS]
+    evidence.members[A].tenures.append(tenure(A, 9.005, "assigned"))  # what it was handed then is of its new tenure
+    assert not list(ownership.find_double_ownership(evidence))
 
 
 def test_a_message_lies_twice() -> None:
@@ -249,6 +254,35 @@ def test_a_message_comes_twice_after_an_error() -> None:
     evidence.members[A].receipts.append(receipt(A, 4, 1))
     evidence.members[A].others.append(("E", 3.0, "InvalidMessageError"))
     assert causes(evidence) == {repeats.AFTER_ERROR: 1}
+
+
+def test_a_former_owner_commits() -> None:
+    """An offset is written by the session whose owner node stands."""
+    evidence = good_evidence()
+    evidence.registry.commits.append(commit(3, 2, owner_id=8))
+    evidence.registry.commits.append(commit(3, 2, owner_id=0))
+    assert [each.rule for each in commits.find_wrong_commits(evidence)] == [commits.NOT_THE_OWNER] * 2
+
+
+def test_a_commit_goes_too_far() -> None:
+    """What is committed was handed out before, or is where a log's segment begins."""
+    evidence = good_evidence()
+    evidence.registry.commits = [commit(1.5, 2)]
+    assert [each.rule for each in commits.find_wrong_commits(evidence)] == [commits.TOO_FAR]
+    evidence.starts[WHERE].add(200)
+    assert not list(commits.find_wrong_commits(evidence))
+
+
+def test_a_member_hands_out_without_its_node() -> None:
+    """What is handed out is owned in ZooKeeper, by the same member."""
+    evidence = good_evidence()
+    assert not list(commits.find_missing_leases(evidence))
+    evidence.registry.owned[0] = owned(A, 0, 1.5)
+    assert [each.text for each in commits.find_missing_leases(evidence)] == [
+        "growing: growing-1 handed out chaos-1/0-0@100+0 at 2.00, 0.50 s after its node had gone"
+    ]
+    evidence.registry.owned[0] = owned(A, 1.5)
+    assert [each.rule for each in commits.find_missing_leases(evidence)] == [commits.WITHOUT_A_LEASE]
 
 
 def test_how_long_a_group_is_behind() -> None:

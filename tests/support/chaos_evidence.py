@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from integration.chaos.evidence import Evidence, Happened
 from integration.chaos.records import Logged, MemberFile, MessageId, Place, Receipt, Sent, Tenure
+from integration.chaos.registry_history import FOREVER_S, Commit, Owned, RegistryHistory
 from integration.chaos.schedule import Fault
 from zk.cluster import TopicPartition
 
@@ -47,6 +48,15 @@ def happened(kind: str, begun_s: float, ended_s: float, *whom: str) -> Happened:
     return Happened(Fault(begun_s, kind, ended_s - begun_s, 0.0), whom, begun_s, ended_s)
 
 
+def owned(member: str, begin_s: float = 0.0, end_s: float = FOREVER_S, *, group: str = GROUP) -> Owned:
+    return Owned(group, WHERE, member, 7, begin_s, end_s)
+
+
+def commit(stamp_s: float, messages: int, *, session_id: int = 7, owner_id: int = 7) -> Commit:
+    """Return a commit of so many messages."""
+    return Commit(stamp_s, GROUP, WHERE, messages * SIZE, session_id, owner_id)
+
+
 def good_evidence() -> Evidence:
     """Member A has both messages."""
     return Evidence(
@@ -59,4 +69,6 @@ def good_evidence() -> Evidence:
         },
         groups={GROUP: [A, B]},
         styles={A: "one", B: "one"},
+        registry=RegistryHistory([owned(A), owned(B)], [commit(0.5, 0), commit(1.5, 1), commit(2.5, 2)]),
+        starts={WHERE: {0}},
     )

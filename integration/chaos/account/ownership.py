@@ -43,7 +43,7 @@ def find_double_ownership(evidence: Evidence) -> Iterator[Violation]:
         for each in assigned.values():
             each.sort()
         for member in members:
-            for receipt, handed_out_s in _handed_out(evidence, member):
+            for receipt, handed_out_s in handed_out(evidence, member):
                 where = receipt.place.where
                 begun = assigned.get(where, [])
                 until = bisect.bisect_right(begun, _Assigned(handed_out_s, "\U0010ffff"))
@@ -58,12 +58,13 @@ def find_double_ownership(evidence: Evidence) -> Iterator[Violation]:
                     yield Violation(TWO_OWNERS, text)
 
 
-def _handed_out(evidence: Evidence, member: str) -> Iterator[tuple[Receipt, float]]:
+def handed_out(evidence: Evidence, member: str) -> Iterator[tuple[Receipt, float]]:
     """Yield a member's receipts with the earliest time at which each can have been handed out.
 
     Whoever is stopped may have been handed something that it writes down only after it was let go on: one hand-out,
-    whose messages have one stamp.
+    whose messages have one stamp, of a partition that it has had since before.
     """
+    file = evidence.members[member]
     stops = deque(
         sorted(
             (each.begun_s, each.ended_s)
@@ -71,12 +72,20 @@ def _handed_out(evidence: Evidence, member: str) -> Iterator[tuple[Receipt, floa
             if each.fault.kind.startswith("pause") and member in each.whom
         )
     )
-    stamp_s = handed_out_s = 0.0
-    for receipt in evidence.members[member].receipts:
+    stamp_s = stopped_s = 0.0
+    for receipt in file.receipts:
         if receipt.stamp_s != stamp_s:
-            stamp_s = handed_out_s = receipt.stamp_s
+            stamp_s = stopped_s = receipt.stamp_s
             while stops and stops[0][0] <= stamp_s:
                 begun_s, ended_s = stops.popleft()
                 if stamp_s <= ended_s + WAKING_S:
-                    handed_out_s = min(handed_out_s, begun_s)
-        yield receipt, handed_out_s
+                    stopped_s = min(stopped_s, begun_s)
+        if stopped_s < stamp_s:
+            assigned_s = (
+                tenure.stamp_s
+                for tenure in file.tenures
+                if tenure.what == "assigned" and receipt.place.where in tenure.partitions and tenure.stamp_s <= stamp_s
+            )
+            yield receipt, max(stopped_s, *assigned_s, 0.0)
+        else:
+            yield receipt, stamp_s

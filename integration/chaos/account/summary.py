@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from integration.chaos.account import messages, order, ownership, repeats, settling
+from integration.chaos.account import commits, messages, order, ownership, repeats, settling
 from integration.chaos.evidence import Violation
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def account_of(evidence: Evidence) -> Account:
     wrong += order.find_disorder_in_logs(evidence)
     wrong += order.find_disorder_in_groups(evidence)
     wrong += ownership.find_double_ownership(evidence)
+    wrong += commits.find_wrong_commits(evidence)
+    wrong += commits.find_missing_leases(evidence)
     account.repeats["the logs"], unexplained = repeats.repeats_in_logs(evidence)
     wrong += unexplained
     for group in evidence.groups:
@@ -72,6 +74,7 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
         **{f"messages {outcome}": number for outcome, number in sorted(outcomes.items())},
         "confirmed, lost": rules[messages.LOST],
         "written only, lost": messages.count_lost_unconfirmed(evidence),
+        "commits": len(evidence.registry.commits),
         "double ownership": rules[ownership.TWO_OWNERS],
     }
     for group in evidence.groups:
