@@ -9,20 +9,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from integration.chaos.broker import ChaosBroker
 from integration.chaos.ensemble import Ensemble
 from integration.chaos.links import Links
 from kafka2011.admin.topics import create_topic
-from kafka2011.local import LocalBroker
 from tests.support.waiting import eventually
 from zk.child import ChildProcess, stop_all
 from zk.connecting import connect
-from zk.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from integration.chaos.segments import Flip
+
 ROOT = Path(__file__).parents[2]
 BROKERS = 3
+BROKER_WITH_SMALL_DISK = 0
 FIRST_TOPIC = "chaos-1"
 SESSION_S = 3.0
 STYLES = ("one", "lists", "by-hand", "pauses")
@@ -31,7 +33,7 @@ MESSAGES_PER_S = 50
 
 BROKER_SETTINGS: Mapping[str, object] = {
     "num.partitions": 2,
-    "log.file.size": 200_000,
+    "log.file.size": 30_000,
     "log.flush.interval": 50,
     "log.default.flush.scheduler.interval.ms": 100,
     "zk.sessiontimeout.ms": int(SESSION_S * 1000),
@@ -68,7 +70,7 @@ class Client:
         self.group = group
         self.notes = directory / f"{name}.notes"
         self.process = ChildProcess(
-            [sys.executable, "-m", f"integration.chaos.{kind}", str(self.notes), *command],
+            [sys.executable, "-m", f"integration.chaos.{kind}", str(self.notes.absolute()), *command],
             directory / f"{name}.log",
             cwd=ROOT,
             stop_timeout_s=60.0,
@@ -113,8 +115,10 @@ class Cluster:
         self.directory = directory
         self.processes = directory / "processes"
         self.topics_path = directory / "topics"
+        self.flips_path = directory / "flips"
+        self.flips: list[Flip] = []
         self.links = Links()
-        self.brokers: dict[int, LocalBroker] = {}
+        self.brokers: dict[int, ChaosBroker] = {}
         self.clients: list[Client] = []
         self._counts: dict[str, int] = {}
         self._stack = ExitStack()
@@ -122,42 +126,56 @@ class Cluster:
     def __enter__(self) -> Self:
         self.processes.mkdir(parents=True)
         self.topics_path.write_text(f"{FIRST_TOPIC}\n")
-        with self._stack:
+        try:
             self._stack.enter_context(self.links)
             self.ensemble = self._stack.enter_context(Ensemble(self.processes, self.links))
             self.zk_connect = self.ensemble.connect_for("the run")
-            self._stack.callback(self._stop_all)
             for _ in range(BROKERS):
                 self.add_broker()
             for broker in self.brokers.values():
                 broker.wait_ready()
             self.create_topic(FIRST_TOPIC)
-            self._stack = self._stack.pop_all()
+        except BaseException:
+            self._stack.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stop_clients_and_brokers()
         self._stack.close()
+
+    def grow_topics(self) -> str:
+        """Let producers send to a topic that does not exist yet, and return its name."""
+        topic = f"chaos-{len(self.topics()) + 1}"
+        with self.topics_path.open("a") as file:
+            file.write(f"{topic}\n")
+        return topic
+
+    def topics(self) -> list[str]:
+        """Return the topics that producers send to."""
+        return self.topics_path.read_text().split()
+
+    def note_flip(self, flip: Flip) -> None:
+        """Tell members what they cannot read, so that they step over it."""
+        self.flips.append(flip)
+        with self.flips_path.open("a") as file:
+            file.write(f"{flip.where} {flip.offset} {flip.next_offset}\n")
 
     def create_topic(self, topic: str) -> None:
         """Make a topic on all brokers."""
         with connect(self.zk_connect, 10_000, connection_timeout_ms=30_000) as client:
             create_topic(client, topic)
 
-    def add_broker(self) -> LocalBroker:
+    def add_broker(self) -> ChaosBroker:
         """Start one more broker, without waiting until it is ready."""
         broker_id = len(self.brokers)
-        name = f"broker-{broker_id}"
-        host = f"127.0.1.{broker_id + 1}"
-        settings = {
-            **BROKER_SETTINGS,
-            "bind.address": "127.0.0.1",
-            "hostname": host,
-            "port": free_port(),
-            "zk.connect": self.ensemble.connect_for(name),
-        }
-        broker = LocalBroker(broker_id, self.processes / name, {key: str(value) for key, value in settings.items()})
-        self.links.add(f"clients to {name}", ("127.0.0.1", broker.port), host=host, port=broker.port)
+        settings = {**BROKER_SETTINGS, "zk.connect": self.ensemble.connect_for(f"broker-{broker_id}")}
+        broker = ChaosBroker(broker_id, self.processes, settings, self.links)
         self.brokers[broker_id] = broker
+        self._stack.callback(broker.stop_for_good)
+        if broker_id == BROKER_WITH_SMALL_DISK:
+            broker.mount_small_disk()
+        self._stack.enter_context(broker.archive)
         broker.launch()
         return broker
 
@@ -246,7 +264,7 @@ class Cluster:
         self._counts[name] = self._counts.get(name, 0) + 1
         return self._counts[name]
 
-    def _stop_all(self) -> None:
+    def _stop_clients_and_brokers(self) -> None:
         for each in self.clients:
             each.process.kill()
         self.links.open_all()

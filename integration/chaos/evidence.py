@@ -23,6 +23,11 @@ class Happened(NamedTuple):
     begun_s: float
     ended_s: float
 
+    @property
+    def stops_clients(self) -> bool:
+        """Whether the clients that it concerned were stopped meanwhile."""
+        return self.fault.kind.startswith(("pause", "retention"))
+
     def __str__(self) -> str:
         how = f" {self.fault.mode} {self.fault.ways}" if self.fault.kind == "link" else ""
         return f"{self.fault.kind}{how} ({', '.join(self.whom)})"
@@ -32,7 +37,8 @@ class Happened(NamedTuple):
 class Evidence:
     """What happened, and what everybody wrote down.
 
-    `groups` names the members of each, `styles` how each reads; `starts` are where logs' segments ever began.
+    `groups` names the members of each, `styles` how each reads; `starts` are where logs' segments ever
+    began, or where what is damaged ends; `revived` names brokers that ended by themselves.
     """
 
     started_s: float = 0.0
@@ -47,6 +53,7 @@ class Evidence:
     killed_s: dict[str, float] = field(default_factory=dict)
     registry: RegistryHistory = field(default_factory=RegistryHistory)
     starts: dict[TopicPartition, set[int]] = field(default_factory=dict)
+    revived: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
     def confirmed(self) -> Iterator[Sent]:

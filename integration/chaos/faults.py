@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from integration.chaos.cluster import PRODUCERS
+from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, PRODUCERS
 from integration.chaos.ensemble import SERVERS
 from integration.chaos.links import Mode, Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from integration.chaos.broker import ChaosBroker
     from integration.chaos.cluster import Client, Cluster
     from integration.chaos.schedule import Fault
-    from kafka2011.local import LocalBroker
 
     Undo = Callable[[], object]
     Begin = Callable[[Fault], "Begun | None"]
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 GROWING, STEADY = "growing", "steady"
 FEWEST_MEMBERS, MOST_MEMBERS = 1, 8
+MOST_TOPICS = 3
+MOST_BROKERS = 5
+MOST_PARTITIONS = 4
+SHORT_RETENTION = {"log.retention.size": 10_000, "log.cleanup.interval.mins": 0.005}
 
 
 class Begun(NamedTuple):
@@ -53,6 +57,14 @@ class Faults:
             "join": self._join,
             "leave": self._leave,
             "link": self._link,
+            "disk full": self._fill_disk,
+            "no files": self._forbid_files,
+            "bit flip": self._flip,
+            "retention": self._retention,
+            "topic born": self._topic_born,
+            "broker added": self._broker_added,
+            "partitions grow": self._partitions_grow,
+            "broker moves": self._broker_moves,
         }
 
     def begin(self, fault: Fault) -> Begun | None:
@@ -88,14 +100,14 @@ class Faults:
         if broker is None:
             return None
         broker.kill()
-        return Begun((_name(broker),), broker.launch)
+        return Begun((broker.name,), broker.launch)
 
     def _pause_broker(self, fault: Fault) -> Begun | None:
         broker = self._choose_broker(fault)
         if broker is None:
             return None
         broker.pause()
-        return Begun((_name(broker),), broker.resume)
+        return Begun((broker.name,), broker.resume)
 
     def _pause(self, fault: Fault, clients: Sequence[Client]) -> Begun | None:
         client = self._choose(fault, clients)
@@ -131,6 +143,94 @@ class Faults:
                 server.start()
 
         return Begun(names, undo)
+
+    def revive(self) -> list[str]:
+        """Start brokers again that ended by themselves, as a supervisor would, and return their names."""
+        ended = [
+            broker
+            for broker in self._cluster.brokers.values()
+            if not broker.running and broker.name not in self._suffering
+        ]
+        for broker in ended:
+            broker.launch()
+        return [broker.name for broker in ended]
+
+    # Logs --------------------------------------------------------------------------------------------------------
+
+    def _fill_disk(self, fault: Fault) -> Begun | None:
+        broker = self._cluster.brokers[BROKER_WITH_SMALL_DISK]
+        if broker.name in self._suffering or not broker.fill_disk():
+            return None
+
+        def undo() -> None:
+            broker.empty_disk()
+            broker.launch()  # it ended, if something was written to it meanwhile
+
+        return Begun((broker.name,), undo)
+
+    def _forbid_files(self, fault: Fault) -> Begun | None:
+        broker = self._choose_broker(fault)
+        if broker is None:
+            return None
+        broker.forbid_files()
+        return Begun((broker.name,), broker.allow_files)
+
+    def _flip(self, fault: Fault) -> Begun | None:
+        broker = self._choose_broker(fault)
+        flip = broker.flip(fault.pick) if broker is not None else None
+        if flip is None:
+            return None
+        self._cluster.note_flip(flip)
+        return Begun((f"{flip.where} at {flip.offset}",), _nothing)
+
+    def _retention(self, fault: Fault) -> Begun | None:
+        """Have a broker keep next to nothing, while all members of a group are stopped."""
+        broker = self._choose_broker(fault)
+        members = self._cluster.live("member", GROWING if fault.pick < 0.5 else STEADY)
+        if broker is None or self._suffering.intersection(member.name for member in members):
+            return None
+        broker.kill()
+        broker.change(SHORT_RETENTION)
+        broker.launch()
+        for member in members:
+            member.pause()
+
+        def undo() -> None:
+            for member in members:
+                member.resume()
+            broker.kill()
+            broker.change({})
+            broker.launch()
+
+        return Begun((broker.name, *(member.name for member in members)), undo)
+
+    # Topics and brokers ------------------------------------------------------------------------------------------
+
+    def _topic_born(self, fault: Fault) -> Begun | None:
+        if len(self._cluster.topics()) >= MOST_TOPICS:
+            return None
+        return Begun((self._cluster.grow_topics(),), _nothing)
+
+    def _broker_added(self, fault: Fault) -> Begun | None:
+        if len(self._cluster.brokers) >= MOST_BROKERS:
+            return None
+        return Begun((self._cluster.add_broker().name,), _nothing)
+
+    def _partitions_grow(self, fault: Fault) -> Begun | None:
+        broker = self._choose_broker(fault)
+        if broker is None or not broker.grow(MOST_PARTITIONS):
+            return None
+        broker.kill()
+        broker.launch()
+        return Begun((broker.name,), _nothing)
+
+    def _broker_moves(self, fault: Fault) -> Begun | None:
+        broker = self._choose_broker(fault)
+        if broker is None:
+            return None
+        broker.kill()
+        broker.move()
+        return Begun((broker.name,), broker.launch)
 
     # Groups ------------------------------------------------------------------------------------------------------
 
@@ -176,7 +276,7 @@ class Faults:
             follower = _chosen(fault.pick, [number for number in SERVERS if number != leader.number])
             return [f"zookeeper-{follower} to {leader.name}"]
         if fault.between == "broker-zookeeper":
-            clients = [_name(broker) for broker in self._cluster.brokers.values()]
+            clients = [broker.name for broker in self._cluster.brokers.values()]
         else:
             clients = [client.name for client in self._cluster.live(fault.between.split("-")[0])]
         if not clients:
@@ -186,11 +286,9 @@ class Faults:
 
     # Choices -----------------------------------------------------------------------------------------------------
 
-    def _choose_broker(self, fault: Fault) -> LocalBroker | None:
+    def _choose_broker(self, fault: Fault) -> ChaosBroker | None:
         brokers = [
-            broker
-            for broker in self._cluster.brokers.values()
-            if broker.running and _name(broker) not in self._suffering
+            broker for broker in self._cluster.brokers.values() if broker.running and broker.name not in self._suffering
         ]
         return _chosen(fault.pick, brokers) if brokers else None
 
@@ -201,10 +299,6 @@ class Faults:
 
 def _chosen(pick: float, among: Sequence[T]) -> T:
     return among[int(pick * len(among))]
-
-
-def _name(broker: LocalBroker) -> str:
-    return f"broker-{broker.broker_id}"
 
 
 def start_clients(cluster: Cluster) -> None:

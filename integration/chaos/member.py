@@ -15,13 +15,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from integration.chaos.records import Place, receipt_line, tenure_line
+from integration.chaos.records import Place, receipt_line, tenure_line, whole_lines
 from kafka2011 import ConsumerConnector, RebalanceListener, Whitelist
 from kafka2011.errors import KafkaError
 from zk.clock import SYSTEM_CLOCK
@@ -29,7 +31,7 @@ from zk.cluster import TopicPartition
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.message import Message
@@ -38,6 +40,9 @@ TOPICS = "chaos.*"
 COMMIT_EVERY_S = 1.0
 PAUSE_EVERY_S = 7.0
 PAUSE_S = 2.5
+_PLACE = re.compile(r" in (?P<where>\S+) at offset (?P<offset>[0-9]+)")
+
+logger = logging.getLogger("member")
 
 now_s = SYSTEM_CLOCK.monotonic_s
 
@@ -46,6 +51,7 @@ class Notes(RebalanceListener):
     """The member's file: one write for each line, so that nothing is torn but by the end of the process."""
 
     def __init__(self, path: str) -> None:
+        self.path = Path(path)
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def write(self, line: bytes) -> None:
@@ -75,11 +81,11 @@ class Notes(RebalanceListener):
 class Reader:
     """Reads one stream in a thread, in one style, until its end."""
 
-    def __init__(self, stream: MessageStream, style: str, notes: Notes, commit: Callable[[], None]) -> None:
+    def __init__(self, stream: MessageStream, style: str, notes: Notes, consumer: ConsumerConnector) -> None:
         self._stream = stream
         self._style = style
         self._notes = notes
-        self._commit = commit
+        self._consumer = consumer
         self._next_pause_s = now_s() + PAUSE_EVERY_S
         self.next_commit_s = now_s() + COMMIT_EVERY_S
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -89,9 +95,10 @@ class Reader:
         while True:
             try:
                 self._read()
-            except KafkaError as error:  # a corrupt message: going on fetches it again
+            except KafkaError as error:
                 self._notes.write(f"E {now_s():.6f} {type(error).__name__} {error}\n".encode())
                 time.sleep(0.2)
+                self._step_over(str(error))
             else:
                 return
 
@@ -110,6 +117,33 @@ class Reader:
                 self.next_commit_s = now_s() + COMMIT_EVERY_S
                 self._commit()
 
+    def _commit(self) -> None:
+        try:
+            self._consumer.commit_offsets()
+        except (KafkaError, ZkError) as error:
+            logger.info("not committed: %s", error)
+
+    def _step_over(self, error: str) -> None:
+        """Go on behind a message that was damaged; else going on fetches it again, which mends an error of the way."""
+        found = find_flip(error, whole_lines(self._notes.path.parents[1] / "flips"))
+        if found is not None:
+            where, next_offset = found
+            try:
+                self._consumer.rewind(*where, offset=next_offset)
+            except (KafkaError, ZkError) as refused:
+                logger.info("not stepped over: %s", refused)
+
+
+def find_flip(error: str, flips: Iterable[str]) -> tuple[TopicPartition, int] | None:
+    """Return the partition of the damaged message that an error is about, and where that message ends."""
+    match = _PLACE.search(error)
+    for line in flips if match else ():
+        name, offset, next_offset = line.split()
+        if match and (name, offset) == (match["where"], match["offset"]):
+            topic, _, numbers = name.rpartition("/")
+            return TopicPartition.from_znode_name(topic, numbers), int(next_offset)
+    return None
+
 
 def main(path: str, style: str, streams: str, settings: str) -> None:
     """Be a member until SIGTERM."""
@@ -119,16 +153,9 @@ def main(path: str, style: str, streams: str, settings: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     notes = Notes(path)
     with ConsumerConnector(json.loads(settings), notes) as consumer:
-
-        def commit() -> None:
-            try:
-                consumer.commit_offsets()
-            except (KafkaError, ZkError) as error:
-                logging.getLogger("member").info("not committed: %s", error)
-
         found = consumer.create_message_streams_by_filter(Whitelist(TOPICS), int(streams))
         notes.write(f"B {now_s():.6f} {style}\n".encode())
-        readers = [Reader(stream, style, notes, commit) for stream in found]
+        readers = [Reader(stream, style, notes, consumer) for stream in found]
         while not ended.wait(0.5):
             pass
         consumer.shutdown()

@@ -58,11 +58,15 @@ def identify(payload: bytes) -> tuple[MessageId, str] | None:
 
 
 class Logged(NamedTuple):
-    """A message as it lies in a log in the end; `message` is None when its bytes are not those that were sent."""
+    """A message as it lies in a log; `message` is None when its bytes are not those that were sent.
+
+    `gone` says what removed it, if it is known that it can no longer be read.
+    """
 
     place: Place
     message: MessageId | None
     key: str
+    gone: str = ""
 
 
 # Producers -----------------------------------------------------------------------------------------------------------

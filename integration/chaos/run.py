@@ -8,19 +8,18 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING
 
-from integration.chaos.cluster import FIRST_TOPIC, Cluster
+from integration.chaos.cluster import Cluster
 from integration.chaos.evidence import Evidence, Happened
 from integration.chaos.faults import GROWING, STEADY, Faults, start_clients
 from integration.chaos.records import Logged, Place, identify, read_member, read_sent, whole_lines
 from integration.chaos.registry_history import history_of
 from integration.chaos.schedule import to_json
+from integration.chaos.segments import logged_in
 from integration.chaos.zk_log import merge
 from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.errors import InvalidMessageError
 from kafka2011.protocol import EARLIEST
-from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
-from zk.cluster import TopicPartition
-from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from integration.chaos.faults import Begun
     from integration.chaos.registry_history import RegistryHistory
     from integration.chaos.schedule import Fault
+    from zk.cluster import TopicPartition
 
 DRAIN_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0
@@ -41,6 +41,7 @@ def run_schedule(
     seed: int, seconds: float, faults: Sequence[Fault], directory: Path, say: Callable[[str], None]
 ) -> Evidence:
     """Let a cluster suffer a schedule, heal it, wait for the groups, and return what everybody wrote down."""
+    directory = directory.absolute()
     directory.mkdir(parents=True)
     (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
     evidence = Evidence()
@@ -62,7 +63,7 @@ def run_schedule(
         _read_members(cluster, evidence)
         evidence.registry = _read_registry(cluster)
         say("reading the logs back")
-        evidence.logged = list(_read_back(cluster))
+        _read_logs(cluster, evidence)
     return evidence
 
 
@@ -80,6 +81,9 @@ def _suffer(
         while due:
             at_s, _, fault, begun, begun_s = heapq.heappop(due)
             time.sleep(max(0.0, evidence.started_s + at_s - now_s()))
+            for name in executor.revive():
+                say(f"{now_s() - evidence.started_s:6.1f} s  {name} has ended by itself: it is started again")
+                evidence.revived.append(name)
             if begun is not None:
                 executor.end(begun)
                 evidence.happened.append(Happened(fault, begun.whom, begun_s, now_s()))
@@ -143,25 +147,41 @@ def _await_groups(cluster: Cluster, evidence: Evidence) -> None:
         file.close()
 
 
-def _read_back(cluster: Cluster) -> Iterator[Logged]:
-    """Yield every message of every log, as the brokers give it."""
-    with connect(cluster.zk_connect, 10_000, connection_timeout_ms=30_000) as client:
-        registry = BrokerRegistry(client)
-        counts = {topic: registry.partitions_of(topic) for topic in [FIRST_TOPIC]}
-    for topic, partitions in counts.items():
-        for where in TopicPartition.all_of(topic, partitions):
-            broker = cluster.brokers[where.broker_id]
-            with SimpleConsumer("127.0.0.1", broker.port, broker_id=broker.broker_id) as consumer:
-                yield from _read_log(consumer, where)
+def _read_logs(cluster: Cluster, evidence: Evidence) -> None:
+    """Read what brokers serve, and what they no longer do but once had, with what removed that."""
+    flips = {(flip.where, flip.offset): flip.next_offset for flip in cluster.flips}
+    for flip in cluster.flips:
+        evidence.starts.setdefault(flip.where, set()).add(flip.next_offset)
+    for broker in cluster.brokers.values():
+        segments = broker.archive.segments()
+        firsts: dict[TopicPartition, int] = {}
+        served: dict[Place, Logged] = {}
+        with SimpleConsumer("127.0.0.1", broker.port, broker_id=broker.broker_id) as consumer:
+            for where in {segment.where for segment in segments}:
+                [firsts[where]] = consumer.get_offsets_before(where.topic, where.partition, EARLIEST, 1)
+                served.update((logged.place, logged) for logged in _read_log(consumer, where, firsts[where], flips))
+        for logged in logged_in(segments):
+            where, offset, _ = logged.place
+            if (where, offset) in flips:
+                served[logged.place] = logged._replace(gone="a flipped bit")
+            elif offset < firsts[where]:
+                served.setdefault(logged.place, logged._replace(gone="retention"))
+        for segment in segments:
+            evidence.starts.setdefault(segment.where, set()).add(segment.offset)
+        evidence.logged += (served[place] for place in sorted(served))
 
 
-def _read_log(consumer: SimpleConsumer, where: TopicPartition) -> Iterator[Logged]:
-    [offset] = consumer.get_offsets_before(where.topic, where.partition, EARLIEST, 1)
+def _read_log(
+    consumer: SimpleConsumer, where: TopicPartition, offset: int, flips: dict[tuple[TopicPartition, int], int]
+) -> Iterator[Logged]:
     while True:
         fetched = consumer.fetch(where.topic, where.partition, offset)
         if not fetched.data:
             return
-        for message in fetched:
-            message_id, key = identify(message.payload) or (None, "")
-            yield Logged(Place(where, message.offset, message.index_in_set), message_id, key)
-        offset = fetched.next_offset
+        try:
+            for message in fetched:
+                found, key = identify(message.payload) or (None, "")
+                yield Logged(Place(where, message.offset, message.index_in_set), found, key)
+                offset = message.next_offset
+        except InvalidMessageError:
+            offset = flips[where, offset]

@@ -29,10 +29,18 @@ WEIGHTS: Mapping[str, float] = {
     "pause broker": 2,
     "pause producer": 1,
     "pause zookeeper": 2,
-    "join": 3,
+    "join": 4,
     "leave": 3,
     "ensemble down": 0.7,
     "link": 8,
+    "disk full": 1,
+    "no files": 1,
+    "bit flip": 1,
+    "retention": 1,
+    "topic born": 0.5,
+    "broker added": 0.5,
+    "partitions grow": 0.7,
+    "broker moves": 1,
 }
 """How often each kind is drawn, relative to the others."""
 
@@ -41,6 +49,10 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "pause": (0.5, 7.0),
     "ensemble": (3.0, 7.0),
     "link": (0.5, 7.0),
+    "disk": (1.0, 5.0),
+    "no": (0.5, 5.0),
+    "retention": (6.0, 9.0),
+    "broker": (0.3, 4.0),
 }
 """How long faults last, by the first word of their kind; others are over at once."""
 ENSEMBLE_DOWN_S = 20.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from integration.chaos.evidence import Violation
@@ -29,7 +30,7 @@ def find_wrong_logs(evidence: Evidence) -> Iterator[Violation]:
             if logged.place.where.znode_name != sent.named:
                 yield Violation(MISDIRECTED, f"{sent.message} for {sent.named} at {logged.place}")
     for logged in evidence.logged:
-        if logged.message is None:
+        if logged.message is None and not logged.gone:
             yield Violation(ALTERED, str(logged.place))
 
 
@@ -50,9 +51,18 @@ def find_not_received(evidence: Evidence) -> Iterator[Violation]:
     for group in evidence.groups:
         received = {receipt.message for receipt in evidence.receipts_of(group)}
         for sent in evidence.confirmed():
-            if sent.message not in received:
-                where = ", ".join(str(logged.place) for logged in places.get(sent.message, []))
+            lies = places.get(sent.message, [])
+            if sent.message not in received and not (lies and all(logged.gone for logged in lies)):
+                where = ", ".join(str(logged.place) for logged in lies)
                 yield Violation(NOT_RECEIVED, f"{group}: {sent.message}, which lies at {where or 'no place'}")
+
+
+def count_missed(evidence: Evidence, group: str) -> Counter[str]:
+    """Count the confirmed messages that a group missed because they were gone before, by what removed them."""
+    places = evidence.places()
+    received = {receipt.message for receipt in evidence.receipts_of(group)}
+    missed = (places[sent.message] for sent in evidence.confirmed() if sent.message in places.keys() - received)
+    return Counter(lies[0].gone for lies in missed if all(logged.gone for logged in lies))
 
 
 def count_lost_unconfirmed(evidence: Evidence) -> int:

@@ -66,11 +66,7 @@ def handed_out(evidence: Evidence, member: str) -> Iterator[tuple[Receipt, float
     """
     file = evidence.members[member]
     stops = deque(
-        sorted(
-            (each.begun_s, each.ended_s)
-            for each in evidence.happened
-            if each.fault.kind.startswith("pause") and member in each.whom
-        )
+        sorted((each.begun_s, each.ended_s) for each in evidence.happened if each.stops_clients and member in each.whom)
     )
     stamp_s = stopped_s = 0.0
     for receipt in file.receipts:

@@ -75,9 +75,12 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
         "confirmed, lost": rules[messages.LOST],
         "written only, lost": messages.count_lost_unconfirmed(evidence),
         "commits": len(evidence.registry.commits),
+        **{f"ended by themselves: {name}": number for name, number in Counter(evidence.revived).items()},
         "double ownership": rules[ownership.TWO_OWNERS],
     }
     for group in evidence.groups:
+        for removed_by, number in messages.count_missed(evidence, group).items():
+            figures[f"group {group} missed, removed by {removed_by}"] = number
         settled = sorted(each.seconds for each in settling.settle_times(evidence) if each.group == group)
         if settled:
             figures[f"group {group} settled after"] = (

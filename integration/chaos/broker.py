@@ -1,0 +1,118 @@
+"""A broker that can suffer more than a LocalBroker: its disk, its files, its port and its settings."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from integration.chaos.segments import Archive
+from kafka2011.local import LocalBroker
+from zk.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from integration.chaos.links import Links
+    from integration.chaos.segments import Flip
+
+SMALL_DISK_BYTES = 96_000_000
+_FILLER_BYTES = 1_000_000
+
+
+class ChaosBroker(LocalBroker):
+    """One broker, which clients reach over a link of its own, and whose segments are all kept."""
+
+    def __init__(self, broker_id: int, directory: Path, settings: Mapping[str, object], links: Links) -> None:
+        self.name = f"broker-{broker_id}"
+        self._links = links
+        self._usual = {
+            **{key: str(value) for key, value in settings.items()},
+            "bind.address": "127.0.0.1",
+            "hostname": f"127.0.1.{broker_id + 1}",
+            "port": str(free_port()),
+        }
+        super().__init__(broker_id, directory / self.name, self._usual)
+        self.disk = directory / self.name / "disk"
+        (self.disk / "logs").mkdir(parents=True)
+        self.log_dir.symlink_to(self.disk / "logs")
+        self.archive = Archive(broker_id, self.disk / "logs", self.disk / "archive")
+        self._mounted = False
+        self._changed: set[str] = set()
+        self._link_to_port()
+
+    def __repr__(self) -> str:
+        return f"<ChaosBroker {self.broker_id}>"
+
+    def change(self, settings: Mapping[str, object]) -> None:
+        """Take these settings from the next start on, and the usual ones for the rest."""
+        for key in self._changed:
+            del self._properties[key]
+        self._changed = set(settings) - self._usual.keys()
+        self._properties.update({key: str(value) for key, value in settings.items()})
+
+    def grow(self, most: int) -> bool:
+        """Have one partition more of each topic from the next start on; False when there are that many."""
+        count = int(self._usual["num.partitions"])
+        if count >= most:
+            return False
+        self.change({})
+        self._usual["num.partitions"] = self._properties["num.partitions"] = str(count + 1)
+        return True
+
+    def move(self) -> None:
+        """Take another port from the next start on."""
+        self._usual["port"] = self._properties["port"] = str(free_port())
+        self._link_to_port()
+
+    def stop_for_good(self) -> None:
+        """Stop it in order, and give its disk back."""
+        self.stop()
+        if self._mounted:
+            subprocess.run(["umount", "--lazy", str(self.disk)], check=False, capture_output=True)
+            self._mounted = False
+
+    # The disk ----------------------------------------------------------------------------------------------------
+
+    def mount_small_disk(self) -> bool:
+        """Put the logs on a small file system of their own; False where nothing may be mounted."""
+        command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(self.disk)]
+        self._mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
+        (self.disk / "logs").mkdir(exist_ok=True)
+        return self._mounted
+
+    def fill_disk(self) -> bool:
+        """Leave no room; False where the disk is not its own."""
+        if self._mounted:
+            with (self.disk / "filler").open("wb", buffering=0) as file, suppress(OSError):
+                while True:
+                    file.write(bytes(_FILLER_BYTES))
+        return self._mounted
+
+    def empty_disk(self) -> None:
+        """Make room again."""
+        (self.disk / "filler").unlink()
+
+    def flip(self, pick: float) -> Flip | None:
+        """Turn over a bit in a closed segment."""
+        return self.archive.flip(pick)
+
+    # Files -------------------------------------------------------------------------------------------------------
+
+    def forbid_files(self) -> None:
+        """Let it open no file and accept no connection."""
+        pid = self.process.pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, most))
+
+    def allow_files(self) -> None:
+        """Let it open files again, unless it has ended meanwhile."""
+        with suppress(ProcessLookupError):
+            _, most = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (most, most))
+
+    def _link_to_port(self) -> None:
+        port = int(self._usual["port"])
+        self._links.add(f"clients to {self.name}", ("127.0.0.1", port), host=self._usual["hostname"], port=port)
