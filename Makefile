@@ -69,7 +69,7 @@ integration: setup-test ## tests with real ZooKeeper and real processes
 
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
-	@$(PYTHON) -m integration.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULE),--schedule $(SCHEDULE))
+	@$(PYTHON) -m integration.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SHRINK),--shrink)
 
 .PHONY: proof
 proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image (as root, with Docker)

@@ -33,6 +33,17 @@ class Happened(NamedTuple):
         return f"{self.fault.kind}{how} ({', '.join(self.whom)})"
 
 
+class Sample(NamedTuple):
+    """What a process needed at a time."""
+
+    stamp_s: float
+    name: str
+    pid: int
+    threads: int
+    files: int
+    memory_bytes: int
+
+
 @dataclass(slots=True)
 class Evidence:
     """What happened, and what everybody wrote down.
@@ -53,6 +64,7 @@ class Evidence:
     killed_s: dict[str, float] = field(default_factory=dict)
     registry: RegistryHistory = field(default_factory=RegistryHistory)
     starts: dict[TopicPartition, set[int]] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
     revived: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 

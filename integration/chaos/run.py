@@ -13,6 +13,7 @@ from integration.chaos.evidence import Evidence, Happened
 from integration.chaos.faults import GROWING, STEADY, Faults, start_clients
 from integration.chaos.records import Logged, Place, identify, read_member, read_sent, whole_lines
 from integration.chaos.registry_history import history_of
+from integration.chaos.sampler import Sampler
 from integration.chaos.schedule import to_json
 from integration.chaos.segments import logged_in
 from integration.chaos.zk_log import merge
@@ -46,7 +47,7 @@ def run_schedule(
     (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
     evidence = Evidence()
     say("starting ZooKeeper, brokers, producers and members")
-    with Cluster(directory) as cluster:
+    with Cluster(directory) as cluster, Sampler(cluster) as sampler:
         start_clients(cluster)
         evidence.started_s = now_s()
         say(f"{len(faults)} faults in {seconds:g} s")
@@ -54,10 +55,13 @@ def run_schedule(
         say("healing everything")
         cluster.heal()
         evidence.healed_s = now_s()
+        sampler.take()
         evidence.troubles += cluster.end("producer", _END_TIMEOUT_S)
         _read_producers(cluster, evidence)
         say("all is sent; waiting for the groups")
         _await_groups(cluster, evidence)
+        sampler.take()
+        evidence.samples = sampler.samples
         evidence.troubles += cluster.end("member", _END_TIMEOUT_S)
         evidence.ended_s = now_s()
         _read_members(cluster, evidence)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.chaos.account import commits, messages, order, ownership, repeats, settling
+from integration.chaos.account import commits, messages, order, ownership, repeats, resources, settling
 from integration.chaos.account.summary import TROUBLE, account_of
 from integration.chaos.records import NO_KEY, MemberFile, Place
 from tests.support.chaos_evidence import (
@@ -22,6 +22,7 @@ from tests.support.chaos_evidence import (
     owned,
     place,
     receipt,
+    sample,
     sent,
     tenure,
 )
@@ -310,3 +311,34 @@ def test_places_are_told_apart() -> None:
     assert messages.GONE in rules(evidence)
     assert place(1).where == WHERE != other
     assert message(1) == message(1)
+
+
+def test_a_process_grows() -> None:
+    """Threads, files and memory in the end are those of the first seconds; a short life proves nothing."""
+    evidence = good_evidence()
+    evidence.healed_s = 90.0
+    evidence.samples = [sample(0, 5, 20, 10**7), sample(5, 10, 30, 10**8), sample(50, 90, 900, 10**9)]
+    evidence.samples.append(sample(95, 16, 70, 16 * 10**7))
+    assert not list(resources.find_growth(evidence))
+    assert resources.most_growth(evidence) == {"threads": 6, "files": 40, "memory_bytes": 6 * 10**7}
+    evidence.samples.append(sample(96, 17, 71, 17 * 10**7))
+    assert [each.text.partition(": ")[2].split()[0] for each in resources.find_growth(evidence)] == [
+        "threads",
+        "files",
+        "memory_bytes",
+    ]
+    evidence.samples = [sample(80, 5, 20, 10**7), sample(96, 500, 2000, 10**9)]
+    assert not list(resources.find_growth(evidence))
+
+
+def test_what_is_known_to_be_gone() -> None:
+    """What retention or a flipped bit removed may be missed, but not what lies elsewhere too."""
+    evidence = good_evidence()
+    evidence.logged[1] = logged(1)._replace(gone="retention")
+    assert rules(evidence) == set()
+    evidence.members[A].receipts.pop()
+    evidence.registry.commits.pop()
+    assert rules(evidence) == set()
+    assert messages.count_missed(evidence, GROUP) == {"retention": 1}
+    evidence.logged.append(logged(2, 1))
+    assert messages.NOT_RECEIVED in rules(evidence)

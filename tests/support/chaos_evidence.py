@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.chaos.evidence import Evidence, Happened
+from integration.chaos.evidence import Evidence, Happened, Sample
 from integration.chaos.records import Logged, MemberFile, MessageId, Place, Receipt, Sent, Tenure
 from integration.chaos.registry_history import FOREVER_S, Commit, Owned, RegistryHistory
 from integration.chaos.schedule import Fault
@@ -55,6 +55,10 @@ def owned(member: str, begin_s: float = 0.0, end_s: float = FOREVER_S, *, group:
 def commit(stamp_s: float, messages: int, *, session_id: int = 7, owner_id: int = 7) -> Commit:
     """Return a commit of so many messages."""
     return Commit(stamp_s, GROUP, WHERE, messages * SIZE, session_id, owner_id)
+
+
+def sample(stamp_s: float, threads: int, files: int, memory_bytes: int) -> Sample:
+    return Sample(stamp_s, "broker-0", 4711, threads, files, memory_bytes)
 
 
 def good_evidence() -> Evidence:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from integration.chaos.account import commits, messages, order, ownership, repeats, settling
+from integration.chaos.account import commits, messages, order, ownership, repeats, resources, settling
 from integration.chaos.evidence import Violation
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def account_of(evidence: Evidence) -> Account:
     wrong += ownership.find_double_ownership(evidence)
     wrong += commits.find_wrong_commits(evidence)
     wrong += commits.find_missing_leases(evidence)
+    wrong += resources.find_growth(evidence)
     account.repeats["the logs"], unexplained = repeats.repeats_in_logs(evidence)
     wrong += unexplained
     for group in evidence.groups:
@@ -78,6 +79,8 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
         **{f"ended by themselves: {name}": number for name, number in Counter(evidence.revived).items()},
         "double ownership": rules[ownership.TWO_OWNERS],
     }
+    growth = ", ".join(f"{number} {what}" for what, number in resources.most_growth(evidence).items())
+    figures["most growth of a process"] = growth
     for group in evidence.groups:
         for removed_by, number in messages.count_missed(evidence, group).items():
             figures[f"group {group} missed, removed by {removed_by}"] = number
