@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import pickle
 import secrets
 import shutil
 import signal
@@ -56,6 +57,7 @@ def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path) ->
     shutil.rmtree(directory, ignore_errors=True)
     _say(f"seed {seed}, {len(faults)} faults in {seconds:g} s; everything is kept in {directory}")
     evidence = run_schedule(seed, seconds, faults, directory, _say)
+    (directory / "evidence.pickle").write_bytes(pickle.dumps(evidence))
     account = account_of(evidence)
     (directory / "account.txt").write_text(account.text() + "\n")
     (directory / "page.html").write_text(page_of(evidence, seed, account.text(), is_good=account.is_good))

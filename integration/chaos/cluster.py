@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from integration.chaos.broker import ChaosBroker
+from integration.chaos.broker import ChaosBroker, build_step_clock
 from integration.chaos.ensemble import Ensemble
 from integration.chaos.links import Links
 from kafka2011.admin.topics import create_topic
@@ -127,6 +127,7 @@ class Cluster:
         self.processes.mkdir(parents=True)
         self.topics_path.write_text(f"{FIRST_TOPIC}\n")
         try:
+            self._step_clock = build_step_clock(self.directory)
             self._stack.enter_context(self.links)
             self.ensemble = self._stack.enter_context(Ensemble(self.processes, self.links))
             self.zk_connect = self.ensemble.connect_for("the run")
@@ -170,7 +171,7 @@ class Cluster:
         """Start one more broker, without waiting until it is ready."""
         broker_id = len(self.brokers)
         settings = {**BROKER_SETTINGS, "zk.connect": self.ensemble.connect_for(f"broker-{broker_id}")}
-        broker = ChaosBroker(broker_id, self.processes, settings, self.links)
+        broker = ChaosBroker(broker_id, self.processes, settings, self.links, self._step_clock)
         self.brokers[broker_id] = broker
         self._stack.callback(broker.stop_for_good)
         if broker_id == BROKER_WITH_SMALL_DISK:

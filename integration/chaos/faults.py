@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 GROWING, STEADY = "growing", "steady"
 FEWEST_MEMBERS, MOST_MEMBERS = 1, 8
 MOST_TOPICS = 3
+CLOCK_STEPS_S = (-86_400.0, -1800.0, -10.0, 10.0, 1800.0, 7200.0, 400 * 86_400.0)
 MOST_BROKERS = 5
 MOST_PARTITIONS = 4
 SHORT_RETENTION = {"log.retention.size": 10_000, "log.cleanup.interval.mins": 0.005}
@@ -61,6 +62,7 @@ class Faults:
             "no files": self._forbid_files,
             "bit flip": self._flip,
             "retention": self._retention,
+            "clock steps": self._clock_steps,
             "topic born": self._topic_born,
             "broker added": self._broker_added,
             "partitions grow": self._partitions_grow,
@@ -204,6 +206,12 @@ class Faults:
 
         return Begun((broker.name, *(member.name for member in members)), undo)
 
+    def _clock_steps(self, fault: Fault) -> Begun | None:
+        broker = self._choose_broker(fault)
+        if broker is None or not broker.step_clock(_chosen(fault.pick * 7 % 1, CLOCK_STEPS_S)):
+            return None
+        return Begun((broker.name,), lambda: broker.step_clock(0.0))
+
     # Topics and brokers ------------------------------------------------------------------------------------------
 
     def _topic_born(self, fault: Fault) -> Begun | None:
@@ -250,25 +258,33 @@ class Faults:
     # Links -------------------------------------------------------------------------------------------------------
 
     def _link(self, fault: Fault) -> Begun | None:
-        names = self._links_between(fault)
-        links = [self._cluster.links.every[name] for name in names if name not in self._suffering]
-        if not links:
+        every = self._cluster.links.every
+        names = [name for name in self._links_between(fault) if name not in self._suffering]
+        only_pid = None
+        whom = tuple(names)
+        if fault.between in {"member-broker", "producer-broker"} and names:
+            client = self._choose(fault, self._cluster.live(fault.between.split("-")[0]))
+            if client is None:
+                return None
+            only_pid = client.process.pid
+            whom = (*names, client.name)
+        if not names:
             return None
         ways = tuple(Way) if fault.ways == "both" else (Way(fault.ways),)
-        for link in links:
-            link.turn(Mode(fault.mode), ways)
+        for name in names:
+            every[name].turn(Mode(fault.mode), ways, only_pid=only_pid)
 
         def undo() -> None:
-            for link in links:
-                link.turn(Mode.OPEN)
+            for name in names:
+                every[name].turn(Mode.OPEN)
 
-        return Begun(tuple(link.name for link in links), undo)
+        return Begun(whom, undo)
 
     def _links_between(self, fault: Fault) -> list[str]:
-        """Return the names of links: of one client to one server of ZooKeeper or to all, or of all to one broker."""
+        """Return the names of links: of one client to one server of ZooKeeper or to all, or to one broker."""
         ensemble = self._cluster.ensemble
-        if fault.between == "clients-broker":
-            return [f"clients to broker-{_chosen(fault.pick, list(self._cluster.brokers))}"]
+        if fault.between.endswith("-broker"):
+            return [f"clients to broker-{_chosen(fault.pick * 7 % 1, list(self._cluster.brokers))}"]
         if fault.between == "zookeeper-zookeeper":
             leader = ensemble.leader()
             if leader is None:

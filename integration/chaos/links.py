@@ -17,6 +17,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Self
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -53,8 +55,10 @@ class Link:
         self._loop = loop
         self._modes = dict.fromkeys(Way, Mode.OPEN)
         self._changed = asyncio.Condition()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._bereft: set[asyncio.StreamWriter] = set()
+        self._only_pid: int | None = None
+        self._concerned: set[int] = set()
+        self._writers: dict[asyncio.StreamWriter, int] = {}  # with the port that the client connected from
+        self._bereft: dict[asyncio.StreamWriter, int] = {}
         self._server: asyncio.Server | None = None
 
     @property
@@ -62,12 +66,14 @@ class Link:
         """Where to connect, as host:port."""
         return f"{self.host}:{self.port}"
 
-    def turn(self, mode: Mode, ways: tuple[Way, ...] = tuple(Way)) -> None:
-        """Have the link do this in some directions from now on; returns once it does."""
-        call_in(self._loop, self._turn(mode, ways))
+    def turn(self, mode: Mode, ways: tuple[Way, ...] = tuple(Way), *, only_pid: int | None = None) -> None:
+        """Have the link do this in some directions from now on, to all or to one process; returns once it does."""
+        call_in(self._loop, self._turn(mode, ways, only_pid))
 
-    async def _turn(self, mode: Mode, ways: tuple[Way, ...]) -> None:
+    async def _turn(self, mode: Mode, ways: tuple[Way, ...], only_pid: int | None = None) -> None:
         async with self._changed:
+            self._only_pid = only_pid
+            self._concerned.clear()
             for way in ways:
                 self._modes[way] = mode
             self._changed.notify_all()
@@ -75,12 +81,26 @@ class Link:
             self._end(self._writers)
         elif mode is Mode.OPEN:
             self._end(self._bereft)
-            self._bereft.clear()
 
-    @staticmethod
-    def _end(writers: set[asyncio.StreamWriter]) -> None:
-        for writer in list(writers):
-            writer.transport.abort()
+    def _end(self, writers: dict[asyncio.StreamWriter, int]) -> None:
+        for writer, peer in list(writers.items()):
+            if self._is_concerned(peer):
+                writer.transport.abort()
+
+    def _is_concerned(self, peer: int) -> bool:
+        """Say whether the one that connected from this port suffers from what the link does."""
+        if self._only_pid is None:
+            return True
+        if peer not in self._concerned:
+            with contextlib.suppress(psutil.Error):
+                for each in psutil.Process(self._only_pid).net_connections("tcp"):
+                    if each.laddr.port == peer:
+                        self._concerned.add(peer)
+        return peer in self._concerned
+
+    def _mode(self, way: Way, peer: int) -> Mode:
+        mode = self._modes[way]
+        return mode if mode is Mode.OPEN or self._is_concerned(peer) else Mode.OPEN
 
     async def serve(self) -> None:
         """Begin to accept."""
@@ -94,16 +114,17 @@ class Link:
         self._end(self._writers)
 
     async def _accepted(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
-        self._writers.add(near_out)
+        peer = int(near_out.get_extra_info("peername")[1])
+        self._writers[near_out] = peer
         far_out: asyncio.StreamWriter | None = None
         try:
-            if Mode.CUT in self._modes.values():
+            if self._mode(Way.FORTH, peer) is Mode.CUT:
                 return
             far_in, far_out = await asyncio.open_connection(*self.target)
-            self._writers.add(far_out)
+            self._writers[far_out] = peer
             both = [
-                asyncio.ensure_future(self._pass_on(near_in, far_out, Way.FORTH, near_out)),
-                asyncio.ensure_future(self._pass_on(far_in, near_out, Way.BACK, far_out)),
+                asyncio.ensure_future(self._pass_on(near_in, far_out, Way.FORTH, peer)),
+                asyncio.ensure_future(self._pass_on(far_in, near_out, Way.BACK, peer)),
             ]
             _, running = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             for each in running:
@@ -113,28 +134,31 @@ class Link:
         finally:
             for writer in (near_out, far_out):
                 if writer is not None:
-                    self._writers.discard(writer)
-                    self._bereft.discard(writer)
+                    self._writers.pop(writer, None)
+                    self._bereft.pop(writer, None)
                     writer.close()
 
-    async def _pass_on(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Way, other: asyncio.StreamWriter
-    ) -> None:
+    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Way, peer: int) -> None:
         with contextlib.suppress(OSError):
             while True:
                 received = await source.read(_CHUNK_BYTES)
-                if self._modes[way] is Mode.FROZEN or (not received and self._modes[way] is Mode.HOLE):
-                    async with self._changed:
-                        await self._changed.wait_for(lambda: self._modes[way] in {Mode.OPEN, Mode.SLOW, Mode.CUT})
+                mode = await self._await_passable(way, peer, is_end=not received)
                 if not received:
                     return
-                if self._modes[way] is Mode.HOLE:
-                    self._bereft |= {sink, other}
+                if mode is Mode.HOLE:
+                    self._bereft[sink] = peer
                     continue
-                if self._modes[way] is Mode.SLOW:
+                if mode is Mode.SLOW:
                     await asyncio.sleep(_SLOW_S)
                 sink.write(received)
                 await sink.drain()
+
+    async def _await_passable(self, way: Way, peer: int, *, is_end: bool) -> Mode:
+        """Wait until something may arrive, or the end of a connection; return how."""
+        waits_in = {Mode.FROZEN, Mode.HOLE} if is_end else {Mode.FROZEN}
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._mode(way, peer) not in waits_in)
+        return self._mode(way, peer)
 
 
 class Links:

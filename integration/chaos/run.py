@@ -58,7 +58,9 @@ def run_schedule(
         sampler.take()
         evidence.troubles += cluster.end("producer", _END_TIMEOUT_S)
         _read_producers(cluster, evidence)
-        say("all is sent; waiting for the groups")
+        say("all is sent; reading the logs back")
+        _read_logs(cluster, evidence)
+        say("waiting for the groups")
         _await_groups(cluster, evidence)
         sampler.take()
         evidence.samples = sampler.samples
@@ -66,8 +68,6 @@ def run_schedule(
         evidence.ended_s = now_s()
         _read_members(cluster, evidence)
         evidence.registry = _read_registry(cluster)
-        say("reading the logs back")
-        _read_logs(cluster, evidence)
     return evidence
 
 
@@ -136,7 +136,8 @@ def _read_registry(cluster: Cluster) -> RegistryHistory:
 
 def _await_groups(cluster: Cluster, evidence: Evidence) -> None:
     """Wait until each group has received all that was confirmed, or the deadline comes; the account tells the rest."""
-    wanted = {sent.message for sent in evidence.sent if sent.outcome == "confirmed"}
+    there = {logged.message for logged in evidence.logged if not logged.gone}
+    wanted = {sent.message for sent in evidence.confirmed() if sent.message in there}
     deadline_s = now_s() + DRAIN_TIMEOUT_S
     missing = {group: set(wanted) for group in (GROWING, STEADY)}
     files = {client: client.notes.open() for client in cluster.clients if client.kind == "member"}

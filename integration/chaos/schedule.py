@@ -16,7 +16,15 @@ SHORTEST_GAP_S = 0.5
 LONG_RUN_S = 180.0
 """From this length on, what lasts longest is drawn too."""
 
-LINKS = ("member-zookeeper", "broker-zookeeper", "producer-zookeeper", "zookeeper-zookeeper", "clients-broker")
+LINKS = (
+    "member-zookeeper",
+    "broker-zookeeper",
+    "producer-zookeeper",
+    "zookeeper-zookeeper",
+    "clients-broker",
+    "member-broker",
+    "producer-broker",
+)
 MODES = ("frozen", "cut", "slow", "hole")
 WAYS = ("both", "both", "forth", "back")
 
@@ -37,6 +45,7 @@ WEIGHTS: Mapping[str, float] = {
     "no files": 1,
     "bit flip": 1,
     "retention": 1,
+    "clock steps": 1,
     "topic born": 0.5,
     "broker added": 0.5,
     "partitions grow": 0.7,
@@ -51,6 +60,7 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "link": (0.5, 7.0),
     "disk": (1.0, 5.0),
     "no": (0.5, 5.0),
+    "clock": (0.5, 5.0),
     "retention": (6.0, 9.0),
     "broker": (0.3, 4.0),
 }

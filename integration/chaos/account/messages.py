@@ -60,9 +60,9 @@ def find_not_received(evidence: Evidence) -> Iterator[Violation]:
 def count_missed(evidence: Evidence, group: str) -> Counter[str]:
     """Count the confirmed messages that a group missed because they were gone before, by what removed them."""
     places = evidence.places()
-    received = {receipt.message for receipt in evidence.receipts_of(group)}
-    missed = (places[sent.message] for sent in evidence.confirmed() if sent.message in places.keys() - received)
-    return Counter(lies[0].gone for lies in missed if all(logged.gone for logged in lies))
+    missed = places.keys() - {receipt.message for receipt in evidence.receipts_of(group)}
+    lies = (places[sent.message] for sent in evidence.confirmed() if sent.message in missed)
+    return Counter(each[0].gone for each in lies if all(logged.gone for logged in each))
 
 
 def count_lost_unconfirmed(evidence: Evidence) -> int:

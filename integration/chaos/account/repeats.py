@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from integration.chaos.evidence import Evidence
     from integration.chaos.records import Place, Receipt, Sent, Tenure
+    from zk.cluster import TopicPartition
 
 LIES_TWICE = "a message lies twice in the logs, and nothing explains it"
 CAME_TWICE = "a group was handed a message twice, and nothing explains it"
@@ -54,13 +56,13 @@ def repeats_in_group(evidence: Evidence, group: str) -> tuple[Counter[str], list
     counted: Counter[str] = Counter()
     wrong = []
     latest: dict[Place, Receipt] = {}
-    last_stamps = _last_stamps(evidence, group)
+    in_hand = set(_in_hand(evidence, group))
     for receipt in evidence.receipts_of(group):
         before = latest.get(receipt.place)
         latest[receipt.place] = receipt
         if before is None:
             continue
-        cause = _cause(evidence, before, receipt, last_stamps)
+        cause = _cause(evidence, before, receipt, in_hand)
         if cause:
             counted[cause] += 1
         else:
@@ -72,7 +74,7 @@ def repeats_in_group(evidence: Evidence, group: str) -> tuple[Counter[str], list
     return counted, wrong
 
 
-def _cause(evidence: Evidence, before: Receipt, receipt: Receipt, last_stamps: set[tuple[Place, float]]) -> str:
+def _cause(evidence: Evidence, before: Receipt, receipt: Receipt, in_hand: set[tuple[Place, float]]) -> str:
     """Return why a message came again; empty when nothing explains it."""
     member = before.member
     killed_s = evidence.killed_s.get(member)
@@ -89,7 +91,7 @@ def _cause(evidence: Evidence, before: Receipt, receipt: Receipt, last_stamps: s
         return AFTER_ERROR if had_error and member == receipt.member else ""
     if ended.what == "lost" and has_zookeeper_trouble:
         return SESSION_ENDED
-    if ended.what == "revoked" and (before.place, before.stamp_s) in last_stamps:
+    if ended.what == "revoked" and (before.place, before.stamp_s) in in_hand:
         return IN_HAND
     has_left = any(kind == "X" and stamp_s <= receipt.stamp_s for kind, stamp_s, _ in evidence.members[member].others)
     if evidence.styles[member] == "by-hand" and has_left:
@@ -106,20 +108,18 @@ def _end_of_tenure(evidence: Evidence, receipt: Receipt) -> Tenure | None:
     return None
 
 
-def _last_stamps(evidence: Evidence, group: str) -> set[tuple[Place, float]]:
-    """Return what was in hand when a partition was given up: the last hand-out of each tenure."""
-    return set(_in_hand(evidence, group))
-
-
 def _in_hand(evidence: Evidence, group: str) -> Iterator[tuple[Place, float]]:
+    """Yield what was in hand when a partition was given up: the last hand-out of each tenure, and its whole set."""
     for member in evidence.groups[group]:
         file = evidence.members[member]
+        by_partition: dict[TopicPartition, list[Receipt]] = {}
+        for receipt in file.receipts:
+            by_partition.setdefault(receipt.place.where, []).append(receipt)
         for tenure in file.tenures:
-            if tenure.what == "assigned":
-                continue
-            for where in tenure.partitions:
-                own = [each for each in file.receipts if each.place.where == where and each.stamp_s <= tenure.stamp_s]
-                for each in reversed(own):
-                    if each.stamp_s != own[-1].stamp_s and each.place.offset != own[-1].place.offset:
+            for where in tenure.partitions if tenure.what != "assigned" else ():
+                own = by_partition.get(where, [])
+                end = bisect.bisect_right(own, tenure.stamp_s, key=lambda receipt: receipt.stamp_s)
+                for each in reversed(own[:end]):
+                    if each.stamp_s != own[end - 1].stamp_s and each.place.offset != own[end - 1].place.offset:
                         break
                     yield each.place, each.stamp_s
