@@ -17,9 +17,9 @@ from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from zk.offsets import OffsetCommit
+    from zk.offsets import CommittedOffset, OffsetCommit
 
 T0, T1 = TopicPartition("t", 0, 0), TopicPartition("t", 0, 1)
 
@@ -72,6 +72,52 @@ def test_offsets_are_written_only_when_they_moved(world: World) -> None:
     owner.commit(owned, 5)
     assert [write.offset for write in world.writes] == [0, 5]
     assert owner.committer.counts["commits"] == 1
+
+
+def test_a_start_that_was_taken_is_committed_already(world: World) -> None:
+    """So a partition of which nothing is consumed costs nothing after its claim."""
+    world.write(T0, 5, 99, fenced=False)
+    owner = Owner(world)
+    owner.committer.commit([owner.take()])
+    assert [(write.offset, write.version) for write in world.writes] == [(5, 0), (5, 1)]
+    assert owner.committer.counts == {}
+
+
+@pytest.mark.parametrize("fault", [REFUSED, LOST])
+def test_a_start_that_was_not_written_is_not_taken(world: World, fault: str) -> None:
+    """The error is that of the first write, and nothing is tried again here."""
+    world.write(T0, 5, 99, fenced=False)
+    owner = Owner(world)
+    owned = owner.claim()
+    owner.registries.faults.append(("commit_offset", fault))
+    with pytest.raises((NotConnected, ConnectionLost), match="commit_offset"):
+        owner.committer.take(owned.session, {owned: None})
+
+
+def test_a_start_that_others_write_all_the_time_is_an_error_at_last(world: World) -> None:
+    """Bounded, and it names the partition."""
+    world.write(T0, 5, 99, fenced=False)
+    owner = Owner(world)
+    owned = owner.claim()
+    read_offsets = owned.session.read_offsets
+
+    def interfering(partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, CommittedOffset | MalformedNode]:
+        found = read_offsets(partitions)
+        world.write(T0, 6, 99, fenced=False)
+        return found
+
+    owned.session.read_offsets = interfering  # type: ignore[method-assign]
+    with pytest.raises(ContendedOffsetError, match="t/0-0"):
+        owner.committer.take(owned.session, {owned: None})
+
+
+def test_a_partition_that_was_never_begun_leaves_nothing(world: World) -> None:
+    """Its start was written, but it was lost before its stream began there."""
+    world.write(T0, 5, 99, fenced=False)
+    owner = Owner(world)
+    owned = owner.claim()
+    owner.committer.take(owned.session, {owned: None})
+    assert Left.of(owned) is None
 
 
 def test_nothing_is_committed_of_a_partition_without_a_start(world: World) -> None:
@@ -190,6 +236,41 @@ def test_a_commit_whose_answer_was_lost_is_made_good(
     assert offset_of(world) == 25
     assert owner.committer.counts["moved_offsets"] == 0
     assert caplog.text == ""
+
+
+def test_an_owners_write_whose_answer_was_lost_is_an_error_and_still_ours(world: World) -> None:
+    """It may have been carried out, so the offset that is found next is not taken for another's."""
+    owner = Owner(world)
+    owned = owner.take()
+    world.write(T0, 3, 99, fenced=False)
+    is_mine = owned.session.is_mine
+
+    def then_lose(where: TopicPartition) -> bool:
+        owner.registries.faults.append(("commit_offset", LOST))
+        return is_mine(where)
+
+    owned.session.is_mine = then_lose  # type: ignore[method-assign]
+    with pytest.raises(ConnectionLost):
+        owner.commit(owned, 20)
+    assert owner.committer.counts == {"conflicts": 1, "moved_offsets": 1}
+    owned.session.is_mine = is_mine  # type: ignore[method-assign]
+    owner.commit(owned, 25)
+    assert offset_of(world) == 25
+    assert owner.committer.counts == {"conflicts": 2, "moved_offsets": 1, "commits": 1}
+
+
+def test_one_commit_that_finds_no_zookeeper_is_enough(world: World) -> None:
+    """Others that need more than one question are not asked about: they stay open too."""
+    owner = Owner(world)
+    every = [owner.take(where) for where in (T0, T1)]
+    for owned in every:
+        world.write(owned.where, 3, 99, fenced=False)
+        owned.feed.consumed_offset = 20
+    owner.registries.faults.append(("read_offset", REFUSED))
+    with pytest.raises(NotConnected):
+        owner.committer.commit(every, last=True)
+    assert [owned.is_closed for owned in every] == [False, False]
+    assert [offset_of(world, owned.where) for owned in every] == [3, 3]
 
 
 def test_a_rewind_after_an_unanswered_commit_is_committed(world: World) -> None:

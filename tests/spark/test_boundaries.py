@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka2011.message import MessageSet, encode
-from kafka2011.spark.offsets import Walk, walk
+from kafka2011.spark.offsets import LogBounds, Walk, log_bounds, walk
+from tests.support.logs_in_memory import ConsumerInMemory
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,3 +65,17 @@ def test_a_log_that_ends_early_ends_the_walk() -> None:
     """No endless loop where there are no more bytes."""
     good = encode(b"good")
     assert walk(fetch_from(good), 0, 1000, 1024) == Walk(len(good), None, broken=False)
+
+
+def test_a_message_larger_than_a_fetch_may_end_at_the_target() -> None:
+    """Its end is a boundary as good as any, though it was never fetched."""
+    good = encode(b"good")
+    assert walk(fetch_from(good * 2), 0, len(good), 4) == Walk(len(good), None, broken=False)
+
+
+def test_a_log_without_segments_begins_and_ends_at_0() -> None:
+    """As a broker answers for a partition that it has yet to make."""
+    partition = TopicPartition("t", 0, 0)
+    consumer = ConsumerInMemory({})
+    consumer.get_offsets_before = lambda *_: []  # type: ignore[method-assign]
+    assert log_bounds(consumer, partition) == LogBounds((0,))

@@ -61,6 +61,7 @@ def test_cut_prefers_a_near_segment_start() -> None:
         raise AssertionError(f"scanned {base} to {target}")
 
     assert cuts(whole, 2, [0, 480], scan) == [480]
+    assert cuts(whole, 2, [480], scan) == [480]
 
 
 def test_cut_scans_from_the_nearest_known_boundary() -> None:
@@ -81,8 +82,7 @@ def test_every_range_gets_a_task_and_all_are_given_out(sizes_bytes: list[int], m
     """At least one task each, as many as wanted in all, and no size gets fewer tasks than a smaller one."""
     counts = share_tasks(sizes_bytes, min_partitions)
     assert min(counts) >= 1
-    assert sum(counts) >= min(min_partitions, sum(counts))
-    assert sum(counts) >= min_partitions
+    assert sum(counts) == max(min_partitions, len(sizes_bytes))
     ordered = [count for _, count in sorted(zip(sizes_bytes, counts, strict=True))]
     assert all(count <= following + 1 for count, following in pairwise(ordered))
 
@@ -114,6 +114,12 @@ def test_shares_are_bounded_and_in_proportion(lags: dict[int, int], max_bytes: i
 def test_next_boundary_is_the_first_one_behind(known: set[int], offset: int) -> None:
     """The smallest of the known that is larger, or none."""
     assert next_boundary(sorted(known), offset) == min((each for each in known if each > offset), default=None)
+
+
+def test_a_range_is_cut_inside_only() -> None:
+    """Its own ends, and what lies outside, cut nothing off."""
+    whole = OffsetRange(PARTITION, 10, 30)
+    assert whole.cut([0, 10, 20, 20, 30, 40]) == [OffsetRange(PARTITION, 10, 20), OffsetRange(PARTITION, 20, 30)]
 
 
 def test_a_range_never_runs_backwards() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,16 @@ def test_partitions_stand_in_numeric_order() -> None:
     """Broker 2 before broker 10."""
     offsets = {TopicPartition("t", 10, 0): 1, TopicPartition("t", 2, 0): 2, TopicPartition("s", 3, 11): 3}
     assert to_json(offsets) == '{"s": {"3-11": 3}, "t": {"2-0": 2, "10-0": 1}}'
+
+
+def test_json_that_holds_no_offsets_is_refused() -> None:
+    """It says what it is; the largest offset is the largest of Kafka 0.7."""
+    for text in ("[1]", '"views"', "null"):
+        with pytest.raises(ValueError, match=r"is not {\"topic\""):
+            from_json(text)
+    assert from_json(f'{{"t": {{"0-0": {2**63 - 1}}}}}') == {TopicPartition("t", 0, 0): 2**63 - 1}
+    with pytest.raises(ValueError, match="9223372036854775808 is not an offset"):
+        from_json(f'{{"t": {{"0-0": {2**63}}}}}')
 
 
 def test_lag_is_what_a_query_has_not_read() -> None:

@@ -11,7 +11,7 @@ from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
 from kafka2011.spark.offsets import OffsetRange
 from kafka2011.spark.options import BatchOptions
-from kafka2011.spark.plan import DataLoss, ResolvedOffsets, plan, resolve_batch
+from kafka2011.spark.plan import DataLoss, ResolvedOffsets, admit, plan, resolve_batch
 from tests.support.cluster_in_memory import ClusterInMemory
 from tests.support.logs_in_memory import LogInMemory
 from zk.cluster import TopicPartition
@@ -88,6 +88,16 @@ def test_a_group_goes_on_where_it_was(cluster: ClusterInMemory) -> None:
     assert resolve(cluster, groupid="reports") == {ONE: (6500, 8000), TWO: (0, 1000)}
 
 
+def test_a_time_goes_before_a_group_and_before_names(cluster: ClusterInMemory) -> None:
+    """Also 0, which is before everything; nobody waits for what need not be looked at."""
+    cluster.offsets = {ONE: 6500}
+    assert resolve(cluster, groupid="reports", startingTimestamp="0")[ONE] == (5000, 8000)
+    cluster.away = {1}
+    named = '{"views": {"0-0": 6000, "1-0": 100}}'
+    assert resolve(cluster, startingOffsets=named, startingTimestamp="0") == {ONE: (5000, 8000)}
+    assert not cluster.slept_s
+
+
 @pytest.mark.parametrize(
     ("starts", "ends"),
     [
@@ -130,6 +140,41 @@ def test_a_topic_whose_brokers_are_away_is_waited_for(cluster: ClusterInMemory) 
     cluster.away, cluster.on_sleep = {1}, lambda: None
     with pytest.raises(BrokerAwayError, match="no live broker has topic views"):
         resolve(cluster, **{"fetchOffset.numRetries": "2"})
+
+
+def test_one_topic_of_several_is_waited_for(cluster: ClusterInMemory) -> None:
+    """Though there are partitions of the others."""
+    del cluster.logs[ONE]
+    cluster.away = {1}
+    cluster.on_sleep = cluster.away.clear
+    assert resolve(cluster, subscribe="clicks,views") == {OTHER: (0, 1000), TWO: (0, 1000)}
+    assert cluster.slept_s
+
+
+def test_a_partition_that_a_group_has_committed_is_waited_for(cluster: ClusterInMemory) -> None:
+    """Like one that is named, and named itself in the error."""
+    cluster.offsets, cluster.away = {TWO: 500}, {1}
+    options = {"groupid": "reports", "fetchOffset.numRetries": "3"}
+    with pytest.raises(DataLossError, match="views/1-0 is not there"):
+        resolve(cluster, **options)
+    cluster.on_sleep = cluster.away.clear
+    assert resolve(cluster, **options) == {ONE: (5000, 8000), TWO: (500, 1000)}
+
+
+def test_what_is_named_for_want_of_a_commit_is_not_waited_for(cluster: ClusterInMemory) -> None:
+    """With a group, startingOffsets are only for partitions that are there."""
+    cluster.offsets, cluster.away = {ONE: 6000}, {1}
+    options = {"groupid": "reports", "startingOffsets": '{"views": {"0-0": -2, "1-0": -2}}'}
+    assert resolve(cluster, **options) == {ONE: (6000, 8000)}
+    assert not cluster.slept_s
+
+
+def test_a_named_partition_that_its_broker_does_not_have_is_lost(cluster: ClusterInMemory) -> None:
+    """The broker is there, so waiting would not help."""
+    named = {"startingOffsets": '{"views": {"0-0": -2, "0-5": 7, "1-0": -2}}'}
+    with pytest.raises(DataLossError, match="views/0-5 is not there: broker 0 has no such partition"):
+        resolve(cluster, **named)
+    assert resolve(cluster, failOnDataLoss="false", **named) == {ONE: (5000, 8000), TWO: (0, 1000)}
 
 
 def test_a_named_partition_is_waited_for(cluster: ClusterInMemory) -> None:
@@ -178,6 +223,34 @@ def test_what_is_gone_of_a_range_does_not_keep_it_from_being_cut(cluster: Cluste
     assert all(part.start >= 5000 for part in parts[1:])
     gone = [OffsetRange(ONE, 3000, 4000)]
     assert [each.offset_range for each in plan(lookup, gone, 4, loss)] == gone
+
+
+def test_tasks_begin_at_segment_starts_that_are_near(cluster: ClusterInMemory) -> None:
+    """These are known, so nothing is read to find them."""
+    message = encode(b"x" * 90)
+    cluster.logs[ONE] = LogInMemory([message * 10, message * 12], 5000)
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    parts = plan(cluster.lookup(read), [OffsetRange(ONE, 5000, 7200)], 2, DataLoss(read))
+    assert [each.offset_range.start for each in parts] == [5000, 6000]
+    assert cluster.logs[ONE].fetched_bytes == 0
+
+
+def test_a_range_that_is_not_cut_is_not_asked_about(cluster: ClusterInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its task finds out what is there."""
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    lookup = cluster.lookup(read)
+    monkeypatch.setattr(lookup, "bounds", pytest.fail)
+    ranges = [OffsetRange(ONE, 5000, 8000), OffsetRange(TWO, 0, 1000)]
+    assert [each.offset_range for each in plan(lookup, ranges, 2, DataLoss(read))] == ranges
+
+
+def test_what_waits_shares_what_may_be_read(cluster: ClusterInMemory) -> None:
+    """In proportion to what waits, wherever it begins; nothing is said of partitions that are read to their end."""
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    lookup, loss = cluster.lookup(read), DataLoss(read)
+    begin, end = {ONE: 7000, TWO: 0, OTHER: 400}, {ONE: 8000, TWO: 1000, OTHER: 400}
+    assert admit(lookup, begin, end, 1000, loss) == {ONE: 7500, TWO: 500}
+    assert admit(lookup, begin, end, 2000, loss) == {}
 
 
 def test_brokers_are_read_from_side_by_side(cluster: ClusterInMemory) -> None:

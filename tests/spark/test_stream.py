@@ -130,6 +130,21 @@ def test_offsets_that_are_given_need_no_broker(cluster: ClusterInMemory) -> None
     assert not cluster.slept_s
 
 
+def test_offset_and_time_0_are_as_good_as_any(cluster: ClusterInMemory) -> None:
+    """The first is an offset, though nothing may be there any more; the second is the beginning of all there is."""
+    cluster.logs[ONE].delete_until(1000)
+    assert flatten(begin(planner(cluster, startingOffsets='{"views": {"0-0": 0, "1-0": -2}}'))) == {ONE: 0, TWO: 0}
+    assert flatten(begin(planner(cluster, startingOffsets="latest", startingTimestamp="0"))) == {ONE: 1000, TWO: 0}
+
+
+def test_a_partition_that_is_not_there_is_not_begun(cluster: ClusterInMemory) -> None:
+    """It is an error, or passed over, though its offset is given."""
+    named = {"startingOffsets": '{"views": {"0-0": 100, "0-5": 7, "1-0": 0}}'}
+    with pytest.raises(DataLossError, match="views/0-5 is not there: broker 0 has no such partition"):
+        begin(planner(cluster, **named))
+    assert flatten(begin(planner(cluster, failOnDataLoss="false", **named))) == {ONE: 100, TWO: 0}
+
+
 def test_an_end_that_is_asked_for_by_name_is_waited_for(cluster: ClusterInMemory) -> None:
     """What -1 means of a broker that is away, only that one can say; -2 means the same whenever it comes."""
     cluster.away = {1}
