@@ -106,7 +106,7 @@ def test_a_start_that_others_write_all_the_time_is_an_error_at_last(world: World
         world.write(T0, 6, 99, fenced=False)
         return found
 
-    owned.session.read_offsets = interfering  # type: ignore[method-assign]
+    owned.session.read_offsets = interfering  # type: ignore[method-assign, assignment]
     with pytest.raises(ContendedOffsetError, match="t/0-0"):
         owner.committer.take(owned.session, {owned: None})
 
