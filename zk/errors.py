@@ -84,10 +84,10 @@ class NodeNotEmpty(ZkError):
 
 
 class VersionConflict(ZkError):
-    """A conditional write found a different version: somebody else wrote, or deleted, the znode meanwhile."""
+    """A conditional write found a different version: somebody else wrote, deleted or created the znode meanwhile."""
 
-    def __init__(self, path: str, expected: int) -> None:
-        super().__init__(f"{path}: no longer at version {expected}")
+    def __init__(self, path: str, expected: int | None) -> None:
+        super().__init__(f"{path}: no longer " + ("absent" if expected is None else f"at version {expected}"))
         self.path = path
         self.expected = expected
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zk import paths
 from zk.cluster import TopicPartition, decimal_from
-from zk.errors import MalformedNode, NoNode, VersionConflict, ZkError
+from zk.errors import MalformedNode, NodeExists, NoNode, VersionConflict, ZkError
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes, Write
 
@@ -71,6 +71,15 @@ class OffsetRegistry:
     def write(self, group: str, where: TopicPartition, offset: int) -> int:
         """Write an offset whatever is there, and return the new version; commits with earlier versions then fail."""
         return self._nodes.upsert(paths.offset(group, where), _text(offset))
+
+    def create(self, group: str, where: TopicPartition, offset: int) -> int:
+        """Write the first offset of a partition, and return its version. Raises VersionConflict when there is one."""
+        path = paths.offset(group, where)
+        try:
+            self._nodes.create_with_parents(path, _text(offset))
+        except NodeExists:
+            raise VersionConflict(path, None) from None
+        return 0
 
     def commit(self, group: str, where: TopicPartition, offset: int, version: int) -> int:
         """Write an offset if the znode is still at `version`; return the new version. Raises VersionConflict.

@@ -190,6 +190,15 @@ def test_an_offset_is_committed_only_over_the_version_it_was_read_at(client: ZkC
     assert registry.read("g", P0) == CommittedOffset(200, new + 1)
 
 
+def test_a_first_offset_is_written_only_where_there_is_none(client: ZkClient) -> None:
+    """A second one is a conflict, and leaves the first as it is."""
+    registry = OffsetRegistry(client)
+    assert registry.create("g", P0, 0) == 0
+    with pytest.raises(VersionConflict, match="/consumers/g/offsets/t/0-0: no longer absent"):
+        registry.create("g", P0, 7)
+    assert registry.read("g", P0) == CommittedOffset(0, 0)
+
+
 def test_a_commit_of_an_offset_that_is_gone_is_a_conflict(client: ZkClient) -> None:
     """The group was deleted: nothing is created again by a late commit."""
     with pytest.raises(VersionConflict):

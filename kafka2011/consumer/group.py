@@ -91,6 +91,9 @@ class GroupSession(Protocol):
     ) -> dict[TopicPartition, CommittedOffset | MalformedNode]:
         """Read the group's offsets and their versions; partitions without one are left out."""
 
+    def create_offset(self, where: TopicPartition, offset: int) -> int:
+        """Write the first offset and return its version. Raises VersionConflict when there is one."""
+
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         """Write the offset whatever is there, and return its version."""
 

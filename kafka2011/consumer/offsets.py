@@ -170,7 +170,8 @@ class OffsetCommitter:
         False, and nothing written, if the partition belongs to another.
         """
         for _ in range(_CONFLICTS):
-            found = _read(owned.session, [owned.where]).get(owned.where)
+            read = owned.session.read_offsets([owned.where]).get(owned.where)
+            found = read if isinstance(read, CommittedOffset) else None
             # Asked after the read: anyone who claims the partition after this answer writes, which changes the version.
             if not owned.session.is_mine(owned.where):
                 return False
@@ -182,16 +183,11 @@ class OffsetCommitter:
                 )
             owned.version, owned.committed_offset = (found.version, found.offset) if found else (None, None)
             owned.unanswered_offset = offset
-            if found is None:
-                outcome: int | ZkError = owned.session.write_offset(owned.where, offset)
-            else:
-                commit = OffsetCommit(owned.where, offset, found.version)
-                outcome = owned.session.commit_offsets([commit])[owned.where]
-            if isinstance(outcome, VersionConflict):
+            try:
+                version = _replace(owned, read, offset)
+            except VersionConflict:
                 continue
-            if isinstance(outcome, ZkError):
-                raise outcome
-            _written(owned, offset, outcome)
+            _written(owned, offset, version)
             return True
         raise _contended(owned)
 
@@ -212,6 +208,18 @@ def _read(session: GroupSession, partitions: list[TopicPartition]) -> dict[Topic
         else:
             found[where] = committed
     return found
+
+
+def _replace(owned: OwnedPartition, read: CommittedOffset | MalformedNode | None, offset: int) -> int:
+    """Write an offset in place of what was read, if that is still there. Raises VersionConflict."""
+    if read is None:
+        return owned.session.create_offset(owned.where, offset)
+    if isinstance(read, MalformedNode):  # its version is not known
+        return owned.session.write_offset(owned.where, offset)
+    outcome = owned.session.commit_offsets([OffsetCommit(owned.where, offset, read.version)])[owned.where]
+    if isinstance(outcome, ZkError):
+        raise outcome
+    return outcome
 
 
 def _written(owned: OwnedPartition, offset: int, version: int) -> None:

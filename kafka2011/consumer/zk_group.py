@@ -207,6 +207,10 @@ class ZkGroupSession:
         """Read the group's offsets and their versions; partitions without one are left out."""
         return self._offsets.read_many(self._group, partitions)
 
+    def create_offset(self, where: TopicPartition, offset: int) -> int:
+        """Write the first offset and return its version. Raises VersionConflict when there is one."""
+        return self._offsets.create(self._group, where, offset)
+
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         """Write the offset whatever is there, and return its version."""
         return self._offsets.write(self._group, where, offset)

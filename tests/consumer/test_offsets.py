@@ -167,6 +167,26 @@ def test_a_start_is_not_written_over_the_next_owner(world: World) -> None:
     assert offset_of(world) == 5
 
 
+def test_a_first_offset_is_not_written_over_that_of_the_next_owner(world: World) -> None:
+    """Not even if the partition was lost, and begun by another, just before the write."""
+    before, after = Owner(world), Owner(world)
+    old = before.claim()
+    session = before.registries.session
+    assert session is not None
+    is_mine = session.is_mine
+
+    def lose(where: TopicPartition) -> bool:
+        session.is_mine = is_mine  # type: ignore[method-assign]
+        answer = is_mine(where)
+        world.delete_owner(where)
+        after.commit(after.take(where), 5)
+        return answer
+
+    session.is_mine = lose  # type: ignore[method-assign]
+    assert not before.committer.write_start(old, 0)
+    assert offset_of(world) == 5
+
+
 def test_a_start_is_not_written_while_the_partition_is_given_up(world: World) -> None:
     """The owner node may go at any moment."""
     owner = Owner(world)

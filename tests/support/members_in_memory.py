@@ -5,7 +5,7 @@ Everything that a member does by itself runs as a task, which stops before every
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import greenlet
 
@@ -28,10 +28,19 @@ if TYPE_CHECKING:
 FETCH_BYTES = 60
 
 
+class Logs(Protocol):
+    """The bytes of each partition; a compressed set is fetched whole."""
+
+    compressed: bool
+
+    @property
+    def logs(self) -> dict[TopicPartition, bytes]: ...
+
+
 class MemoryFetchers:
     """Fetches from the world's logs, a little at a time, when told."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Logs) -> None:
         self._world = world
         self.partitions: dict[OwnedPartition, Broker] = {}
 

@@ -351,6 +351,14 @@ class MemorySession:
         raise_first(outcomes.values())
         return {where: found for where, found in outcomes.items() if isinstance(found, CommittedOffset)}
 
+    def create_offset(self, where: TopicPartition, offset: int) -> int:
+        def act() -> int:
+            if where in self._world.offsets:
+                raise VersionConflict(str(where), None)
+            return self._world.write(where, offset, self.session_id)
+
+        return self._answer("create_offset", act)
+
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         return self._answer("write_offset", lambda: self._world.write(where, offset, self.session_id))
 
