@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafka2011.consumer.feed import State
 from kafka2011.consumer.rebalance_listener import RebalanceListener
 from kafka2011.consumer.topic_count import TopicCount
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
@@ -500,6 +501,64 @@ def test_after_its_session_expired_a_member_begins_anew() -> None:
     assert a.rebalancer.counts["sessions_lost"] == 1
     check_nothing_lost(world, a)
     assert {key for key, times in world.deliveries.items() if times > 1} <= {read[-1]}
+
+
+def test_a_member_enters_before_it_rebalances() -> None:
+    """So that a name which another holds is refused at once; and again in each new session."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    for _ in range(2):
+        a.rebalancer.enter()
+        assert a.registries.session is not None
+        assert world.ids == {"a": ('{ "t": 1 }', a.registries.session.session_id)}
+        a.registries.expire()
+
+
+def test_what_an_ended_session_owned_is_given_up_before_the_new_one_claims_anything() -> None:
+    """At once: nothing is handed out, fetched or committed any more, even if the try goes no further."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    a.read()
+    before = list(a.rebalancer.owned.values())
+    a.registries.expire()
+    a.rebalancer.enter()
+    assert a.rebalancer.owned == {}
+    assert a.fetchers.partitions == {}
+    assert {owned.feed.state for owned in before} == {State.RELEASED}
+    assert all(owned.session.lease.until_s == 0 for owned in before)
+
+
+def test_what_was_left_is_forgotten_once_it_was_taken_up_again_or_committed() -> None:
+    """It would be a stale word about a partition that has gone on since."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.run("fetch")
+    a.registries.expire()
+    a.rebalancer.enter()
+    assert set(a.rebalancer._left) == {T0, T1, T2, T3}
+    settle([a])
+    a.run("fetch")
+    assert a.rebalancer._left == {}
+    b = Member(world, "b", {"t": 1})
+    settle([b, a])
+    check_at_rest(world, a, b)
+    assert a.rebalancer._left == {}
+
+
+def test_partitions_that_come_after_explicit_commits_are_committed_explicitly_too() -> None:
+    """The application gives the offsets of their topic; what it merely consumed is not committed."""
+    world = World({"t": {0: 1}, "u": {0: 1}})
+    for topic in ("t", "u"):
+        world.produce(TopicPartition(topic, 0, 0), [b"x"])
+    a = Member(world, "a", {"t": 1, "u": 1})
+    a.rebalancer.explicit_topics.add("t")
+    settle([a])
+    drain(world, [a])
+    assert {where.topic: owned.is_explicit for where, owned in a.rebalancer.owned.items()} == {"t": True, "u": False}
+    assert [world.offsets[TopicPartition(topic, 0, 0)].offset for topic in ("t", "u")] == [0, 11]
 
 
 def test_a_member_that_lost_its_partition_meanwhile_takes_the_others_word() -> None:
