@@ -195,6 +195,24 @@ class ModelClient:
         if self.is_connected and not self.is_frozen_out and not self.is_stopped and self.last_session is not None:
             self.ensemble.touch(self.server, self.last_session)
 
+    def freeze(self, *, inward_only: bool) -> None:
+        """Let nothing through from the server, nor to it; what is under way waits."""
+        self.is_frozen_in = True
+        self.is_frozen_out = not inward_only
+
+    def thaw(self, *, inward_only: bool) -> None:
+        """Let answers through again, or everything."""
+        self.is_frozen_in = False
+        self.is_frozen_out = self.is_frozen_out and inward_only
+        self.receive()
+
+    def lose_answers(self) -> None:
+        """Lose the connection after all that was sent was carried out."""
+        self.is_frozen_in = True
+        while self.can_be_served:
+            self.serve()
+        self.disconnect()
+
     def disconnect(self) -> None:
         """Lose the connection: what was sent and not answered fails, and every watch is called."""
         if not self.is_connected:

@@ -130,7 +130,7 @@ class Server:
 
 
 class Ensemble:
-    """All servers. `on_change` is called with each change before the leader applies it: what a check may look at."""
+    """All servers. Whoever checks them is called with each change before the leader applies it, and after that."""
 
     def __init__(self, clock: ManualClock, followers: int, tree: dict[str, bytes | None]) -> None:
         self.clock = clock
@@ -139,7 +139,8 @@ class Ensemble:
         self.servers = [Server(dict(nodes)) for _ in range(1 + followers)]
         self.leader = self.servers[LEADER]
         self.expires_s: dict[int, float] = {}  # live sessions
-        self.on_change: Callable[[Change], None] = lambda _: None
+        self.before_change: Callable[[Change], None] = lambda _: None
+        self.after_change: Callable[[Change], None] = lambda _: None
         self._sessions_made = 0
 
     # Sessions --------------------------------------------------------------------------------------------------------
@@ -216,25 +217,29 @@ class Ensemble:
             return kazoo_errors.SessionExpiredError()
         if request.kind == "sync":
             return path
-        node = tree.get(path)
-        if request.kind == "create":
-            parent = path.rpartition("/")[0]
-            if node is not None:
-                return kazoo_errors.NodeExistsError()
-            if parent and parent not in tree:
-                return kazoo_errors.NoNodeError()
-        elif node is None:
-            return kazoo_errors.NoNodeError()
-        elif request.version not in (-1, node.version):
-            return kazoo_errors.BadVersionError()
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
         self.commit(Change(request.kind, path, request.session_id, request.data, request.is_ephemeral))
         return tree[path] if request.kind == "set" else path
 
+    def _refusal(self, request: Request) -> Exception | None:
+        tree, node = self.leader.tree, self.leader.tree.get(request.path)
+        parent = request.path.rpartition("/")[0]
+        if request.kind == "create" and node is not None:
+            return kazoo_errors.NodeExistsError()  # type: ignore[no-any-return]
+        if (request.kind == "create" and parent and parent not in tree) or (request.kind != "create" and node is None):
+            return kazoo_errors.NoNodeError()  # type: ignore[no-any-return]
+        if node is not None and request.version not in {-1, node.version}:
+            return kazoo_errors.BadVersionError()  # type: ignore[no-any-return]
+        return None
+
     def commit(self, change: Change) -> None:
         """Enter a change into the log; servers that neither lag nor are cut off apply it at once."""
-        self.on_change(change)
+        self.before_change(change)
         self.log.append(change)
         self.leader.apply(change)
+        self.after_change(change)
         for server in self.servers[1:]:
             if not server.lags and not server.is_cut:
                 self._catch_up(server)

@@ -72,6 +72,7 @@ class ModelMember:
         self.stream = MessageStream(f"{name}-0", max_chunks=4, timeout_ms=0, shallow=False, clock=self._clock)
         condition = TaskCondition(tasks, self.stream._queue.lock)
         self.stream._queue.changed = cast("threading.Condition", condition)
+        self._messages = iter(self.stream)
         self.fetchers = MemoryFetchers(logs)
         self.registries = ZkGroup(zk_client, GROUP)
         self.rebalancer = Rebalancer(
@@ -180,7 +181,9 @@ class ModelMember:
         """Come back for the next message; False when there is none just now."""
         self.fetch()
         self._come_back()
-        message = next(self.stream, None)
+        message = next(self._messages, None)
+        if message is None:
+            self._messages = iter(self.stream)
         self._tasks.run_ready()  # a release may have waited for this
         chunk = self.stream._open
         if message is None or chunk is None:
@@ -189,6 +192,12 @@ class ModelMember:
         self.in_hand = message
         self._referee.hand_out(_where(message), message.offset, _session_of(chunk), self.stream.stream_id)
         return True
+
+    def work(self) -> None:
+        """Come back for all that there is, and commit."""
+        while self.read():
+            pass
+        self.start("commit")
 
     def _come_back(self) -> None:
         message, self.in_hand, chunk = self.in_hand, None, self.stream._open

@@ -159,11 +159,17 @@ class MemberOf07:
                 return True
         return False
 
+    def work(self) -> None:
+        """Hand out all that there is, and commit."""
+        while self.read():
+            pass
+        self.start("commit")
+
     def lose_lease(self) -> None:
-        """It has none."""
+        """Do nothing: it has none."""
 
     def check(self) -> None:
-        """It counts nothing."""
+        """Do nothing: it counts nothing."""
 
     def kill(self) -> None:
         """End its process and its session."""

@@ -50,7 +50,8 @@ class Referee:
         self.ensemble = ensemble
         self._member_of = member_of
         self._of_07 = of_07
-        ensemble.on_change = self.look
+        ensemble.before_change = self.look
+        ensemble.after_change = self.note_division
         self.offsets: dict[TopicPartition, tuple[int, ...]] = {}  # of each partition's messages
         self.ends: dict[TopicPartition, int] = {}
         self.consumed: dict[TopicPartition, set[int]] = {}
@@ -60,7 +61,7 @@ class Referee:
         self.positions: dict[TopicPartition, tuple[int, int]] = {}  # of its owner: the session, and how far it consumed
         self.excused: set[TopicPartition] = set()  # what was consumed and not committed may come again
         self.lost_by_force: set[tuple[TopicPartition, int]] = set()  # owner nodes that a stranger deleted
-        self.lost_unfenced: set[tuple[TopicPartition, int]] = set()  # of these, before their owner wrote the first time
+        self.fenced_late: set[tuple[TopicPartition, int]] = set()  # of these, between a claim and the first write
         self.divisions: dict[TopicPartition, set[str]] = {}  # whose it was by the registries since it was claimed
         self.leaving: set[str] = set()  # members that may give up everything
         self.losses: Counter[str] = Counter()  # sessions that ended with partitions, by member
@@ -82,9 +83,8 @@ class Referee:
             if change.kind == "delete":
                 self._look_at_release(_partition(path), session_id)
             elif change.kind == "create":
-                self.divisions[_partition(path)] = set()
+                self.divisions[_partition(path)] = {self.division().get(_partition(path), "")}
                 self._claims[_partition(path), session_id] = len(self._claims)
-                self._note_division()
 
     def _look_at_offset(self, where: TopicPartition, offset: int, session_id: int) -> None:
         consumed = self.consumed.get(where, set())
@@ -96,7 +96,10 @@ class Referee:
         begins = owner == session_id and self.written_by.get(where) != session_id
         if self._is_of_07(session_id):
             self.excused.add(where)
-        elif (where, session_id) not in self.lost_unfenced and (before is None or int(before.data or b"") != offset):
+        elif before is not None and int(before.data or b"") == offset:
+            if self.written_by.get(where) != session_id and (where, session_id) in self.lost_by_force:
+                self.fenced_late.add((where, session_id))
+        elif (where, session_id) not in self.fenced_late:
             latest = self.written_by.get(where, 0)
             if self._claims.get((where, session_id), -1) < self._claims.get((where, latest), -1):
                 raise Violation(f"session {session_id} commits {where} over session {latest}, a later owner")
@@ -108,10 +111,12 @@ class Referee:
 
     def _look_at_release(self, where: TopicPartition, session_id: int) -> None:
         node = self.ensemble.leader.tree[f"{OWNERS}{where.znode_name}"]
+        member = self._member_of(session_id)
+        is_forced = not member or member in self._of_07 or (where, session_id) in self.lost_by_force
+        if node.owner != session_id and not is_forced:
+            raise Violation(f"session {session_id} deletes the owner node of {where}, which is {node.owner}'s")
         if node.owner != session_id:
             self.lost_by_force.add((where, node.owner))
-            if self.written_by.get(where) != node.owner:
-                self.lost_unfenced.add((where, node.owner))
         if node.owner != session_id or self._is_of_07(session_id):
             self.excused.add(where)
             return
@@ -124,7 +129,7 @@ class Referee:
         ):
             raise Violation(f"session {session_id} releases {where} and has not committed {position}")
         stream = (node.data or b"").decode()
-        if self._member_of(session_id) not in self.leaving and self.divisions[where] == {stream}:
+        if member not in self.leaving and self.divisions[where] == {stream}:
             raise Violation(f"session {session_id} releases {where}, which was never another's since it was claimed")
 
     def _is_of_07(self, session_id: int) -> bool:
@@ -151,14 +156,12 @@ class Referee:
         ]
         return divide(partitions, [f"{path[len(IDS) :]}-0" for path in tree if path.startswith(IDS)])
 
-    def note_division(self) -> None:
-        """Note whose what is now: called after each step."""
-        self._note_division()
-
-    def _note_division(self) -> None:
-        shares = self.division()
-        for where, seen in self.divisions.items():
-            seen.add(shares.get(where, ""))
+    def note_division(self, change: Change) -> None:
+        """Note whose what is after a change of members or partitions."""
+        if change.kind == "end" or change.path.startswith((IDS, TOPICS)):
+            shares = self.division()
+            for where, seen in self.divisions.items():
+                seen.add(shares.get(where, ""))
 
     # Messages --------------------------------------------------------------------------------------------------------
 

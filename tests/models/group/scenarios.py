@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.models.group.group import Scenario
+from tests.models.group.group import OF_MEMBERS, Scenario
+from tests.models.group.referee import OWNERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from tests.models.group.ensemble import Request
     from tests.models.group.group import Action, GroupModel
 
 
@@ -27,10 +29,186 @@ def joined(*names: str, reads: int = 0) -> Callable[[GroupModel], None]:
     return begin
 
 
-def run(group: GroupModel) -> None:
-    """Let members go on, one after another, until they have nothing to do."""
-    while actions := [each for each in group.actions() if each[0] in {"serve", "try", "call back"}]:
-        group.do(actions[0])
+def run(group: GroupModel, name: str | None = None, until: Callable[[GroupModel], bool] = lambda _: False) -> None:
+    """Let members go on, or one alone, until they have nothing to do, or something is so."""
+    while not until(group):
+        of_members = [each for each in group.actions() if each[0] in OF_MEMBERS and name in {None, each[1]}]
+        if not of_members:
+            break
+        group.do(of_members[0])
+
+
+def then(*steps: Callable[[GroupModel], None]) -> Callable[[GroupModel], None]:
+    """Begin with one thing after the other."""
+
+    def begin(group: GroupModel) -> None:
+        for step in steps:
+            step(group)
+
+    return begin
+
+
+def do(*actions: Action) -> Callable[[GroupModel], None]:
+    """Begin with these events."""
+
+    def begin(group: GroupModel) -> None:
+        for action in actions:
+            group.do(action)
+
+    return begin
+
+
+def starting(name: str, answers: int = 0) -> Callable[[GroupModel], None]:
+    """Begin with a member that finds where to start, and has got so many answers to what it asks for that."""
+
+    def begin(group: GroupModel) -> None:
+        group.join(name)
+        run(group, name, lambda _: "find starts" in group.members[name].running)
+        for _ in range(answers):
+            group.do(("serve", name))
+
+    return begin
+
+
+def claiming(name: str) -> Callable[[GroupModel], None]:
+    """Begin with a member that is about to claim what it takes for its own."""
+
+    def begin(group: GroupModel) -> None:
+        group.join(name)
+        run(
+            group,
+            name,
+            lambda _: any(asked.kind == "create" and asked.path.startswith(OWNERS) for asked in asks(group)),
+        )
+
+    def asks(group: GroupModel) -> list[Request]:
+        return [result.request for result in group.members[name].client.outbox]
+
+    return begin
+
+
+def entered(name: str) -> Callable[[GroupModel], None]:
+    """Begin with a member that has settled, while the others stand still."""
+
+    def begin(group: GroupModel) -> None:
+        group.join(name)
+        run(group, name)
+
+    return begin
+
+
+_ONE = {0: 1}
+_STILL: dict[Action, int] = {("second",): 8, ("stop", "a"): 1, ("go on", "a"): 1, ("read", "a"): 1}
+_LATER: dict[Action, int] = {("second",): 6, ("read", "a"): 1}
+_SECOND: Action = ("second",)
+_LATE: list[Action] = [("freeze", "a", "in"), _SECOND, ("freeze", "a"), *[_SECOND] * 3, ("thaw", "a", "in")]
+_CUT_OFF: list[Action] = [("renew", "a"), ("cut", 1)]
+
+SCENARIOS = {
+    "two join at once": Scenario({"a": 0, "b": 0}, begin=then(do(("join", "a"), ("join", "b")))),
+    "a member joins one that reads": Scenario(
+        {"a": 0, "b": 0}, {("join", "b"): 1, ("read", "a"): 2, ("commit", "a"): 1}, begin=joined("a", reads=1)
+    ),
+    "a member joins while another looks who has joined": Scenario(
+        {"a": 0, "b": 0, "c": 0}, {("join", "a"): 1}, _ONE, begin=then(joined("b"), entered("c"))
+    ),
+    "a member claims while another finds its start": Scenario(
+        {"a": 0, "b": 0}, {("work", "b"): 1}, _ONE, begin=then(starting("b"), claiming("a"))
+    ),
+    **{
+        f"an owner node is taken away after {answers} answers about the start": Scenario(
+            {"a": 0, "b": 0},
+            {("work", "a"): 1},
+            _ONE,
+            begin=then(do(("join", "a")), starting("b", answers), do(("take away", 0, 0))),
+        )
+        for answers in range(3)
+    },
+    "an owner node is taken away during a commit": Scenario(
+        {"a": 0, "b": 0},
+        {("take away", 0, 0): 1, ("read", "b"): 1, ("commit", "b"): 1},
+        _ONE,
+        begin=then(joined("b", reads=2), do(("join", "a"))),
+    ),
+    "answers are lost": Scenario(
+        {"a": 0, "b": 0},
+        {("lose answers", "b"): 1, ("reconnect", "b"): 1},
+        _ONE,
+        begin=then(joined("b", reads=2), do(("join", "a"))),
+    ),
+    "a connection is lost": Scenario(
+        {"a": 0, "b": 0},
+        {("drop", "b"): 1, ("reconnect", "b"): 1},
+        _ONE,
+        begin=then(joined("b", reads=4), entered("a")),
+    ),
+    "answers to a claim were lost": Scenario(
+        {"a": 0, "b": 0, "c": 0},
+        {("lose answers", "b"): 1, ("reconnect", "b"): 1},
+        _ONE,
+        begin=then(joined("c"), claiming("b"), do(("lose answers", "b"), ("reconnect", "b"), ("join", "a"))),
+    ),
+    "a session ends": Scenario(
+        {"a": 0, "b": 0},
+        {("expire", "a"): 1, ("read", "b"): 2, ("commit", "b"): 1},
+        begin=then(joined("a", "b", reads=2)),
+    ),
+    "a member leaves": Scenario(
+        {"a": 0, "b": 0}, {("leave", "a"): 1, ("read", "a"): 1}, begin=joined("a", "b", reads=2)
+    ),
+    "a follower lags": Scenario(
+        {"a": 1, "b": 0},
+        {("lag", 1): 1, ("catch up", 1): 1, ("join", "b"): 1, ("read", "a"): 1},
+        followers=1,
+        begin=joined("a", reads=1),
+    ),
+    "a member joins one of 0.7": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "a"): 1, ("read", "b"): 1, ("commit", "b"): 1},
+        of_07=frozenset("b"),
+        begin=joined("b", reads=1),
+    ),
+    "one of 0.7 joins a member": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "a"): 1, ("read", "b"): 1, ("commit", "b"): 1},
+        of_07=frozenset("a"),
+        begin=joined("b", reads=1),
+    ),
+    "a process stands still": Scenario(
+        {"a": 1, "b": 0}, _STILL, _ONE, followers=1, begin=joined("a", "b"), is_atomic=True
+    ),
+    "a link freezes": Scenario(
+        {"a": 1, "b": 0},
+        {
+            ("second",): 8,
+            **dict.fromkeys([("freeze", "a"), ("thaw", "a"), ("renew", "a"), ("cut", 1), ("read", "a")], 1),
+        },
+        _ONE,
+        followers=1,
+        begin=joined("a", "b"),
+        is_atomic=True,
+    ),
+    "a follower is cut off right after an answer": Scenario(
+        {"a": 1, "b": 0},
+        _LATER,
+        _ONE,
+        followers=1,
+        begin=then(joined("a", "b"), do(("freeze", "a"), *[_SECOND] * 3, ("thaw", "a"), *_CUT_OFF)),
+        is_atomic=True,
+    ),
+    "an answer comes late": Scenario(
+        {"a": 1, "b": 0}, _LATER, _ONE, followers=1, begin=then(joined("a", "b"), do(*_LATE)), is_atomic=True
+    ),
+    "an answer comes late, and is proven": Scenario(
+        {"a": 1, "b": 0},
+        _LATER,
+        _ONE,
+        followers=1,
+        begin=then(joined("a", "b"), do(*_LATE, _SECOND, _SECOND, ("thaw", "a"), *_CUT_OFF)),
+        is_atomic=True,
+    ),
+}
+"""The scenarios of the exhaustive search, by what happens in them."""
 
 
 def anything(random: Random) -> Scenario:

@@ -1,0 +1,49 @@
+"""The shipped parts of a group's members keep their promises in every order of events that was tried.
+
+`referee` says what they promise at each step, and `rest` what holds once nothing more happens.
+"""
+
+from __future__ import annotations
+
+import sys
+from random import SystemRandom
+
+import pytest
+
+from tests.models.depth import IS_DEEP, by_depth
+from tests.models.group.mutants import MUTANTS, mutant
+from tests.models.group.scenarios import SCENARIOS
+from tests.models.group.search import Failure, search, wander
+
+RUNS = 60
+WALKS = by_depth(150, 20_000)
+LONGEST_S = 25.0
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_order_of_events_breaks_a_promise(name: str) -> None:
+    """The orders nearest to the one without interruptions; in the deep search, those with two of them."""
+    if IS_DEEP:
+        found = search(SCENARIOS[name], switches=2, longest_s=LONGEST_S)
+    else:
+        found = search(SCENARIOS[name], switches=1, most_runs=RUNS)
+    end = "all" if found.is_whole else "cut short"
+    tried = f"{found.runs} runs, {len(found.positions)} states, {found.rests} at rest, {end}"
+    sys.stdout.write(f"\n{name}: {tried}\n")
+    assert found.rests
+
+
+def test_no_random_order_of_random_events_breaks_a_promise() -> None:
+    """Up to three members, one perhaps of 0.7, three partitions, two brokers, three servers, and any fault."""
+    first = SystemRandom().randrange(2**32) if IS_DEEP else 0
+    sys.stdout.write(f"\nrandom walks from seed {first}\n")
+    steps = sum(wander(first + number).steps for number in range(WALKS))
+    sys.stdout.write(f"{WALKS} walks of {steps} steps\n")
+    assert steps > WALKS
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_model_notices(name: str) -> None:
+    """A model that misses a known defect proves nothing."""
+    with mutant(name), pytest.raises(Failure):
+        search(SCENARIOS[MUTANTS[name].scenario], switches=1, most_runs=RUNS)
