@@ -150,3 +150,50 @@ def test_what_was_written_is_forgotten_and_what_was_not_comes_back_in_order() ->
     assert (window.unconfirmed, window.unconfirmed_bytes) == (0, 0)
     assert window.send() == sets[1:]
     assert not any(each.suspect for each in sets)
+
+
+def window_of(*sizes: int) -> ConfirmationWindow:
+    """Return a window for sets of these sizes, none of them sent."""
+    window = ConfirmationWindow(MAX_SETS, MAX_BYTES)
+    window.add(a_set(number, size - 1) for number, size in enumerate(sizes))
+    return window
+
+
+def test_the_bytes_of_a_window_are_those_that_are_unconfirmed() -> None:
+    """Whichever way they leave it."""
+    window = window_of(10, 20, 10, 5)
+    assert [len(each.data) for each in window.send()] == [10, 20, 10]
+    assert window.unconfirmed_bytes == 40
+    window.ask()
+    window.answered()
+    assert window.unconfirmed_bytes == 0
+    [last] = window.send()
+    assert window.unconfirmed_bytes == 5
+    window.written([last])
+    assert window.unconfirmed_bytes == 0
+    for give_back in (ConfirmationWindow.not_written, ConfirmationWindow.lost):
+        window = window_of(30, 30)
+        assert len(window.send()) == 1
+        give_back(window)
+        assert (window.unconfirmed_bytes, window.waiting) == (0, 2)
+        assert len(window.send()) == 1
+
+
+def test_a_window_is_full_at_its_bytes_exactly() -> None:
+    """One that fills it goes, and one byte more waits; alone, any set goes."""
+    assert len(window_of(20, 20).send()) == 2
+    assert len(window_of(20, 21).send()) == 1
+    assert len(window_of(41, 1).send()) == 1
+
+
+def test_the_first_deadline_is_that_of_the_oldest() -> None:
+    """Sent or not; without sets there is none."""
+    window = window_of(1, 1)
+    assert window_of().first_deadline_s is None
+    for number, batch in enumerate(window._waiting):
+        batch.deadline_s = number
+    assert window.first_deadline_s == 0
+    assert len(window.send()) == 2
+    assert window.first_deadline_s == 0
+    window.written([window._unconfirmed[0]])
+    assert window.first_deadline_s == 1
