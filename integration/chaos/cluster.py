@@ -201,6 +201,7 @@ class Cluster:
             **PRODUCER_SETTINGS,
             "zk.connect": self.ensemble.connect_for(name),
             "confirm": "false" if style == "plain" else "true",
+            "compression.codec": 2 if style == "unkeyed" else 0,
         }
         command = [style, str(MESSAGES_PER_S), str(self.topics_path), json.dumps(settings)]
         return self._start(Client(name, "producer", style, "", command, self.processes))

@@ -113,7 +113,7 @@ class Archive:
             shutil.copyfile(segment.path, copy)
             copy.rename(kept)
             self._damaged.add(kept)
-        messages = list(messages_of(segment))
+        messages = [each for each in messages_of(segment) if each.next_offset > each.offset]  # of a set, the last one
         message = messages[int(pick * 1009) % len(messages)]
         with segment.path.open("r+b") as file:
             file.seek(message.next_offset - segment.offset - 1)  # the last byte of the payload
