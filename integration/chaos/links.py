@@ -56,7 +56,7 @@ class Link:
         self._modes = dict.fromkeys(Way, Mode.OPEN)
         self._changed = asyncio.Condition()
         self._only_pid: int | None = None
-        self._concerned: set[int] = set()
+        self._concerned: dict[int, bool] = {}
         self._writers: dict[asyncio.StreamWriter, int] = {}  # with the port that the client connected from
         self._bereft: dict[asyncio.StreamWriter, int] = {}
         self._server: asyncio.Server | None = None
@@ -91,12 +91,12 @@ class Link:
         """Say whether the one that connected from this port suffers from what the link does."""
         if self._only_pid is None:
             return True
-        if peer not in self._concerned:
+        if peer not in self._concerned:  # looked up once for each connection: that takes milliseconds
+            self._concerned[peer] = False
             with contextlib.suppress(psutil.Error):
-                for each in psutil.Process(self._only_pid).net_connections("tcp"):
-                    if each.laddr.port == peer:
-                        self._concerned.add(peer)
-        return peer in self._concerned
+                connections = psutil.Process(self._only_pid).net_connections("tcp")
+                self._concerned[peer] = any(each.laddr.port == peer for each in connections)
+        return self._concerned[peer]
 
     def _mode(self, way: Way, peer: int) -> Mode:
         mode = self._modes[way]

@@ -130,13 +130,15 @@ def _draw_lag(drawing: _Drawing, evidence: Evidence, group: str) -> None:
 
 
 def _lag_changes(evidence: Evidence, group: str) -> Iterator[tuple[float, int]]:
+    gone = {logged.message for logged in evidence.logged if logged.gone}
     received_s: dict[object, float] = {}
     for receipt in evidence.receipts_of(group):
         received_s.setdefault(receipt.message, receipt.stamp_s)
     for sent in evidence.confirmed():
-        if received_s.get(sent.message, evidence.ended_s) > sent.ended_s:
+        end_s = received_s.get(sent.message, evidence.ended_s)
+        if end_s > sent.ended_s and (sent.message in received_s or sent.message not in gone):
             yield sent.ended_s, 1
-            yield received_s.get(sent.message, evidence.ended_s), -1
+            yield end_s, -1
 
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -282,7 +282,7 @@ def test_a_member_hands_out_without_its_node() -> None:
     assert [each.text for each in commits.find_missing_leases(evidence)] == [
         "growing: growing-1 handed out chaos-1/0-0@100+0 at 2.00, 0.50 s after its node had gone"
     ]
-    evidence.registry.owned[0] = owned(A, 1.5)
+    evidence.registry.owned[0] = owned(A, 1.1)
     assert [each.rule for each in commits.find_missing_leases(evidence)] == [commits.WITHOUT_A_LEASE]
 
 
@@ -294,6 +294,8 @@ def test_how_long_a_group_is_behind() -> None:
     assert settling.behind(evidence, GROUP) == [(1.1, 9.0), (51.1, 100.0)]
     evidence.happened = [happened("kill broker", 0, 2, "broker-0"), happened("kill broker", 10, 12, "broker-0")]
     assert [each.seconds for each in settling.settle_times(evidence)] == [7.0, 0.0]
+    evidence.logged.append(logged(5, 50)._replace(gone="retention"))
+    assert settling.behind(evidence, GROUP) == [(1.1, 9.0)]
 
 
 def test_a_process_did_not_behave() -> None:

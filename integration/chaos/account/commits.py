@@ -49,7 +49,7 @@ def find_missing_leases(evidence: Evidence) -> Iterator[Violation]:
         for member in members:
             for receipt, handed_out_s in handed_out(evidence, member):
                 own = times.get((member, receipt.place.where), [])
-                if not any(begin_s - TOLERANCE_S <= handed_out_s <= end_s + TOLERANCE_S for begin_s, end_s in own):
+                if not any(begin_s - _CLOCKS_APART_S <= handed_out_s <= end_s + TOLERANCE_S for begin_s, end_s in own):
                     before_s = max((end_s for _, end_s in own if end_s < handed_out_s), default=0.0)
                     text = f"{group}: {member} handed out {receipt.place} at {handed_out_s:.2f}"
                     yield Violation(WITHOUT_A_LEASE, f"{text}, {handed_out_s - before_s:.2f} s after its node had gone")

@@ -31,10 +31,12 @@ def behind(evidence: Evidence, group: str) -> list[Behind]:
     received_s: dict[object, float] = {}
     for receipt in evidence.receipts_of(group):
         received_s.setdefault(receipt.message, receipt.stamp_s)
+    gone = {logged.message for logged in evidence.logged if logged.gone}
     late = sorted(
         (sent.ended_s + IN_TIME_S, received_s.get(sent.message, evidence.ended_s))
         for sent in evidence.confirmed()
         if received_s.get(sent.message, evidence.ended_s) > sent.ended_s + IN_TIME_S
+        and (sent.message in received_s or sent.message not in gone)
     )
     found: list[Behind] = []
     for begin_s, end_s in late:
