@@ -70,6 +70,7 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
     outcomes = Counter(sent.outcome or "unknown" for sent in evidence.sent)
     figures: dict[str, object] = {
         "faults": sum(bool(happened.whom) for happened in evidence.happened),
+        "latest after its time": f"{_latest_s(evidence):.1f} s",
         "members": sum(map(len, evidence.groups.values())),
         "messages": len(evidence.sent),
         **{f"messages {outcome}": number for outcome, number in sorted(outcomes.items())},
@@ -90,3 +91,8 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
                 f"{settled[len(settled) // 2]:.1f} s (median), {settled[-1]:.1f} s (longest)"
             )
     return figures
+
+
+def _latest_s(evidence: Evidence) -> float:
+    """Return how late a fault came at most: on a machine that is too busy a run proves little."""
+    return max((each.begun_s - evidence.started_s - each.fault.at_s for each in evidence.happened), default=0.0)
