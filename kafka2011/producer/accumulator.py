@@ -62,7 +62,7 @@ class Accumulator:
         self.unkeyed: dict[str, Batch] = {}
         self._sends_at_once = config.producer_type == "sync"
         self.batch_messages = sys.maxsize if self._sends_at_once else config.batch_size
-        self.open_batches: set[Batch] = set()  # and closed ones that are not finished
+        self.open_batches: set[Batch] = set()  # and closed ones whose futures are not done
         self.queues: dict[int, BrokerQueue] = {}
         self.is_closed = False
         self._pinned: dict[TopicPartition, Batch] = {}
@@ -304,11 +304,15 @@ class Accumulator:
         with self.lock:
             return [batch for batch in self.open_batches if future in (batch, batch.list_future)]
 
+    def release(self, batch: Batch) -> None:
+        """Give back the room of a batch that is ending."""
+        with self.lock:
+            self._release(batch)
+
     def done(self, batch: Batch) -> None:
-        """Give back the room of a batch that has ended."""
+        """Forget a batch whose future is done."""
         with self.lock:
             self.open_batches.discard(batch)
-            self._release(batch)
 
     def _release(self, batch: Batch) -> None:
         bound = batch.bound
@@ -321,13 +325,13 @@ class Accumulator:
 
     # The end -----------------------------------------------------------------------------------------------------
 
-    def close_all(self) -> list[Batch]:
-        """Close every open batch; return all that are not finished."""
+    def close_all(self) -> set[SendFuture]:
+        """Close every open batch; return the futures that are not done."""
         with self.lock:
             for queue in self.queues.values():
                 for batch in list(queue.open.values()):
                     self.close(batch)
-            return list(self.open_batches)
+            return {batch.list_future or batch for batch in self.open_batches}
 
     def retire(self, queue: BrokerQueue) -> bool:
         """Let a sender end, unless a batch was moved to it meanwhile."""

@@ -22,7 +22,8 @@ class Receipt(NamedTuple):
     """What became of a batch: where it went, how many messages it had, and how often it had to be sent again.
 
     `confirmed` says that the broker was proven to have handled it; without confirm=true it was only handed to the
-    operating system. `partition` is -1 where the broker chose it.
+    operating system. `partition` is -1 where the broker chose it. Of a ready MessageSet a compressed message counts as
+    one, since nobody opens it here.
     """
 
     topic: str

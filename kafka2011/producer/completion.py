@@ -55,7 +55,7 @@ class Completion:
     def failed(self, batch: Batch, error: Exception) -> None:
         """End a batch that is given up."""
         messages = batch.payloads if batch.ready_set is None else batch.ready_set
-        keys = batch.keys or [None] * (len(batch.payloads) or 1)
+        keys = batch.keys or [None] * (len(batch.payloads) if batch.ready_set is None else 1)
         self._counts.add(messages_failed=batch.messages)
         self._end(batch, error)
         if self._on_failure is not None:
@@ -69,19 +69,25 @@ class Completion:
 
     def _end(self, batch: Batch, error: Exception | None) -> None:
         batch.let_go()
-        self._accumulator.done(batch)
+        self._accumulator.release(batch)
         receipt = batch.receipt(confirmed=self._confirmed)
-        if batch.list_future is not None:
+        future: SendFuture = batch
+        if batch.list_future is not None:  # then nobody else has the batch's own
+            batch.end(receipt, error)
             outcome = batch.list_future.ended(receipt, error)
-            if outcome is not None:
-                self._finish(batch.list_future, *outcome)
-        self._finish(batch, receipt, error)
-
-    def _finish(self, future: SendFuture, receipt: Receipt, error: Exception | None) -> None:
+            if outcome is None:
+                self._accumulator.done(batch)
+                return
+            future = batch.list_future
+            receipt, error = outcome
         if future.may_end_here():
-            future.end(receipt, error)
+            self._finish(batch, future, receipt, error)
         else:
-            self._call(lambda: future.end(receipt, error))
+            self._call(lambda: self._finish(batch, future, receipt, error))
+
+    def _finish(self, batch: Batch, future: SendFuture, receipt: Receipt, error: Exception | None) -> None:
+        future.end(receipt, error)
+        self._accumulator.done(batch)
 
     def _call(self, call: Callable[[], object]) -> None:
         if self._thread is None:

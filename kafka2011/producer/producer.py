@@ -114,7 +114,7 @@ class Producer:
     def flush(self, timeout_s: float | None = None) -> bool:
         """Send what is queued at once, and wait until it is done; False when `timeout_s` passes first.
 
-        Done means written (with confirm=true: confirmed) or failed.
+        Done means written (with confirm=true: confirmed) or failed. Not for callbacks, which futures wait for.
         """
         return not wait(self._accumulator.close_all(), timeout_s).not_done
 
@@ -197,8 +197,10 @@ class Producer:
         """Send in this thread until all of it is done. Raises what it failed with."""
         while not future.done():
             for batch in self._accumulator.unfinished(future):
-                self._senders[batch.where.broker_id].drive(batch)
-            wait([future], _MOMENT_S)  # another thread may be ending it
+                sender = self._senders.get(batch.where.broker_id)
+                if sender is not None:
+                    sender.drive(batch)
+            wait([future], _MOMENT_S)  # another thread may be ending it, or closing the producer
         future.result()
 
     def _new_sender(self, queue: BrokerQueue) -> None:

@@ -100,25 +100,26 @@ class Sender:
     def start(self) -> None:
         """Start a thread that takes the steps until the queue is closing and empty."""
         name = f"kafka2011-producer-{self.broker_id}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, kwargs={"wait": True}, name=name, daemon=True)
         self._thread.start()
 
     def drive(self, batch: Batch) -> None:
         """Take steps in the caller's thread until a batch is done or has gone to another broker."""
         with self.turn:
             while not batch.done() and batch.where.broker_id == self.broker_id:
-                self._step_safely(wait=False)
+                if not self._step_safely(wait=False):
+                    return  # closed: what is left of the queue is another sender's
 
     def close(self) -> None:
-        """Wait for the thread, or close the connection in its place; then the broker has handled all that was sent."""
+        """Wait for the thread, or take its steps; then the broker has handled all that was sent."""
         if self._thread is None:
             with self.turn:
-                self._finish()
+                self._run(wait=False)
         elif self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _run(self) -> None:
-        while self._step_safely(wait=True) or not self._accumulator.retire(self._queue):
+    def _run(self, *, wait: bool) -> None:
+        while self._step_safely(wait=wait) or not self._accumulator.retire(self._queue):
             pass
         self._finish()
 
@@ -328,6 +329,8 @@ class Sender:
         connection = self._connection
         assert connection is not None
         if self._witness is None or not self._witness.is_open or self._witness.broker != connection.broker:
+            if self._witness is not None:
+                self._witness.close()
             timeout_ms = int(self._answer_timeout_s * 1000)
             self._witness = ProducerConnection(connection.broker, self._config, timeout_ms)
             self._witness.open()

@@ -290,6 +290,34 @@ def test_all_that_waits_for_a_lost_broker_fails_together(broker: ProduceBroker, 
         assert all(isinstance(future.exception(0), BrokerConnectionError) for future in futures)
 
 
+def test_a_failed_list_of_nothing_has_no_keys(broker: ProduceBroker, new_producer: NewProducer) -> None:
+    """It may be sent, to make a topic; when it fails, there are as many keys as messages."""
+    failed: list[FailedBatch] = []
+    producer = new_producer([broker], on_failure=failed.append)
+    broker.stop()
+    producer.send("t", [], key="k")
+    producer.send("u", [])
+    producer.close()
+    assert [(each.messages, each.keys) for each in failed] == [([], []), ([], [])]
+
+
+def test_flushing_waits_for_the_futures(broker: ProduceBroker, new_producer: NewProducer) -> None:
+    """Those with callbacks too, which wait for one another's."""
+    producer = new_producer([broker], batch_size=1, queue_time=HOUR_MS)
+    may_end = threading.Event()
+    may_encode = hold_encoding(producer)
+    futures = [producer.send("t", messages) for messages in (b"1", b"2", [b"3", b"4"])]
+    for future in futures:
+        future.add_done_callback(lambda _: may_end.wait(WAIT_S))
+    may_encode.set()
+    eventually(lambda: producer.counts.messages_sent == 4)
+    assert not producer.flush(0)
+    assert not futures[-1].done()
+    may_end.set()
+    assert producer.flush(WAIT_S)
+    assert all(future.done() for future in futures)
+
+
 def test_a_callback_may_send(broker: ProduceBroker, new_producer: NewProducer) -> None:
     """And wait for room, while the batches before it go on."""
     producer = new_producer([broker], batch_size=1, queue_size=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +11,16 @@ from kafka2011.errors import BrokerConnectionError
 from kafka2011.message import MessageSet
 from kafka2011.producer.errors import ConfirmTimeoutError, ProducerClosedError, SetRefusedError
 from kafka2011.producer.producer import Producer
+from tests.support.produce_broker import KnownBrokers
 from tests.support.waiting import eventually
+from zk.cluster import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafka2011.producer.batch import FailedBatch
     from kafka2011.producer.connection import ProducerConnection
+    from kafka2011.protocol import ProduceRequest
     from tests.support.produce_broker import ProduceBroker
 
     NewBroker = Callable[[], ProduceBroker]
@@ -63,6 +68,43 @@ def test_with_a_key_a_send_to_a_broker_that_is_gone_fails(broker: ProduceBroker)
         with pytest.raises(BrokerConnectionError, match=f"127.0.0.1:{broker.port}"):
             producer.send("t", [b"1", b"2"], key="k")
     assert producer.counts.messages_failed == 2
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_closing_ends_what_another_thread_is_about_to_send(broker: ProduceBroker, is_there: bool) -> None:
+    """A send that the end overtakes is done by then, or has failed and the application was told."""
+    failed: list[FailedBatch] = []
+    producer = Producer(settings_for(broker), on_failure=failed.append)
+    if not is_there:
+        broker.stop()
+    future = producer._queue("t", b"1", "k", None)
+    producer.close()
+    assert future.done()
+    assert broker.payloads == [b"1"] * is_there
+    assert [each.messages for each in failed] == [[b"1"]] * (not is_there)
+    with contextlib.nullcontext() if is_there else pytest.raises(BrokerConnectionError):
+        producer._drive(future)
+
+
+def test_a_witness_is_closed_when_its_broker_has_moved(new_broker: NewBroker) -> None:
+    """The second connection, which shows that a set is to blame, goes along with the first one."""
+    old, new = new_broker(), new_broker()
+    witnesses: list[ProducerConnection] = []
+    info = KnownBrokers([old])
+
+    def script(_request: ProduceRequest) -> bool:
+        witness = producer._senders[0]._witness
+        if witness is not None:
+            witnesses.append(witness)
+            info._brokers[0] = Broker(0, "127.0.0.1", new.port)
+        return False
+
+    old.script = script
+    with Producer(settings_for(old, confirm=True), info=info) as producer:
+        assert producer.send("t", b"1", key="k").result(0).resends == 2
+        [witness] = witnesses
+        assert not witness.is_open
+    assert new.payloads == [b"1"]
 
 
 def test_a_connection_that_the_broker_ended_is_noticed(broker: ProduceBroker) -> None:
