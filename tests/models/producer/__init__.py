@@ -1,0 +1,1 @@
+"""The shipped producer against brokers in trouble: many schedules from seeds, in memory, and a few over sockets."""

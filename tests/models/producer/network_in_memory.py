@@ -1,0 +1,181 @@
+"""Sockets between fibers: ports, bounded buffers, ends, resets and timeouts as the kernel has them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from tests.models.producer.fibers import WaitList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.models.producer.fibers import Scheduler
+
+_TIMEVAL = struct.Struct("ll")
+
+
+class SocketInMemory:
+    """One end of a connection."""
+
+    def __init__(self, scheduler: Scheduler, capacity_bytes: int) -> None:
+        self.peer = self
+        self.is_closed = False
+        self._scheduler = scheduler
+        self._capacity_bytes = capacity_bytes
+        self._received = bytearray()
+        self._is_ended = False  # the peer sends no more
+        self._is_reset = False
+        self._changed = WaitList(scheduler)
+        self._timeouts_s: dict[int, float | None] = {socket.SO_RCVTIMEO: None, socket.SO_SNDTIMEO: None}
+
+    def sendall(self, data: bytes) -> None:
+        """Send, waiting for room. Raises BlockingIOError when it has none in time."""
+        self._scheduler.pause()
+        self._check_open()
+        rest = memoryview(data)
+        while rest:
+            if self._is_reset:
+                raise BrokenPipeError("the connection was reset")
+            if self.peer.is_closed:  # the answer to this is a reset, which comes too late for this call
+                self._is_reset = True
+                self._changed.wake()
+                return
+            room = self._capacity_bytes - len(self.peer._received)
+            if room > 0:
+                self.peer._received += rest[:room]
+                rest = rest[room:]
+                self.peer._changed.wake()
+            elif not self._changed.wait(self._timeouts_s[socket.SO_SNDTIMEO]):
+                raise BlockingIOError("no room")
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Return what there is, waiting for it; with MSG_WAITALL all of it, with MSG_PEEK leaving it there."""
+        self._scheduler.pause()
+        self._check_open()
+        wanted = size if flags & socket.MSG_WAITALL else 1
+        while len(self._received) < wanted and not self._is_ended:
+            if self._is_reset:
+                if self._received:
+                    break
+                raise ConnectionResetError("the connection was reset")
+            if not self._changed.wait(self._timeouts_s[socket.SO_RCVTIMEO]):
+                if self._received:
+                    break
+                raise BlockingIOError("nothing came")
+        data = bytes(self._received[:size])
+        if not flags & socket.MSG_PEEK:
+            del self._received[:size]
+            self.peer._changed.wake()
+        return data
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether `recv` would not wait."""
+        return bool(self._received) or self._is_ended or self._is_reset
+
+    def shutdown(self, _how: int) -> None:
+        """Send no more."""
+        self._check_open()
+        if self._is_reset:
+            raise OSError("the connection was reset")
+        self.peer._end(is_reset=False)
+
+    def close(self) -> None:
+        """End both directions; what was sent can still be read, unless something is left unread here."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.peer._end(is_reset=bool(self._received))
+
+    def reset(self) -> None:
+        """End the connection as a process does that dies."""
+        self.is_closed = True
+        self._received.clear()
+        self.peer._end(is_reset=True)
+        self._end(is_reset=True)
+
+    def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
+        """Take timeouts; there is nothing else to set."""
+        if level == socket.SOL_SOCKET and isinstance(value, bytes):
+            seconds, microseconds = _TIMEVAL.unpack(value)
+            self._timeouts_s[option] = seconds + microseconds / 1e6
+
+    def settimeout(self, timeout_s: None) -> None:
+        """Wait in the kernel."""
+
+    def fileno(self) -> int:
+        """Return a number."""
+        return -1
+
+    def _end(self, *, is_reset: bool) -> None:
+        if is_reset:
+            self._is_reset = True
+        else:
+            self._is_ended = True
+        self._changed.wake()
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise OSError("the socket is closed")
+
+
+class Network:
+    """Ports and who listens there."""
+
+    def __init__(self, scheduler: Scheduler, capacity_bytes: int) -> None:
+        self.clients: list[SocketInMemory] = []
+        self._scheduler = scheduler
+        self._capacity_bytes = capacity_bytes
+        self._accepts: dict[int, Callable[[SocketInMemory], object]] = {}
+        self._silent: set[int] = set()
+        self._ports = 9000
+
+    def listen(self, accept: Callable[[SocketInMemory], object], port: int = 0) -> int:
+        """Give a port's connections to `accept`; 0 is a new one."""
+        if not port:
+            self._ports += 1
+            port = self._ports
+        self._accepts[port] = accept
+        return port
+
+    def refuse(self, port: int) -> None:
+        """Listen there no more."""
+        self._accepts.pop(port, None)
+
+    def silence(self, port: int, *, silent: bool) -> None:
+        """Answer nothing at all to who connects, or do so again."""
+        (self._silent.add if silent else self._silent.discard)(port)
+
+    def create_connection(self, address: tuple[str, int], timeout: float) -> SocketInMemory:
+        """Connect, as `socket.create_connection` does."""
+        _, port = address
+        self._scheduler.pause()
+        if port in self._silent:
+            self._scheduler.sleep(timeout)
+            raise TimeoutError("timed out")
+        accept = self._accepts.get(port)
+        if accept is None:
+            raise ConnectionRefusedError("nobody listens")
+        client, server = (SocketInMemory(self._scheduler, self._capacity_bytes) for _ in range(2))
+        client.peer, server.peer = server, client
+        self.clients.append(client)
+        accept(server)
+        return client
+
+    def socket_module(self) -> SimpleNamespace:
+        """Return what stands in for `socket`."""
+        return SimpleNamespace(**{**vars(socket), "create_connection": self.create_connection})
+
+
+class _Poll:
+    def register(self, opened: SocketInMemory, _events: int) -> None:
+        self._opened = opened
+
+    def poll(self, _timeout_ms: int) -> list[SocketInMemory]:
+        return [self._opened] if self._opened.is_readable else []
+
+
+SELECT = SimpleNamespace(poll=_Poll, POLLIN=1)
+"""What stands in for `select`."""
