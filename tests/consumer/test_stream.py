@@ -18,7 +18,7 @@ from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
 from kafka2011.message import Message, MessageSet, encode
 from tests.support.clocks import ManualClock
 from tests.support.leases import LeaseInMemory
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, is_waiting
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
@@ -291,6 +291,27 @@ def test_what_is_taken_within_a_loop_is_not_handed_out_again_by_it() -> None:
     assert (feed.consumed_offset, other.consumed_offset) == (3 * ONE, 3 * ONE)
 
 
+def test_a_list_taken_within_a_loop_is_consumed_when_the_loop_goes_on() -> None:
+    """Though the loop's next messages were ready, and would have passed without another look."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b", b"c", b"d", b"e", b"f"]))
+    loop = iter(rig.stream)
+    assert [next(loop).payload for _ in range(2)] == [b"a", b"b"]
+    assert [message.payload for message in next(rig.stream.batches(2))] == [b"c", b"d"]
+    assert next(loop).payload == b"e"
+    assert feed.consumed_offset == 4 * ONE
+
+
+def test_a_list_has_one_message_at_least() -> None:
+    """One is enough, none is an error at once."""
+    rig = Rig()
+    rig.fetch(rig.own(), messages([b"a", b"b"]))
+    assert [[message.payload for message in each] for each in rig.stream.batches(1)] == [[b"a"], [b"b"]]
+    with pytest.raises(ValueError, match="max_messages is 0"):
+        next(rig.stream.batches(0))
+
+
 def test_a_loop_does_not_go_on_with_a_chunk_that_was_finished_elsewhere() -> None:
     """What it flowed from is gone, although nobody stopped it."""
     rig = Rig()
@@ -393,6 +414,18 @@ def test_a_waiting_application_is_woken_by_a_delivery_and_by_the_end() -> None:
     assert not thread.is_alive()
     assert seen == [b"a", b"b"]
     assert not rig.fetch(feed, messages([b"c"]))
+
+
+def test_a_poll_waits_for_its_time() -> None:
+    """On the stream's clock, which stands still here: so it waits until something comes."""
+    rig = Rig()
+    feed = rig.own()
+    polled: list[Message | None] = []
+    polling = in_thread(lambda: polled.append(rig.stream.poll(1.0)))
+    eventually(lambda: is_waiting(polling))
+    rig.fetch(feed, messages([b"a"]))
+    polling.join(WAIT_S)
+    assert [message.payload for message in polled if message is not None] == [b"a"]
 
 
 def test_partitions_take_turns_in_the_order_of_their_fetches() -> None:
@@ -531,14 +564,16 @@ def test_an_interruption_while_messages_flow_loses_nothing(interruption: type[Ba
     ready.meddle = interrupt
     with pytest.raises(interruption):
         next(loop)
+    assert feed.fetch_offset == 0
     rig.now_s += RESTART_PAUSE_S
     assert rig.fetch(feed, data)
     assert payloads(rig.stream) == [b"a", b"b", b"c"]
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("take", [next, lambda stream: next(stream.batches())], ids=["message", "list"])
 def test_an_interruption_while_decoding_loses_nothing(
-    interruption: type[BaseException], monkeypatch: pytest.MonkeyPatch
+    interruption: type[BaseException], take: Callable[[MessageStream], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was on its way to the application is fetched again, and nothing else."""
     rig = Rig()
@@ -553,9 +588,9 @@ def test_an_interruption_while_decoding_loses_nothing(
 
     monkeypatch.setattr(rig.stream, "_decode", interrupted)
     with pytest.raises(interruption):
-        next(rig.stream)
+        take(rig.stream)
     monkeypatch.undo()
-    assert feed.consumed_offset == 0
+    assert feed.consumed_offset == feed.fetch_offset == 0
     rig.now_s += RESTART_PAUSE_S
     assert rig.fetch(feed, data)
     assert payloads(rig.stream) == [b"a", b"b", b"c"]
@@ -581,6 +616,20 @@ def test_a_rewind_while_a_message_is_in_hand_is_not_undone_by_coming_back() -> N
     assert feed.consumed_offset == 0
     rig.fetch(feed, data)
     assert payloads(rig.stream) == [b"a", b"b", b"c"]
+
+
+def test_a_rewind_forgets_what_was_decoded() -> None:
+    """Messages that were not handed out are not counted, and an error among them is nobody else's."""
+    rig = Rig()
+    feed, other = rig.own(0), rig.own(1)
+    rig.fetch(feed, messages([b"a", b"b", b"c"]) + messages([b"d"])[:-1] + b"?")
+    assert next(rig.stream).payload == b"a"
+    assert rig.stream.delivered_messages == 1
+    assert feed.start_at(ONE)
+    rig.fetch(other, messages([b"x"]))
+    assert payloads(rig.stream) == [b"x"]
+    assert rig.stream.delivered_messages == 2
+    assert feed.open_chunk is other.open_chunk is None
 
 
 def test_a_start_found_late_does_not_undo_a_rewind() -> None:
@@ -654,6 +703,55 @@ def test_a_release_waits_for_the_message_in_hand() -> None:
     thread.join(WAIT_S)
     assert seen == [b"a", b"x"]
     assert rig.stream.unfinished_releases == 0
+
+
+def test_a_release_ends_when_what_is_in_hand_is_counted_as_done() -> None:
+    """Without another look at the stream, as when the application commits at the end of its loop."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b"]))
+    next(rig.stream)
+    releasing = in_thread(lambda: rig.release(feed, 1000.0))
+    eventually(lambda: feed.state is State.RELEASING and is_waiting(releasing))
+    rig.stream.count_in_hand_as_done()
+    releasing.join(WAIT_S)
+    assert (feed.state, feed.consumed_offset) == (State.RELEASED, ONE)
+
+
+def test_a_release_ends_when_the_application_is_interrupted() -> None:
+    """What it had in hand is not consumed, and nothing of it is waited for any more."""
+    rig = Rig()
+    feed = rig.own()
+    ready = Meddled()
+    rig.stream._ready = ready
+    rig.fetch(feed, messages([b"a", b"b", b"c"]))
+    loop = iter(rig.stream)
+    next(loop)
+    releasing: list[threading.Thread] = []
+
+    def interrupt() -> None:
+        releasing.append(in_thread(lambda: rig.release(feed, 1000.0)))
+        eventually(lambda: feed.state is State.RELEASING and is_waiting(releasing[0]))
+        raise KeyboardInterrupt
+
+    ready.meddle = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        next(loop)
+    releasing[0].join(WAIT_S)
+    assert (feed.state, feed.consumed_offset) == (State.RELEASED, 0)
+    assert rig.stream.unfinished_releases == 0
+
+
+def test_nothing_is_begun_of_a_partition_that_is_being_given_up() -> None:
+    """Neither plain messages nor a compressed set of which the application has had nothing."""
+    for codec in (Codec.NONE, Codec.GZIP):
+        rig = Rig()
+        feed = rig.own()
+        rig.fetch(feed, messages([b"a", b"b"], codec))
+        feed.begin_release()
+        assert payloads(rig.stream) == []
+        rig.release(feed)
+        assert rig.stream.unfinished_releases == 0
 
 
 class Meddled(deque[Message]):
@@ -811,6 +909,18 @@ def test_the_last_message_is_handed_out_before_the_lease_ends(step_s: float) -> 
         rig.now_s += step_s
     assert rig.now_s >= rig.lease.until_s
     assert rig.stream.delivered_messages == pytest.approx(0.4 / step_s, abs=1)
+
+
+def test_nothing_flows_at_the_moment_when_the_lease_ends() -> None:
+    """It is over then, not after."""
+    rig = Rig()
+    feed = rig.own()
+    rig.lease.until_s = rig.now_s + LOOK_INTERVAL_S / 2
+    rig.fetch(feed, messages([b"a", b"b", b"c"]))
+    loop = iter(rig.stream)
+    assert [next(loop).payload for _ in range(2)] == [b"a", b"b"]
+    rig.now_s = rig.lease.until_s
+    assert list(loop) == []
 
 
 def test_a_stream_waits_for_its_lease_without_being_told() -> None:
