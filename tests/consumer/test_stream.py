@@ -468,6 +468,31 @@ def test_room_is_made_by_a_rewind_too() -> None:
     assert feed.reserve() is not None
 
 
+@pytest.mark.parametrize("give_up", [PartitionFeed.begin_release, PartitionFeed.abandon])
+def test_room_is_made_by_giving_a_partition_up(give_up: Callable[[PartitionFeed], None]) -> None:
+    """What waits of it will not be handed out, so others of its broker may be fetched at once."""
+    rig = Rig(max_chunks=1)
+    feed, other = rig.own(0), rig.own(1)
+    rig.fetch(feed, messages([b"a"]))
+    assert other.reserve() is None
+    give_up(feed)
+    assert rig.rooms_made == 1
+    assert rig.fetch(other, messages([b"x"]))
+
+
+def test_brokers_share_the_room_as_long_as_they_are_fetched_from() -> None:
+    """However often that was; once their partitions are given up, all of it is for the others."""
+    rig = Rig(max_chunks=4)
+    feeds, others = [rig.own(number) for number in range(4)], [rig.own(number, broker_id=1) for number in range(4)]
+    for _ in range(3):
+        assert feeds[0].reserve() is not None
+        feeds[0].cancel()
+    assert [other.reserve() is not None for other in others] == [True, True, False, False]
+    feeds[0].abandon()
+    feeds[1].abandon()  # which was never fetched
+    assert [other.reserve() is not None for other in others[2:]] == [True, True]
+
+
 def test_what_two_fetchers_bring_twice_is_queued_once() -> None:
     """For a moment a broker that moved has a fetcher at each address."""
     rig = Rig()
@@ -560,14 +585,14 @@ def test_an_interruption_while_messages_flow_loses_nothing(interruption: type[Ba
     data = messages([b"a", b"b", b"c"])
     rig.fetch(feed, data)
     loop = iter(rig.stream)
-    next(loop)
+    assert [next(loop).payload for _ in range(2)] == [b"a", b"b"]
     ready.meddle = interrupt
     with pytest.raises(interruption):
         next(loop)
-    assert feed.fetch_offset == 0
+    assert feed.fetch_offset == feed.consumed_offset == ONE
     rig.now_s += RESTART_PAUSE_S
-    assert rig.fetch(feed, data)
-    assert payloads(rig.stream) == [b"a", b"b", b"c"]
+    assert rig.fetch(feed, data[ONE:])
+    assert payloads(rig.stream) == [b"b", b"c"]
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
@@ -711,11 +736,12 @@ def test_a_release_ends_when_what_is_in_hand_is_counted_as_done() -> None:
     feed = rig.own()
     rig.fetch(feed, messages([b"a", b"b"]))
     next(rig.stream)
-    releasing = in_thread(lambda: rig.release(feed, 1000.0))
-    eventually(lambda: feed.state is State.RELEASING and is_waiting(releasing))
+    releasing = in_thread(lambda: rig.release(feed, 1.0))  # on a clock that stands still
+    eventually(lambda: feed.state is not State.ACTIVE and is_waiting(releasing))
     rig.stream.count_in_hand_as_done()
     releasing.join(WAIT_S)
     assert (feed.state, feed.consumed_offset) == (State.RELEASED, ONE)
+    assert rig.stream.unfinished_releases == 0
 
 
 def test_a_release_ends_when_the_application_is_interrupted() -> None:
