@@ -338,6 +338,20 @@ def test_message_sets_give_back_their_payloads(items: list[bytes], codec: Codec,
     assert made.largest_payload_bytes == again.largest_payload_bytes == scan(bytes(made)).largest_payload_bytes
 
 
+@pytest.mark.parametrize("payloads", ["text", b"bytes", bytearray(b"bytes")])
+def test_one_payload_is_not_taken_for_many(payloads: object) -> None:
+    """Iterating over it would make a message of each character, or fail far from the mistake."""
+    with pytest.raises(TypeError, match=f"not {type(payloads).__name__}: give one payload as"):
+        MessageSet(payloads)  # type: ignore[arg-type] # what callers do all the same
+
+
+def test_sets_are_equal_by_their_bytes() -> None:
+    """And to nothing that is no set."""
+    assert MessageSet([b"a"]) == MessageSet([b"a"])
+    assert MessageSet([b"a"]) != MessageSet([b"b"])
+    assert MessageSet([b"a"]) != bytes(MessageSet([b"a"]))
+
+
 def test_a_compressed_set_is_one_wrapper() -> None:
     """However many payloads; and no payloads make no bytes."""
     made = bytes(MessageSet([b"x" * 500] * 20, Codec.GZIP))
