@@ -1,0 +1,152 @@
+"""Defects that a log might have: one change each to shipped code, which the model has to notice.
+
+Left out is what no single fault shows: a log that could not be made forbids the mark of a clean stop, and so on; those
+have tests of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka2011.broker import recovery
+from kafka2011.broker.log import Log
+from kafka2011.broker.log_manager import LogManager
+from kafka2011.broker.segment import LogSegment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Mutation(NamedTuple):
+    """The scenario that shows it, what stands in a function, what is there instead, and the call that has to fail."""
+
+    scenario: str
+    function: Callable[..., Any]
+    old: str
+    new: str
+    call: str = ""
+
+
+BY_CRASHES = {
+    "exposed before the fsync": Mutation(
+        "begin",
+        Log._sync,
+        "self._segments.active.sync(self._fsync)\n    self._flushed = end",
+        "self._flushed = end\n    self._segments.active.sync(self._fsync)",
+    ),
+    "exposed though appended during the fsync": Mutation(
+        "meanwhile", Log._sync, "self._flushed = end", "self._flushed = self._appended"
+    ),
+    "no fsync": Mutation("begin", Log._sync, "self._segments.active.sync(self._fsync)", "pass"),
+    "no fsync of the old segment in a roll": Mutation(
+        "roll", Log._roll_or_wait, "self._sync()", "self._flushed = self._appended"
+    ),
+    "a roll that leaves the old segment unflushed": Mutation("roll", Log._roll_or_wait, "self._sync()", "pass"),
+    "no fsync before all segments go": Mutation(
+        "retain", Log._part_with, "self._sync()", "self._flushed = self._appended"
+    ),
+    "no sync of the directory with a new segment": Mutation(
+        "begin", Log._create_segment, "self._fsync(directory_fd)", "pass"
+    ),
+    "no sync of log.dir with a new log": Mutation(
+        "begin", Log._open_segments, "fsync_directory(self.directory.parent, self._fsync)", "pass"
+    ),
+    "no sync of the name of log.dir": Mutation(
+        "begin", LogManager._sync_name, "fsync_directory(directory.parent, self._fsync)", "pass"
+    ),
+    "no sync of log.dir after the process ended": Mutation(
+        "begin", LogManager._open_logs, "self._fsync(self._lock_fd)", "pass"
+    ),
+    "a first log.dir whose name stays unsynced after the process ended": Mutation(
+        "begin", LogManager._open_logs, "self._sync_name(self.log_dir)", "pass"
+    ),
+    "mark left before the flush": Mutation(
+        "begin",
+        LogManager.close,
+        "failure: LogError | None = None",
+        "failure: LogError | None = None\n        self._leave_mark()",
+    ),
+    "mark not on disk": Mutation("begin", LogManager._leave_mark, "self._fsync(self._lock_fd)", "pass"),
+    "mark not removed": Mutation(
+        "begin",
+        LogManager._take_mark,
+        "(self.log_dir / CLEAN_SHUTDOWN_MARK).unlink()",
+        "os.stat(self.log_dir / CLEAN_SHUTDOWN_MARK)",
+    ),
+    "mark not removed from the disk": Mutation("begin", LogManager._take_mark, "self._fsync(self._lock_fd)", "pass"),
+    "no recovery": Mutation(
+        "begin", LogManager._open_logs, "recover = not self._take_mark()", "recover = self._take_mark()"
+    ),
+    "a torn tail kept": Mutation("begin", recovery._recover, "os.ftruncate(fd, walk.end)", "pass"),
+    "a torn tail taken for good": Mutation("begin", recovery._recover, "if walk.end == size:", "if True:"),
+    "cut behind the fault": Mutation(
+        "begin", recovery._recover, "os.ftruncate(fd, walk.end)", "os.ftruncate(fd, min(size, walk.end + 1))"
+    ),
+    "cut before the last good message": Mutation(
+        "begin", recovery._recover, "os.ftruncate(fd, walk.end)", "os.ftruncate(fd, max(0, walk.end - 1))"
+    ),
+    "all cut": Mutation("begin", recovery._recover, "os.ftruncate(fd, walk.end)", "os.ftruncate(fd, 0)"),
+    "the cut not on disk": Mutation(
+        "begin", recovery._recover, "os.ftruncate(fd, walk.end)\n    fsync(fd)", "os.ftruncate(fd, walk.end)"
+    ),
+    "what remains not brought to disk": Mutation("begin", recovery._recover, "fsync(fd)  # these", "pass  # these"),
+    "names not brought to disk by recovery": Mutation(
+        "begin", recovery.recover_last_segment, "fsync_directory(directory, fsync)", "pass"
+    ),
+    "the first segment recovered, not the last": Mutation(
+        "begin", recovery.recover_last_segment, "path = files[-1]", "path = files[0]"
+    ),
+    "the copy of what is cut not on disk": Mutation("begin", recovery._keep, "fsync(cut_fd)", "pass"),
+    "the name of the copy of what is cut not on disk": Mutation(
+        "begin", recovery._keep, "fsync_directory(path.parent, fsync)", "pass"
+    ),
+    "deletions not brought to disk": Mutation("retain", Log._delete, "self._fsync(directory_fd)", "pass"),
+    "the newest segment deleted first": Mutation(
+        "retain", Log._delete, "enumerate(doomed)", "list(enumerate(doomed))[::-1]"
+    ),
+    "more deleted than said": Mutation(
+        "retain", Log._delete, "enumerate(doomed)", "enumerate((*doomed, self._segments.segments[0]))"
+    ),
+    "offsets that restart": Mutation(
+        "retain",
+        Log._part_with,
+        "self._roll(())",
+        "self._appended = self._flushed = _End(0, 0); self._roll(())",
+    ),
+}
+
+BY_FAULTS = {
+    "a failed log that goes on": Mutation("begin", Log._fail, "self.failure = failure", "pass", "fsync"),
+    "a failed log that is flushed again": Mutation(
+        "roll", Log._sync, "if self.failure is not None:", "if False:", "fsync"
+    ),
+    "mark left after a failure": Mutation("begin", LogManager.close, "if not self._is_tainted:", "if True:", "write"),
+    "failure of a log forgotten": Mutation(
+        "begin", LogManager.close, "self._is_tainted |= log.failure is not None", "pass", "write"
+    ),
+    "the page cache believed": Mutation(
+        "begin", recovery._recover, "os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)", "pass", "write"
+    ),
+    "half an append left": Mutation(
+        "begin", LogSegment.append, "os.ftruncate(self._fd, self.size_bytes)", "pass", "write"
+    ),
+    "half an append left on the disk": Mutation("begin", LogSegment.append, "self.has_remains = True", "pass", "write"),
+    "a segment's name left after a roll that failed": Mutation(
+        "begin", Log._create_segment, "segment.path.unlink()", "pass", "fsync"
+    ),
+    "a segment left open after a roll that failed": Mutation(
+        "begin", Log._create_segment, "segment.release()", "pass", "fsync"
+    ),
+    "log.dir left open after a start that failed": Mutation(
+        "begin", LogManager._abandon, "self._forget()", "pass", "unlink"
+    ),
+    "logs left open after a start that failed": Mutation(
+        "begin", LogManager._abandon, "log.close()", "pass", "listdir"
+    ),
+    "a limit on open files that ends a log": Mutation(
+        "begin", Log._roll_or_wait, "if error.errno not in NO_FILES_ERRORS:", "if True:", "create"
+    ),
+    "a short write taken for a whole one": Mutation(
+        "begin", LogSegment._write, "while written < len(data)", "while False", "write"
+    ),
+}
