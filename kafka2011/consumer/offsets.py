@@ -50,11 +50,14 @@ class Left(NamedTuple):
         return cls(owned.version, owned.committed_offset, owned.unanswered_offset, owned.commit_offset)
 
     def is_still(self, found: CommittedOffset) -> bool:
-        """Say whether nobody else has written the znode since."""
-        return (found.version, found.offset) in {
-            (self.version, self.committed_offset),
-            (self.version + 1, self.unanswered_offset),
-        }
+        """Say whether nobody else has written the znode since.
+
+        An unanswered write of the offset that was there looks just as that of whoever took the partition after us.
+        """
+        known = {(self.version, self.committed_offset)}
+        if self.unanswered_offset not in {None, self.committed_offset}:
+            known.add((self.version + 1, self.unanswered_offset))
+        return (found.version, found.offset) in known
 
 
 class OffsetCommitter:

@@ -441,6 +441,20 @@ def test_an_unanswered_commit_is_not_mistaken_for_anothers_start(world: World) -
     assert owner.take(left=left).feed.consumed_offset == 10
 
 
+def test_an_unanswered_commit_of_the_same_offset_tells_nothing(world: World) -> None:
+    """It may just as well be the start of who took the partition meanwhile."""
+    owner, other = Owner(world), Owner(world)
+    owned = owner.take()
+    owner.commit(owned, 10)
+    owned.unanswered_offset = 10
+    owned.feed.consumed_offset = 20
+    left = Left.of(owned)
+    owner.registries.expire()
+    other.take()
+    world.delete_owner(T0)
+    assert owner.take(left=left).feed.consumed_offset == 10
+
+
 def test_only_offsets_that_the_application_gives_are_committed_once_it_gives_them(world: World) -> None:
     """What it consumed meanwhile stays uncommitted, at the release too."""
     owner = Owner(world)
