@@ -60,6 +60,7 @@ class Referee:
         self.writer: dict[TopicPartition, int] = {}  # who wrote its offset last
         self.positions: dict[TopicPartition, tuple[int, int]] = {}  # of its owner: the session, and how far it consumed
         self.excused: set[TopicPartition] = set()  # what was consumed and not committed may come again
+        self.moved: set[tuple[TopicPartition, int]] = set()  # partitions whose offset another moved under an owner
         self.lost_by_force: set[tuple[TopicPartition, int]] = set()  # owner nodes that a stranger deleted
         self.fenced_late: set[tuple[TopicPartition, int]] = set()  # of these, between a claim and the first write
         self.divisions: dict[TopicPartition, set[str]] = {}  # whose it was by the registries since it was claimed
@@ -96,6 +97,8 @@ class Referee:
         begins = owner == session_id and self.written_by.get(where) != session_id
         if self._is_of_07(session_id):
             self.excused.add(where)
+            if owner is not None:
+                self.moved.add((where, owner))  # who may put that right
         elif before is not None and int(before.data or b"") == offset:
             if self.written_by.get(where) != session_id and (where, session_id) in self.lost_by_force:
                 self.fenced_late.add((where, session_id))
@@ -103,8 +106,11 @@ class Referee:
             latest = self.written_by.get(where, 0)
             if self._claims.get((where, session_id), -1) < self._claims.get((where, latest), -1):
                 raise Violation(f"session {session_id} commits {where} over session {latest}, a later owner")
-            if begins and before is not None and not self._is_same_member(session_id, self.writer.get(where)):
-                raise Violation(f"session {session_id} begins {where} at {offset}, and {before.data!r} was committed")
+            begins = begins and before is not None and (where, session_id) not in self.moved
+            if begins and not self._is_same_member(session_id, self.writer.get(where)):
+                raise Violation(
+                    f"session {session_id} begins {where} at {offset}, and {before and before.data!r} was committed"
+                )
         self.writer[where] = session_id
         if owner == session_id:
             self.written_by[where] = session_id

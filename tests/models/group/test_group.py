@@ -16,8 +16,8 @@ from tests.models.group.scenarios import SCENARIOS
 from tests.models.group.search import Failure, search, wander
 
 RUNS = 60
-WALKS = by_depth(150, 20_000)
-LONGEST_S = 25.0
+WALKS = by_depth(150, 10_000)
+LONGEST_S = 20.0
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
