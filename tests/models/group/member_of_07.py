@@ -102,6 +102,7 @@ class MemberOf07:
         counts = self._brokers.partitions_of(TOPIC, self._wake)
         if (members, counts) == self._seen:
             return True
+        self._seen = None
         self._commit()
         for where in self._claimed:
             self._nodes.delete(paths.owner(GROUP, where))

@@ -124,8 +124,8 @@ early = self.__dict__.pop("early", None)
         [
             (
                 Left.is_still,
-                "return (found.version, found.offset) in {",
-                "return True or (found.version, found.offset) in {",
+                "return (found.version, found.offset) in known",
+                "return True",
             )
         ],
     ),
