@@ -93,27 +93,39 @@ class Referee:
         if skipped:
             raise Violation(f"the offset {offset} of {where} skips {skipped}, which nobody consumed")
         owner = self.owner_of(where)
-        before = self.ensemble.leader.tree.get(f"{OFFSETS}{where.znode_name}")
-        begins = owner == session_id and self.written_by.get(where) != session_id
+        node = self.ensemble.leader.tree.get(f"{OFFSETS}{where.znode_name}")
+        before = None if node is None else int(node.data or b"")
         if self._is_of_07(session_id):
             self.excused.add(where)
             if owner is not None:
                 self.moved.add((where, owner))  # who may put that right
-        elif before is not None and int(before.data or b"") == offset:
+        elif before == offset:
             if self.written_by.get(where) != session_id and (where, session_id) in self.lost_by_force:
                 self.fenced_late.add((where, session_id))
         elif (where, session_id) not in self.fenced_late:
             latest = self.written_by.get(where, 0)
             if self._claims.get((where, session_id), -1) < self._claims.get((where, latest), -1):
                 raise Violation(f"session {session_id} commits {where} over session {latest}, a later owner")
-            begins = begins and before is not None and (where, session_id) not in self.moved
-            if begins and not self._is_same_member(session_id, self.writer.get(where)):
-                raise Violation(
-                    f"session {session_id} begins {where} at {offset}, and {before and before.data!r} was committed"
-                )
+            begins = owner == session_id and latest != session_id
+            if begins and before is not None and not self._may_begin_elsewhere(where, offset, session_id):
+                raise Violation(f"session {session_id} begins {where} at {offset}, and {before} was committed")
         self.writer[where] = session_id
         if owner == session_id:
             self.written_by[where] = session_id
+
+    def _may_begin_elsewhere(self, where: TopicPartition, offset: int, session_id: int) -> bool:
+        """Say whether an owner may begin at another offset than the one committed: nobody else had the partition since.
+
+        What 0.7 commits, without a fence, may be taken for one's own commit that was not answered.
+        """
+        writer = self.writer.get(where, 0)
+        session, position = self.positions.get(where, (0, 0))
+        is_own = self._is_same_member(session_id, session) and position == offset
+        return (
+            (where, session_id) in self.moved
+            or self._is_same_member(session_id, writer)
+            or (self._is_of_07(writer) and is_own)
+        )
 
     def _look_at_release(self, where: TopicPartition, session_id: int) -> None:
         node = self.ensemble.leader.tree[f"{OWNERS}{where.znode_name}"]
@@ -141,8 +153,8 @@ class Referee:
     def _is_of_07(self, session_id: int) -> bool:
         return self._member_of(session_id) in self._of_07
 
-    def _is_same_member(self, session_id: int, other: int | None) -> bool:
-        return other is not None and self._member_of(session_id) == self._member_of(other)
+    def _is_same_member(self, session_id: int, other: int) -> bool:
+        return self._member_of(session_id) == self._member_of(other)
 
     def owner_of(self, where: TopicPartition) -> int | None:
         """Return the session that owns a partition by what the leader knows."""
