@@ -6,7 +6,6 @@ import argparse
 import logging
 import pickle
 import secrets
-import shutil
 import signal
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from integration.chaos.account.summary import account_of
+from integration.chaos.broker import clear
 from integration.chaos.page import page_of
 from integration.chaos.run import run_schedule
 from integration.chaos.schedule import draw_schedule, from_json, to_json
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path) -> Account:
-    shutil.rmtree(directory, ignore_errors=True)
+    clear(directory)
     _say(f"seed {seed}, {len(faults)} faults in {seconds:g} s; everything is kept in {directory}")
     evidence = run_schedule(seed, seconds, faults, directory, _say)
     (directory / "evidence.pickle").write_bytes(pickle.dumps(evidence))

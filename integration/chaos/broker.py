@@ -36,6 +36,14 @@ def build_step_clock(directory: Path) -> Path | None:
     return library if subprocess.run(command, check=False, capture_output=True).returncode == 0 else None
 
 
+def clear(directory: Path) -> None:
+    """Remove what an earlier run left, also one that was killed with -9 before it could unmount its small disk."""
+    for disk in directory.glob("processes/*/disk"):
+        if disk.is_mount():
+            subprocess.run(["umount", "--lazy", str(disk)], check=False, capture_output=True)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 class ChaosBroker(LocalBroker):
     """One broker, which clients reach over a link of its own, and whose segments are all kept."""
 

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 
 AFTERMATH_S = 12.0
 """How long a fault works after its end: sessions run out, connections time out, parts come back at intervals."""
+_NO_FAULTS = {"join", "leave", "topic born", "bit flip"}
 
 
 def at(evidence: Evidence, begin_s: float, end_s: float) -> Iterator[Happened]:
-    """Yield the faults that were at work in this time."""
+    """Yield the faults that were at work in this time; a group that only grows or shrinks explains nothing."""
     for happened in evidence.happened:
-        if happened.whom and happened.begun_s <= end_s and begin_s <= happened.ended_s + AFTERMATH_S:
+        is_fault = happened.whom and happened.fault.kind not in _NO_FAULTS
+        if is_fault and happened.begun_s <= end_s and begin_s <= happened.ended_s + AFTERMATH_S:
             yield happened
 
 

@@ -12,7 +12,7 @@ from integration.chaos.evidence import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from integration.chaos.evidence import Evidence
+    from integration.chaos.evidence import Evidence, Happened
     from integration.chaos.records import Place, Receipt, Sent, Tenure
     from zk.cluster import TopicPartition
 
@@ -37,18 +37,20 @@ def repeats_in_logs(evidence: Evidence) -> tuple[Counter[str], list[Violation]]:
     for message, logged in evidence.places().items():
         if len(logged) == 1:
             continue
-        counted[SENT_AGAIN] += len(logged) - 1
-        if not any(_resent(evidence, sent[message], each.place) for each in logged):
+        resent = next(filter(None, (_resent(evidence, sent[message], each.place) for each in logged)), None)
+        if resent is not None:
+            counted[f"{SENT_AGAIN}: {resent.fault.kind}"] += len(logged) - 1
+        else:
             wrong.append(Violation(LIES_TWICE, f"{message} at {', '.join(str(each.place) for each in logged)}"))
     return counted, wrong
 
 
-def _resent(evidence: Evidence, sent: Sent, place: Place) -> bool:
-    """Say whether a message may have been sent again after it had come to a place."""
+def _resent(evidence: Evidence, sent: Sent, place: Place) -> Happened | None:
+    """Return the fault for which a message may have been sent again after it had come to a place."""
     if sent.outcome == "written" or (sent.outcome == "confirmed" and not sent.resends):
-        return False
+        return None
     suspects = list(faults.at(evidence, sent.sent_s, sent.ended_s or sent.sent_s + LONGEST_SEND_S))
-    return bool(faults.of_broker(suspects, place.where.broker_id) or faults.of_process(suspects, sent.message.producer))
+    return faults.of_broker(suspects, place.where.broker_id) or faults.of_process(suspects, sent.message.producer)
 
 
 def repeats_in_group(evidence: Evidence, group: str) -> tuple[Counter[str], list[Violation]]:
@@ -77,26 +79,23 @@ def repeats_in_group(evidence: Evidence, group: str) -> tuple[Counter[str], list
 def _cause(evidence: Evidence, before: Receipt, receipt: Receipt, in_hand: set[tuple[Place, float]]) -> str:
     """Return why a message came again; empty when nothing explains it."""
     member = before.member
-    killed_s = evidence.killed_s.get(member)
-    if killed_s is not None and killed_s <= receipt.stamp_s:
-        return KILLED
-    suspects = list(faults.at(evidence, before.stamp_s, receipt.stamp_s))
-    has_zookeeper_trouble = faults.of_session(suspects, member) is not None
+    file = evidence.members[member]
     ended = _end_of_tenure(evidence, before)
     if ended is None:
-        had_error = any(
-            kind == "E" and before.stamp_s <= stamp_s <= receipt.stamp_s
-            for kind, stamp_s, _ in evidence.members[member].others
-        )
-        return AFTER_ERROR if had_error and member == receipt.member else ""
-    if ended.what == "lost" and has_zookeeper_trouble:
-        return SESSION_ENDED
-    if ended.what == "revoked" and (before.place, before.stamp_s) in in_hand:
-        return IN_HAND
-    has_left = any(kind == "X" and stamp_s <= receipt.stamp_s for kind, stamp_s, _ in evidence.members[member].others)
-    if evidence.styles[member] == "by-hand" and has_left:
-        return LEFT_BY_HAND
-    return NOT_ANSWERED if has_zookeeper_trouble else ""
+        if evidence.killed_s.get(member, receipt.stamp_s + 1) <= receipt.stamp_s:
+            return KILLED
+        meanwhile = (before.stamp_s <= stamp_s <= receipt.stamp_s for kind, stamp_s, _ in file.others if kind == "E")
+        return AFTER_ERROR if member == receipt.member and any(meanwhile) else ""
+    if ended.what == "revoked":
+        if (before.place, before.stamp_s) in in_hand:
+            return IN_HAND
+        has_left = ended is file.tenures[-1] and any(kind == "X" for kind, _, _ in file.others)
+        if evidence.styles[member] == "by-hand" and has_left:
+            return LEFT_BY_HAND
+    trouble = faults.of_session(faults.at(evidence, before.stamp_s, receipt.stamp_s), member)
+    if trouble is None:
+        return ""
+    return f"{SESSION_ENDED if ended.what == 'lost' else NOT_ANSWERED}: {trouble.fault.kind}"
 
 
 def _end_of_tenure(evidence: Evidence, receipt: Receipt) -> Tenure | None:
