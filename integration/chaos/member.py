@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.message import Message
+
+    _Joined = tuple[ConsumerConnector, list[MessageStream]]
 
 TOPICS = "chaos.*"
 COMMIT_EVERY_S = 1.0
@@ -120,7 +123,7 @@ class Reader:
     def _commit(self) -> None:
         try:
             self._consumer.commit_offsets()
-        except (KafkaError, ZkError) as error:
+        except KafkaError as error:
             logger.info("not committed: %s", error)
 
     def _step_over(self, error: str) -> None:
@@ -130,7 +133,7 @@ class Reader:
             where, next_offset = found
             try:
                 self._consumer.rewind(*where, offset=next_offset)
-            except (KafkaError, ZkError) as refused:
+            except KafkaError as refused:
                 logger.info("not stepped over: %s", refused)
 
 
@@ -145,6 +148,23 @@ def find_flip(error: str, flips: Iterable[str]) -> tuple[TopicPartition, int] | 
     return None
 
 
+def join(settings: str, notes: Notes, streams: int, ended: threading.Event) -> _Joined | None:
+    """Join the group, once ZooKeeper lets us; None when it is over before that."""
+    while not ended.is_set():
+        with ExitStack() as failed:
+            try:
+                consumer = ConsumerConnector(json.loads(settings), notes)
+                failed.callback(consumer.shutdown)
+                found = consumer.create_message_streams_by_filter(Whitelist(TOPICS), streams)
+            except ZkError as error:
+                logger.info("not joined: %s", error)
+            else:
+                failed.pop_all()
+                return consumer, found
+        ended.wait(0.5)
+    return None
+
+
 def main(path: str, style: str, streams: str, settings: str) -> None:
     """Be a member until SIGTERM."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -152,16 +172,18 @@ def main(path: str, style: str, streams: str, settings: str) -> None:
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     notes = Notes(path)
-    with ConsumerConnector(json.loads(settings), notes) as consumer:
-        found = consumer.create_message_streams_by_filter(Whitelist(TOPICS), int(streams))
-        notes.write(f"B {now_s():.6f} {style}\n".encode())
-        readers = [Reader(stream, style, notes, consumer) for stream in found]
-        while not ended.wait(0.5):
-            pass
-        consumer.shutdown()
-        for reader in readers:
-            reader.thread.join(20)
-        notes.write(f"X {now_s():.6f} {json.dumps(consumer.counts())}\n".encode())
+    joined = join(settings, notes, int(streams), ended)
+    if joined is None:
+        return
+    consumer, found = joined
+    notes.write(f"B {now_s():.6f} {style}\n".encode())
+    readers = [Reader(stream, style, notes, consumer) for stream in found]
+    while not ended.wait(0.5):
+        pass
+    consumer.shutdown()
+    for reader in readers:
+        reader.thread.join(20)
+    notes.write(f"X {now_s():.6f} {json.dumps(consumer.counts())}\n".encode())
 
 
 if __name__ == "__main__":

@@ -35,7 +35,19 @@ if TYPE_CHECKING:
 KEYS = 40
 NAMED_EVERY = 10
 
+logger = logging.getLogger("producer")
+
 now_s = SYSTEM_CLOCK.monotonic_s
+
+
+def connect(settings: str) -> Producer:
+    """Make a producer, once ZooKeeper answers."""
+    while True:
+        try:
+            return Producer(json.loads(settings))
+        except KafkaError as error:
+            logger.info("not connected: %s", error)
+            time.sleep(0.5)
 
 
 def main(path: str, style: str, rate: str, topics_path: str, settings: str) -> None:
@@ -47,7 +59,7 @@ def main(path: str, style: str, rate: str, topics_path: str, settings: str) -> N
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     name = Path(path).stem
     draw = random.Random(name)
-    with Producer(json.loads(settings)) as producer:
+    with connect(settings) as producer:
         number = 0
         next_s = now_s()
         while not ended.is_set():
@@ -61,7 +73,7 @@ def main(path: str, style: str, rate: str, topics_path: str, settings: str) -> N
             try:
                 future = producer.send(topic, payload, key=None if key == NO_KEY else key, partition=named)
             except KafkaError as error:
-                logging.getLogger("producer").info("%d: %s", number, error)
+                logger.info("%d: %s", number, error)
                 os.write(file, outcome_line(now_s(), number, "failed", 0))
             else:
 

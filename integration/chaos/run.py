@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 DRAIN_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0
 _POLL_S = 0.25
+_COMPLAINT = "Traceback (most recent call last)"
 
 now_s = SYSTEM_CLOCK.monotonic_s
 
@@ -68,6 +69,7 @@ def run_schedule(
         evidence.ended_s = now_s()
         _read_members(cluster, evidence)
         evidence.registry = _read_registry(cluster)
+        evidence.troubles += _read_complaints(cluster)
     return evidence
 
 
@@ -124,6 +126,16 @@ def _read_members(cluster: Cluster, evidence: Evidence) -> None:
             evidence.members[client.name] = read_member(client.name, whole_lines(client.notes))
             evidence.groups.setdefault(client.group, []).append(client.name)
             evidence.styles[client.name] = client.style
+
+
+def _read_complaints(cluster: Cluster) -> Iterator[str]:
+    """Yield which processes logged an error that they did not expect."""
+    outputs = {client.name: client.process.log_path for client in cluster.clients}
+    outputs |= {broker.name: broker.output_path for broker in cluster.brokers.values()}
+    for name, path in outputs.items():
+        found = path.read_text(errors="replace").count(_COMPLAINT)
+        if found:
+            yield f"{name} logged {found} tracebacks in {path}"
 
 
 def _read_registry(cluster: Cluster) -> RegistryHistory:
