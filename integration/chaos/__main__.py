@@ -44,10 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
         seconds = 60 * options.minutes
         faults = draw_schedule(seed, seconds)
     directory = options.directory or Path("build/chaos") / str(seed)
-    account = _run(seed, seconds, faults, directory)
+    failed = f"FAILED: seed {seed}; again with SCHEDULE={directory / 'schedule.json'}"
+    try:
+        account = _run(seed, seconds, faults, directory)
+    except Exception:
+        _say(failed)
+        raise
     if account.is_good:
         return 0
-    _say(f"FAILED: seed {seed}; again with SCHEDULE={directory / 'schedule.json'}")
+    _say(failed)
     if options.shrink:
         _shrink(seed, faults, directory, {violation.rule for violation in account.violations})
     return 1

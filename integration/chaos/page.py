@@ -125,7 +125,7 @@ def _draw_lag(drawing: _Drawing, evidence: Evidence, group: str) -> None:
         lag += change
         most = max(most, lag)
         points.append((stamp_s, float(lag)))
-    drawing.label("confirmed, to come")
+    drawing.label("to come")
     drawing.curve(_thinned(points), most)
 
 

@@ -201,4 +201,7 @@ def _read_log(
                 yield Logged(Place(where, message.offset, message.index_in_set), found, key)
                 offset = message.next_offset
         except InvalidMessageError:
+            if (where, offset) not in flips:
+                yield Logged(Place(where, offset, 0), None, "")
+                return
             offset = flips[where, offset]

@@ -37,7 +37,7 @@ WEIGHTS: Mapping[str, float] = {
     "pause broker": 2,
     "pause producer": 1,
     "pause zookeeper": 2,
-    "join": 4,
+    "join": 5,
     "leave": 3,
     "ensemble down": 0.7,
     "link": 8,
