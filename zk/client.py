@@ -1,4 +1,4 @@
-"""The ZooKeeper client: kazoo's, with four gaps closed that leases and commits cannot tolerate.
+"""The ZooKeeper client: kazoo's, with six gaps closed that leases and commits cannot tolerate.
 
 - kazoo keeps calls that are made while it is not connected and sends them after the reconnect, in whatever session
   that brings. Ours refuses them at once (NotConnected), and refuses every call made `within_session` of another
@@ -7,6 +7,11 @@
 - kazoo does not say what session timeout the server granted, nor when it asked for a session; a lease needs both.
 - kazoo may spend a whole session timeout on one address that swallows packets. Ours gives each its share of it, so a
   session survives when only one address of several answers.
+- kazoo numbers its requests from 1 again on every connection. A server tells a session's requests apart by number, so
+  one that was under way over the last connection can be taken for one of this connection, and be answered in its place.
+  Ours counts on.
+- An answer to another request than the one expected ends kazoo's connection loop, and with it the client, for good.
+  Ours connects again.
 - kazoo's timeouts under gevent derive from BaseException; nothing here uses them.
 """
 
@@ -18,7 +23,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
+from kazoo.exceptions import ConnectionClosedError, ConnectionDropped, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
@@ -42,12 +47,22 @@ class CallRefused(ConnectionLoss):  # type: ignore[misc]  # kazoo is untyped
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
-    """Records the server's answer to a connect, and waits for no address longer than its share."""
+    """Records the server's answer to a connect, counts requests on, and waits for no address longer than its share."""
 
     def __init__(self, client: ZkClient, retry_sleeper: Any, logger: logging.Logger) -> None:
+        self._last_xid = 0
         super().__init__(client, retry_sleeper, logger=logger)
         self.handler = _PatientForAShare(client.handler, self)
         self._addresses = 1
+
+    @property
+    def _xid(self) -> int:
+        """The number of the last request."""
+        return self._last_xid
+
+    @_xid.setter
+    def _xid(self, number: int | None) -> None:
+        self._last_xid = number or self._last_xid  # kazoo sets it to 0 before it connects
 
     @property
     def share_s(self) -> float:
@@ -67,6 +82,13 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
         self.client.granted_timeout_ms = answer[0].time_out
         self.client.connect_asked = (answer[0].session_id, asked_s)
         return answer
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        pending = self.client._pending
+        if not pending or pending[0][2] != header.xid:
+            expected = pending[0][2] if pending else "none"
+            raise ConnectionDropped(f"the answer to request {header.xid} came in place of {expected}")
+        return super()._read_response(header, buffer, offset)
 
 
 class _PatientForAShare:
