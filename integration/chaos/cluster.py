@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 BROKERS = 3
 BROKER_WITH_SMALL_DISK = 0
+READY = b" is ready on "
 FIRST_TOPIC = "chaos-1"
 SESSION_S = 3.0
 STYLES = ("one", "lists", "by-hand", "pauses")
@@ -253,7 +254,7 @@ class Cluster:
         for broker in self.brokers.values():
             if not broker.running:
                 broker.launch()
-            if b" is ready on " not in broker.output():
+            if READY not in broker.output():
                 return False
         return True
 

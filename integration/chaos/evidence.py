@@ -49,7 +49,7 @@ class Evidence:
     """What happened, and what everybody wrote down.
 
     `groups` names the members of each, `styles` how each reads; `starts` are where logs' segments ever
-    began, or where what is damaged ends; `revived` names brokers that ended by themselves.
+    began, or where what is damaged ends; `starts_given_up` counts brokers that did not find ZooKeeper when they began.
     """
 
     started_s: float = 0.0
@@ -65,7 +65,7 @@ class Evidence:
     registry: RegistryHistory = field(default_factory=RegistryHistory)
     starts: dict[TopicPartition, set[int]] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
-    revived: list[str] = field(default_factory=list)
+    starts_given_up: int = 0
     troubles: list[str] = field(default_factory=list)
 
     def confirmed(self) -> Iterator[Sent]:

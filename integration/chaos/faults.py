@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, PRODUCERS
+from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, PRODUCERS, READY
 from integration.chaos.ensemble import SERVERS
 from integration.chaos.links import Mode, Way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from integration.chaos.broker import ChaosBroker
     from integration.chaos.cluster import Client, Cluster
@@ -146,16 +146,17 @@ class Faults:
 
         return Begun(names, undo)
 
-    def revive(self) -> list[str]:
-        """Start brokers again that ended by themselves, as a supervisor would, and return their names."""
-        ended = [
-            broker
-            for broker in self._cluster.brokers.values()
-            if not broker.running and broker.name not in self._suffering
-        ]
-        for broker in ended:
-            broker.launch()
-        return [broker.name for broker in ended]
+    def revive(self) -> Iterator[tuple[str, str, bool]]:
+        """Start brokers again that ended by themselves, as a supervisor would.
+
+        Yields the name of each, its last line, and whether it had been ready: one that is started while ZooKeeper does
+        not answer may give up.
+        """
+        for broker in self._cluster.brokers.values():
+            if not broker.running and broker.name not in self._suffering:
+                output = broker.output()
+                broker.launch()
+                yield broker.name, output.decode(errors="replace").strip().rpartition("\n")[2], READY in output
 
     # Logs --------------------------------------------------------------------------------------------------------
 

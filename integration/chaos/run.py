@@ -87,9 +87,10 @@ def _suffer(
         while due:
             at_s, _, fault, begun, begun_s = heapq.heappop(due)
             time.sleep(max(0.0, evidence.started_s + at_s - now_s()))
-            for name in executor.revive():
-                say(f"{now_s() - evidence.started_s:6.1f} s  {name} has ended by itself: it is started again")
-                evidence.revived.append(name)
+            for name, last_words, was_ready in executor.revive():
+                evidence.starts_given_up += not was_ready
+                if was_ready:
+                    evidence.troubles.append(f"{name} ended by itself: {last_words}")
             if begun is not None:
                 executor.end(begun)
                 evidence.happened.append(Happened(fault, begun.whom, begun_s, now_s()))

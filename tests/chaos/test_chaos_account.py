@@ -336,7 +336,7 @@ def test_a_process_grows() -> None:
         "files",
         "memory_bytes",
     ]
-    evidence.samples = [sample(80, 5, 20, 10**7), sample(96, 500, 2000, 10**9)]
+    evidence.samples = [sample(60, 5, 20, 10**7), sample(96, 500, 2000, 10**9)]
     assert not list(resources.find_growth(evidence))
 
 

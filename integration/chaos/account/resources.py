@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from integration.chaos.evidence import Evidence, Sample
 
 GROWN = "a process needs more in the end than at its start"
-FIRST_S = 8.0
+FIRST_S = 20.0
 """By then a process has made its threads and connections."""
-SHORTEST_LIFE_S = 20.0
+SHORTEST_LIFE_S = 40.0
 MORE_THREADS = 6
 MORE_FILES = 40
 MORE_MEMORY_BYTES = 60_000_000

@@ -74,10 +74,10 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
         "members": sum(map(len, evidence.groups.values())),
         "messages": len(evidence.sent),
         **{f"messages {outcome}": number for outcome, number in sorted(outcomes.items())},
+        "broker starts given up": evidence.starts_given_up,
         "confirmed, lost": rules[messages.LOST],
         "written only, lost": messages.count_lost_unconfirmed(evidence),
         "commits": len(evidence.registry.commits),
-        **{f"ended by themselves: {name}": number for name, number in Counter(evidence.revived).items()},
         "double ownership": rules[ownership.TWO_OWNERS],
     }
     growth = ", ".join(f"{number} {what}" for what, number in resources.most_growth(evidence).items())
