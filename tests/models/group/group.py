@@ -232,7 +232,9 @@ class GroupModel:
 
 def _is_possible_for(what: str, member: Member) -> bool:
     client = member.client
-    if what in {"read", "work", "commit", "renew", "leave"} and (client.is_stopped or member.is_leaving):
+    if what in {"read", "work", "commit", "renew", "leave"} and client.is_stopped:
+        return False
+    if what in {"commit", "leave"} and member.is_leaving:
         return False
     possible: dict[str, bool] = {
         "go on": client.is_stopped,
