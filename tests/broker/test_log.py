@@ -820,6 +820,32 @@ def test_deleting_the_active_segment_flushes_it_first(make_log: Callable[..., Lo
     assert log.append(encode(b"next"), 1) == 200
 
 
+def test_all_segments_before_an_empty_one_go(make_log: Callable[..., Log], clock: ManualClock) -> None:
+    """The empty one stays at the end, and only that."""
+    settings = LogSettings(max_segment_bytes=99, flush_interval=1, retention_ms=1000)
+    log = make_log(settings)
+    fill(log)
+    clock.now_ms += 1e12
+    log.delete_old_segments()
+    log.close()
+    for start in (200, 300):
+        segment_path(log.directory, start).write_bytes(encode(b"x" * 90))
+    log = make_log(settings)
+    clock.now_ms += 1e12
+    assert [one.start_offset for one in log.delete_old_segments()] == [200, 300]
+    assert log.segment_offsets == (400,)
+
+
+def test_what_is_not_flushed_does_not_count_for_the_size_limit(make_log: Callable[..., Log]) -> None:
+    """Else a crash could leave less than the limit."""
+    log = make_log(LogSettings(max_segment_bytes=150, flush_interval=1000, retention_bytes=200))
+    fill(log, 4)
+    assert (log.segment_offsets, log.end_offset) == ((0, 200), 200)
+    assert log.delete_old_segments() == []
+    log.flush()
+    assert [one.start_offset for one in log.delete_old_segments()] == [0]
+
+
 def test_an_open_slice_outlives_its_segment(make_log: Callable[..., Log], clock: ManualClock) -> None:
     """A slow reader gets the rest of a deleted segment; then its file is closed."""
     log = make_log(LogSettings(max_segment_bytes=99, flush_interval=1, retention_ms=1000))

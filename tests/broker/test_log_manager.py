@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import threading
@@ -242,11 +243,26 @@ def test_logs_outside_the_settings_are_not_served(
 def test_two_brokers_cannot_share_a_directory(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
     with make_manager() as manager:
         manager.get_or_create("views", 0)
+        before = count_open_files()
         with pytest.raises(LogError, match=f"{log_dir} is in use"):
             make_manager().open()
+        assert count_open_files() == before
         assert sorted(path.name for path in log_dir.iterdir()) == ["views-0"], "no lock file, no mark"
     with make_manager() as manager:
         assert len(manager.logs()) == 1
+
+
+def test_a_directory_that_cannot_be_locked_is_not_left_open(
+    make_manager: Callable[..., LogManager], log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(fd: int, operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    before = count_open_files()
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(LogError, match=f"{log_dir}: No locks available"):
+        make_manager().open()
+    assert count_open_files() == before
 
 
 def test_a_log_dir_that_is_a_file_is_named(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
@@ -363,6 +379,21 @@ def test_no_mark_after_a_log_has_failed(make_manager: Callable[..., LogManager],
     manager.close()
     assert not has_mark(log_dir)
     assert segment_path(log_dir / "clicks-0", 0).read_bytes() == GOOD
+
+
+def test_a_start_after_a_failure_may_end_with_the_mark(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """It has recovered all logs."""
+    manager = make_manager()
+    manager.open()
+    (log_dir / "views-0").touch()
+    with pytest.raises(LogError, match="views-0"):
+        manager.get_or_create("views", 0)
+    manager.close()
+    assert not has_mark(log_dir)
+    (log_dir / "views-0").unlink()
+    manager.open()
+    manager.close()
+    assert has_mark(log_dir)
 
 
 def test_no_mark_when_a_log_does_not_close(make_manager: Callable[..., LogManager], log_dir: Path) -> None:

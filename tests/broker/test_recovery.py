@@ -164,6 +164,15 @@ def test_messages_larger_than_a_chunk_are_checked_too(
     assert (found.messages, found.valid_bytes, found.is_corruption) == (8, len(data), False)
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_large_message_may_end_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
+    """It is cut only if a byte of it is missing."""
+    monkeypatch.setattr(recovery_module, "CHUNK_BYTES", 64)
+    large = encode(bytes(range(256)))
+    found = recover(tmp_path, WHOLE + large[: len(large) - missing])
+    assert found.valid_bytes == len(WHOLE) + (0 if missing else len(large))
+
+
 @pytest.mark.parametrize("filler", range(40))
 def test_good_messages_are_found_across_the_seams_of_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filler: int
