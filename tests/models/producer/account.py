@@ -61,6 +61,7 @@ class Account:
         self.largest_send = (0, 0)  # messages, bytes
         self.failures: list[FailedBatch] = []
         self.ends: dict[Future[Receipt], End] = {}
+        self.ended_twice = False
         self.moved: set[Future[Receipt]] = set()  # went to another broker, or a part of it did
         self.closing_s: list[float] = []  # how long each `close` took
 
@@ -73,5 +74,5 @@ class Account:
 
     def note_end(self, future: Future[Receipt]) -> None:
         """Note that a future ends now."""
-        assert future not in self.ends, "a future ended twice"
+        self.ended_twice |= future in self.ends
         self.ends[future] = End(self.now_s(), {each.broker_id: len(each.appended) for each in self.brokers.values()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.compression import Codec
@@ -59,7 +60,7 @@ class Application:
         sleep: Callable[[float], object],
         thread_name: Callable[[], str],
     ) -> None:
-        self._name = name
+        self.name = name
         self._producer = producer
         self._account = account
         self._habits = habits
@@ -67,7 +68,7 @@ class Application:
         self._sleep = sleep
         self._thread_name = thread_name
         self._futures: list[Future[Receipt]] = []
-        self._number = 0
+        self._numbers = itertools.count(1)
 
     def run(self) -> None:
         """Do all that it does."""
@@ -128,8 +129,7 @@ class Application:
         return ready, sent
 
     def _payload(self) -> bytes:
-        self._number += 1
-        name = b"%s %d " % (self._name.encode(), self._number)
+        name = b"%s %d " % (self.name.encode(), next(self._numbers))
         if self._habits.sends_poison and self._random.random() < 0.05:
             name = POISON + b" " + name
         longest = self._habits.longest_payload

@@ -67,10 +67,12 @@ class Audit:
             self._check_unconfirmed()
         if self._plan.keeps_order:
             self._check_order()
-        self._check_times()
+        if self._plan.is_timed:
+            self._check_times()
 
     def _check_ends(self) -> None:
-        """End every future, and well only if all of its messages do."""
+        """End every future once, and well only if all of its messages do."""
+        assert not self._account.ended_twice
         for sent in self._queued:
             assert sent.future is None or sent.future.done(), f"the future of {sent} never ends"
             failed = [payload for payload in sent.payloads if payload in self._failed]

@@ -29,7 +29,9 @@ class Outage(Enum):
 class Door(Protocol):
     """Where a broker can be reached."""
 
-    port: int
+    @property
+    def port(self) -> int:
+        """The port."""
 
     def open(self) -> None:
         """Take connections."""
@@ -52,13 +54,13 @@ class ClusterInTrouble:
 
     def __init__(
         self,
-        brokers: Sequence[FaultyBroker],
+        brokers: Mapping[int, FaultyBroker],
         doors: Mapping[int, Door],
         refreshing: Callable[[], object],
         *,
         picks: bool,
     ) -> None:
-        self.brokers = {broker.broker_id: broker for broker in brokers}
+        self.brokers = brokers
         self._doors = doors
         self._refreshing = refreshing
         self._picks = picks

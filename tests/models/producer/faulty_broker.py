@@ -90,19 +90,21 @@ class FaultyBroker:
         self._probability = probability
         self._longest_hang_s = longest_hang_s
         self._life = 0
-        self._connections: list[Connection] = []
+        self._connections: dict[Connection, None] = {}  # in order
 
     def die(self) -> None:
         """Lose all connections, with what is in them."""
         self._life += 1
-        for connection in self._connections:
+        for connection in list(self._connections):
             connection.reset()
-        self._connections.clear()
+
+    def accept(self, connection: Connection) -> None:
+        """Take a connection, which ends when the broker dies."""
+        self._connections[connection] = None
 
     def serve(self, connection: Connection) -> None:
         """Handle the requests of one connection until it ends."""
         life = self._life
-        self._connections.append(connection)
         reader = FrameReader()
         try:
             while data := connection.recv(self._random.randint(1, 400)):
@@ -115,9 +117,8 @@ class FaultyBroker:
         except OSError:
             return
         finally:
-            if self._life == life:
-                self._connections.remove(connection)
-                connection.close()
+            self._connections.pop(connection, None)
+            connection.close()
 
     def _draw(self) -> Fault | None:
         if self._faults and self._random.random() < self._probability:

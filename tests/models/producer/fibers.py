@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-_MAX_STEPS = 100_000
-_STEP_S = 0.0002
+_MAX_STEPS = 300_000
+_STEP_S = 0.0001
 _STALL_PROBABILITY = 0.01
 _STALL_S = 0.05
 
@@ -152,7 +152,7 @@ class Scheduler:
 
     def _count_step(self) -> None:
         self.steps += 1
-        self.now_s += _STEP_S * self.random.random()
+        self.now_s += _STEP_S
         if self.steps > _MAX_STEPS and self._failure is None:
             self._failure = StuckError(f"it goes on and on, at {self.now_s:.3f} s\n{self._report()}")
 

@@ -154,6 +154,7 @@ MUTATIONS = (
         ProducerConnection.finish,
         "if not self.drain_and_close():",
         "if self.close():",
+        is_rare=True,
     ),
     Mutation(
         "closing waits for one sender of those that are left",

@@ -55,7 +55,7 @@ class SocketInMemory:
         """Return what there is, waiting for it; with MSG_WAITALL all of it, with MSG_PEEK leaving it there."""
         self._scheduler.pause()
         self._check_open()
-        wanted = size if flags & socket.MSG_WAITALL else 1
+        wanted = size if flags == socket.MSG_WAITALL else 1
         while len(self._received) < wanted and not self._is_ended:
             if self._is_reset:
                 if self._received:
@@ -66,7 +66,7 @@ class SocketInMemory:
                     break
                 raise BlockingIOError("nothing came")
         data = bytes(self._received[:size])
-        if not flags & socket.MSG_PEEK:
+        if flags != socket.MSG_PEEK:
             del self._received[:size]
             self.peer._changed.wake()
         return data

@@ -15,25 +15,19 @@ from kafka2011 import connection
 from kafka2011.producer import accumulator, completion, producer, router, sender
 from kafka2011.producer import batch as batches
 from kafka2011.producer import connection as producer_connection
-from tests.models.producer.account import Account
-from tests.models.producer.application import Application
-from tests.models.producer.audit import Audit
-from tests.models.producer.bounds import Bounds
-from tests.models.producer.cluster import ClusterInTrouble, trouble
-from tests.models.producer.faulty_broker import FaultyBroker
 from tests.models.producer.fibers import Scheduler
 from tests.models.producer.network_in_memory import SELECT, Network
 from tests.models.producer.plan import plan
+from tests.models.producer.run import Run, World
 from tests.models.producer.threads_in_memory import queue_for, threading_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from kafka2011.producer.batch import Batch
-    from kafka2011.producer.producer import Producer
+    from tests.models.producer.account import Account
+    from tests.models.producer.faulty_broker import FaultyBroker
     from tests.models.producer.network_in_memory import SocketInMemory
     from tests.models.producer.plan import Plan
-    from zk.cluster import TopicPartition
 
 _MODULES = {"accumulator": accumulator, "sender": sender}
 
@@ -47,10 +41,34 @@ def simulate(seed: int) -> int:
     random = Random(seed)
     drawn = plan(random)
     scheduler = Scheduler(random, drawn.switch_probability)
-    simulation = Simulation(drawn, scheduler)
+    network = Network(scheduler, drawn.buffer_bytes)
+    threads = threading_for(scheduler)
+
+    def watch(lock: Any, check: Callable[[], object]) -> None:
+        lock.on_release = partial(scheduler.guarded, check)
+
+    world = World(
+        random=random,
+        threads=threads,
+        is_over=threads.Event(),
+        sleep=scheduler.sleep,
+        now_s=scheduler.monotonic_s,
+        thread_name=lambda: scheduler.current.name,
+        new_door=lambda broker: _Door(network, scheduler, broker),
+        deadline_s=3600.0,
+        watch=watch,
+    )
+    run = Run(drawn, world)
+
+    def run_and_look_behind() -> None:
+        run.run()
+        left = [each.name for each in scheduler.fibers if "producer" in each.name and not each.is_done]
+        assert not left, f"left behind: {left}"
+        assert all(each.is_closed for each in network.clients), "a connection was left open"
+
     try:
-        with in_memory(scheduler, simulation.network, drawn, simulation.account), no_defect_logged():
-            scheduler.run(simulation.run)
+        with in_memory(scheduler, network, drawn, run.account), no_defect_logged():
+            scheduler.run(run_and_look_behind)
     except Exception as error:
         raise FailedRunError(f"seed {seed}: {error}\n{drawn}") from error
     return scheduler.steps
@@ -59,94 +77,6 @@ def simulate(seed: int) -> int:
 def simulate_all(seeds: Iterable[int]) -> int:
     """Run what seeds stand for; return how many turns it took. Raises FailedRunError at the first that fails."""
     return sum(map(simulate, seeds))
-
-
-class Simulation:
-    """A cluster, a producer, and an application that uses it."""
-
-    def __init__(self, drawn: Plan, scheduler: Scheduler) -> None:
-        self._plan = drawn
-        self._scheduler = scheduler
-        self.network = Network(scheduler, drawn.buffer_bytes)
-        self._brokers = [
-            FaultyBroker(
-                broker_id,
-                scheduler.random,
-                scheduler.sleep,
-                partitions=drawn.habits.partitions,
-                faults=drawn.faults,
-                probability=drawn.fault_probability,
-                longest_hang_s=drawn.longest_hang_s,
-            )
-            for broker_id in range(drawn.habits.brokers)
-        ]
-        self.account = Account({broker.broker_id: broker for broker in self._brokers}, scheduler.monotonic_s)
-
-    def run(self) -> None:
-        """Send, close, and compare."""
-        drawn, scheduler, account = self._plan, self._scheduler, self.account
-        doors = {broker.broker_id: _Door(self.network, scheduler, broker) for broker in self._brokers}
-        cluster = ClusterInTrouble(self._brokers, doors, scheduler.pause, picks=drawn.picks)
-        applications: list[Application] = []
-        made = producer.Producer(
-            drawn.config,
-            info=cluster,
-            on_failure=lambda failed: applications[0].on_failure(failed),  # noqa: PLW0108 (there is none yet)
-        )
-        self._look_into(made)
-        applications += [
-            Application(
-                f"application {number}",
-                made,
-                account,
-                drawn.habits,
-                scheduler.random,
-                scheduler.sleep,
-                lambda: scheduler.current.name,
-            )
-            for number in range(drawn.applications)
-        ]
-        threads = threading_for(scheduler)
-        is_over = threads.Event()
-        others = [threads.Thread(each.run, name=f"application {number}") for number, each in enumerate(applications)]
-        fate = partial(
-            trouble,
-            cluster,
-            scheduler.random,
-            scheduler.sleep,
-            is_over.is_set,
-            outages=drawn.outages,
-            interval_s=drawn.outage_interval_s,
-        )
-        others.append(threads.Thread(fate, name="trouble"))
-        for each in others:
-            each.start()
-        for each in others[:-1]:
-            each.join()
-        applications[0].close()
-        is_over.set()
-        self._check(made)
-
-    def _look_into(self, made: Producer) -> None:
-        inside = made._accumulator
-        self._bounds = Bounds(inside, self._plan.config, self.account, self._plan.open_batches)
-        guarded = partial(self._scheduler.guarded, self._bounds.check)
-        inside.lock.on_release = guarded  # type: ignore[attr-defined]
-        move = inside.move
-
-        def noted(batch: Batch, where: TopicPartition) -> None:
-            self.account.moved |= {batch} if batch.list_future is None else {batch, batch.list_future}
-            move(batch, where)
-
-        inside.move = noted  # type: ignore[method-assign]
-
-    def _check(self, made: Producer) -> None:
-        with made._accumulator.lock:
-            self._bounds.check_empty()
-        Audit(self.account, made.counts(), self._plan).check()
-        left = [each.name for each in self._scheduler.fibers if "producer" in each.name and not each.is_done]
-        assert not left, f"left behind: {left}"
-        assert all(each.is_closed for each in self.network.clients), "a connection was left open"
 
 
 class _Door:
@@ -172,6 +102,7 @@ class _Door:
         self._network.silence(self.port, silent=silent)
 
     def _accept(self, accepted: SocketInMemory) -> None:
+        self._broker.accept(accepted)
         self._scheduler.spawn(f"broker {self._broker.broker_id}", lambda: self._broker.serve(accepted))
 
 
@@ -185,7 +116,7 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
     numbers: dict[str, int] = {"batch": 0}
 
     def noted_end(self: batches.SendFuture, *outcome: Any) -> None:
-        scheduler.guarded(partial(account.note_end, self))
+        account.note_end(self)
         scheduler.pause()
         end(self, *outcome)
 
@@ -218,12 +149,20 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
         (producer_connection, "socket", sockets),
         (producer_connection, "select", SELECT),
     ]
-    for name, value in drawn.constants.items():
-        module, _, constant = name.partition(".")
-        exchanged.append((_MODULES[module], constant, value))
     with ExitStack() as stack:
+        stack.enter_context(with_constants(drawn))
         for owner, name, value in exchanged:
             stack.enter_context(mock.patch.object(owner, name, value))
+        yield
+
+
+@contextmanager
+def with_constants(drawn: Plan) -> Iterator[None]:
+    """Exchange the limits of the producer's modules."""
+    with ExitStack() as stack:
+        for name, value in drawn.constants.items():
+            module, _, constant = name.partition(".")
+            stack.enter_context(mock.patch.object(_MODULES[module], constant, value))
         yield
 
 

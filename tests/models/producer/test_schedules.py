@@ -11,7 +11,7 @@ import random
 from tests.models.depth import by_depth
 from tests.models.producer.simulation import simulate_all
 
-SCHEDULES = by_depth(250, 20_000)
+SCHEDULES = by_depth(200, 20_000)
 
 
 def test_whatever_happens_every_promise_is_kept() -> None:
