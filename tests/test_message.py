@@ -338,6 +338,24 @@ def test_message_sets_give_back_their_payloads(items: list[bytes], codec: Codec,
     assert made.largest_payload_bytes == again.largest_payload_bytes == scan(bytes(made)).largest_payload_bytes
 
 
+def test_a_pass_ends_after_so_many_messages_or_bytes() -> None:
+    """Of whatever magic they are; where it ends so, nothing is said of the rest."""
+    old = encode(b"hello", magic=0)
+    mixed = old + HELLO_1 * 2 + old + HELLO_1 * 3
+    assert [scan(mixed, 0, most).messages for most in range(9)] == [0, 1, 2, 3, 4, 5, 6, 7, 7]
+    found = scan(HELLO_1 * 3, max_bytes=2 * len(HELLO_1))
+    assert (found.messages, found.end, found.partial_bytes) == (2, 2 * len(HELLO_1), 0)
+    assert scan(HELLO_1 * 3, max_bytes=2 * len(HELLO_1) + 1).messages == 3
+
+
+def test_a_fetch_of_a_length_alone_says_what_is_needed() -> None:
+    """So that fetch.size can be set."""
+    with pytest.raises(InvalidMessageSizeError, match=r"a fetch of 4 bytes .* needs 36"):
+        list(decode(b"\0\0\0\x20", "t", 0, 0, 0))
+    with pytest.raises(InvalidMessageSizeError, match="a fetch of 3 bytes is too small for any message"):
+        list(decode(b"\0\0\0", "t", 0, 0, 0))
+
+
 @pytest.mark.parametrize("payloads", ["text", b"bytes", bytearray(b"bytes")])
 def test_one_payload_is_not_taken_for_many(payloads: object) -> None:
     """Iterating over it would make a message of each character, or fail far from the mistake."""
