@@ -481,15 +481,17 @@ def test_room_is_made_by_giving_a_partition_up(give_up: Callable[[PartitionFeed]
 
 
 def test_brokers_share_the_room_as_long_as_they_are_fetched_from() -> None:
-    """However often that was; once their partitions are given up, all of it is for the others."""
+    """However often that was; once all that are fetched are given up, all of it is for the others."""
     rig = Rig(max_chunks=4)
-    feeds, others = [rig.own(number) for number in range(4)], [rig.own(number, broker_id=1) for number in range(4)]
-    for _ in range(3):
-        assert feeds[0].reserve() is not None
-        feeds[0].cancel()
+    feeds, others = [rig.own(number) for number in range(3)], [rig.own(number, broker_id=1) for number in range(4)]
+    for feed in (feeds[0], feeds[0], feeds[0], feeds[1]):
+        assert feed.reserve() is not None
+        feed.cancel()
     assert [other.reserve() is not None for other in others] == [True, True, False, False]
-    feeds[0].abandon()
-    feeds[1].abandon()  # which was never fetched
+    rig.release(feeds[0])
+    feeds[2].abandon()  # which was never fetched
+    assert others[2].reserve() is None
+    rig.release(feeds[1])
     assert [other.reserve() is not None for other in others[2:]] == [True, True]
 
 
@@ -730,13 +732,14 @@ def test_a_release_waits_for_the_message_in_hand() -> None:
     assert rig.stream.unfinished_releases == 0
 
 
-def test_a_release_ends_when_what_is_in_hand_is_counted_as_done() -> None:
+@pytest.mark.parametrize("wait_s", [1.0, 1000.0])
+def test_a_release_ends_when_what_is_in_hand_is_counted_as_done(wait_s: float) -> None:
     """Without another look at the stream, as when the application commits at the end of its loop."""
     rig = Rig()
     feed = rig.own()
     rig.fetch(feed, messages([b"a", b"b"]))
     next(rig.stream)
-    releasing = in_thread(lambda: rig.release(feed, 1.0))  # on a clock that stands still
+    releasing = in_thread(lambda: rig.release(feed, wait_s))  # on a clock that stands still
     eventually(lambda: feed.state is not State.ACTIVE and is_waiting(releasing))
     rig.stream.count_in_hand_as_done()
     releasing.join(WAIT_S)

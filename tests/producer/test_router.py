@@ -114,3 +114,24 @@ def test_broker_list_leaves_partitions_to_the_broker() -> None:
     assert info.choices("t") == (TopicPartition("t", 9, ANY_PARTITION), TopicPartition("t", 10, ANY_PARTITION))
     assert info.broker(10) == Broker(10, "ten", 1)
     assert info.broker(8) is None
+
+
+def test_a_broker_that_is_not_alive_gets_nothing_without_a_key() -> None:
+    """Neither in turn nor in place of another."""
+    router = Router(StaleInfo(1000), DefaultPartitioner(), 0, CLOCK)
+    assert {router.next("t").broker_id for _ in range(20)} == {0}
+    assert router.elsewhere("t", 0) is None
+
+
+def test_a_named_partition_is_looked_for_as_often_as_others() -> None:
+    """While its broker is not alive."""
+    where = TopicPartition("t", 1, 1)
+    assert Router(StaleInfo(2), DefaultPartitioner(), 2, CLOCK).named("t", where) == where
+    with pytest.raises(NoBrokersError, match="broker 1, which has t/1-1, is not alive"):
+        Router(StaleInfo(3), DefaultPartitioner(), 2, CLOCK).named("t", where)
+
+
+def test_a_key_has_no_partition_while_none_are_known() -> None:
+    """The error says that there is no broker, not that something was divided by 0."""
+    with pytest.raises(NoBrokersError, match="no live broker is known for topic t"):
+        Router(ListedBrokers([]), DefaultPartitioner(), 1, CLOCK).by_key("t", "key")
