@@ -144,10 +144,11 @@ def test_the_end_is_the_end_of_what_knows_the_brokers(open_producer: Open) -> No
 def test_a_forked_child_finds_the_brokers_itself() -> None:
     """When it first sends something, in a session of its own; what it never used it leaves to the parent."""
     with Producer({"broker.list": "0:127.0.0.1:1", "producer.type": "async", "queue.time": HOUR_MS}) as producer:
-        of_parent = producer._router
+        of_parent, accumulated = producer._router, producer._accumulator
         closed: list[str] = []
         of_parent.info.close = lambda: closed.append("parent's")  # type: ignore[method-assign]
         producer.forget_after_fork()
+        assert producer._accumulator is not accumulated
         producer.close()
         assert not closed
         producer.forget_after_fork()
