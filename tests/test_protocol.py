@@ -232,6 +232,12 @@ def test_a_request_that_no_frame_can_hold_is_refused(monkeypatch: pytest.MonkeyP
         encode_request(request_)
 
 
+def test_a_topic_that_is_no_text_is_refused() -> None:
+    """As a mistake of the caller, not of the bytes."""
+    with pytest.raises(TypeError, match="a topic is text, not bytes"):
+        encode_request(FetchRequest(b"t", 0, 0, 0))  # type: ignore[arg-type] # what callers do all the same
+
+
 # Frames
 
 
