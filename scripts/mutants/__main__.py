@@ -1,6 +1,6 @@
 """Changes the core's modules in small ways, one at a time, and lists the changes that no unit test notices.
 
-    make mutants                                          # all of them: hours
+    make mutants                                          # all of them, which takes long
     make mutants MODULES="compression producer.*"         # some modules
     make mutants MODULES=consumer.stream SAMPLE=50 SEED=7 # 50 changes of each, drawn with a seed
     make mutants MODULES=compression TESTS=tests/test_compression.py
