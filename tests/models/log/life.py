@@ -274,9 +274,9 @@ class Life:
 
     def _after_step(self) -> None:
         if not self._is_other:
-            while self._to_flush:
+            for _ in range(len(self._to_flush)):  # others may ask for more meanwhile, without end
                 with self._shipped():
-                    self._to_flush.pop().flush()
+                    self._to_flush.pop(0).flush()
             for topic in self._logs:
                 self.compare(topic)
 
