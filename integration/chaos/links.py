@@ -114,8 +114,8 @@ class Link:
         self._end(self._writers)
 
     async def _accepted(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
-        peer = int(near_out.get_extra_info("peername")[1])
-        self._writers[near_out] = peer
+        name = near_out.get_extra_info("peername")
+        self._writers[near_out] = peer = int(name[1]) if name else 0  # gone already
         far_out: asyncio.StreamWriter | None = None
         try:
             if self._mode(Way.FORTH, peer) is Mode.CUT:

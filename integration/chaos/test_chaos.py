@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 import sys
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ FAULTS_S = 60.0
 
 @pytest.mark.slow
 @pytest.mark.timeout(150)
+# asyncio does not close what a server has accepted, but not yet made a stream of, when the server is closed.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cluster_whose_parts_fail_at_random(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever fails, every rule holds in the end: see docs/chaos.md. The seed is printed, the schedule on failure."""
     seed = secrets.randbelow(10**6)
@@ -32,5 +35,6 @@ def test_a_cluster_whose_parts_fail_at_random(tmp_path: Path, capsys: pytest.Cap
         sys.stdout.write(f"{text}\n")
 
     account = account_of(run_schedule(seed, FAULTS_S, faults, tmp_path / "run", say))
+    gc.collect()  # so that nothing of this is collected, and warned of, in another test
     schedule = (tmp_path / "run" / "schedule.json").read_text()
     assert account.is_good, f"seed {seed}\n{account.text()}\n{schedule}"
