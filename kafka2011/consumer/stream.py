@@ -188,26 +188,24 @@ class MessageStream:
         if self._now_s() >= self._breathe_at_s:
             time.sleep(BREATH_S)
             self._breathe_at_s = self._now_s() + LOOK_INTERVAL_S
+        messages: list[Message] = []
         try:
             with self._lock:
                 chunk = self._come_back(self._timeout_s)
                 if chunk is None:
-                    return []
+                    return messages
                 if chunk.feed.state is not State.ACTIVE:
                     max_messages = 1  # the rest of a compressed set, and not one message more
-                self._decode_up_to(max_messages)
-                messages = list(islice(self._ready, max_messages))
-                if len(messages) == len(self._ready):
-                    self._ready.clear()
-                else:
-                    for _ in messages:
-                        self._ready.popleft()
+                while self._ready and len(messages) < max_messages:
+                    messages.append(self._ready.popleft())
+                self._decode_into(messages, max_messages)
                 chunk.list_offset, chunk.in_hand = messages[0].offset, messages[-1]
                 chunk.flows_until_s = 0.0  # taking a single message next comes back from the list first
                 return messages
         except KafkaError:
             raise
         except BaseException:
+            self._decoded_messages -= len(messages)
             self._start_over()
             raise
 
@@ -271,7 +269,7 @@ class MessageStream:
     def _decode_some(self, chunk: Chunk) -> bool:
         """Make messages of the open chunk ready; False when it has no more. Raises the error that comes after them."""
         if not self._ready:
-            self._decode_up_to(BATCH_MESSAGES)
+            self._decode_into(self._ready, BATCH_MESSAGES)
         if not self._ready and self._error is not None:
             # Fetched anew when the application goes on: that mends a network error.
             fault, self._error = self._error, None
@@ -279,17 +277,17 @@ class MessageStream:
             raise fault
         return bool(self._ready)
 
-    def _decode_up_to(self, messages: int) -> None:
-        """Make this many messages of the open chunk ready, or as many good ones as it has."""
-        ready = len(self._ready)
-        if ready >= messages or self._error is not None:
+    def _decode_into(self, messages: deque[Message] | list[Message], most: int) -> None:
+        """Add messages of the open chunk until there are so many, or as many good ones as it has."""
+        before = len(messages)
+        if before >= most or self._error is not None:
             return
         try:
-            self._ready.extend(islice(self._messages, messages - ready))  # keeps what came before an error
+            messages.extend(islice(self._messages, most - before))  # keeps what came before an error
         except KafkaError as error:
             self._error = error
         finally:
-            self._decoded_messages += len(self._ready) - ready
+            self._decoded_messages += len(messages) - before
 
     def _drop_open(self) -> None:
         self._decoded_messages -= len(self._ready)
