@@ -70,15 +70,15 @@ def _producer(job: Job, *, confirm: bool) -> Producer:
 
 
 @contextmanager
-def _async(job: Job, *, confirm: bool = False) -> Prepared:
+def _async(job: Job, to_send: list[bytes] | list[list[bytes]], *, confirm: bool = False) -> Prepared:
     with _producer(job, confirm=confirm) as producer:
-        topic, to_send = job["topic"], payloads(job["messages"])
+        topic = job["topic"]
         producer.send(topic, payloads(_WARM_MESSAGES))
         producer.flush()
 
         def run() -> Mapping[str, Any]:
-            for payload in to_send:
-                producer.send(topic, payload)
+            for messages in to_send:
+                producer.send(topic, messages)
             producer.close()
             return {}
 
@@ -86,25 +86,21 @@ def _async(job: Job, *, confirm: bool = False) -> Prepared:
 
 
 @contextmanager
+def _async_1(job: Job) -> Prepared:
+    with _async(job, payloads(job["messages"])) as prepared:
+        yield prepared
+
+
+@contextmanager
 def _async_confirmed(job: Job) -> Prepared:
-    with _async(job, confirm=True) as prepared:
+    with _async(job, payloads(job["messages"]), confirm=True) as prepared:
         yield prepared
 
 
 @contextmanager
 def _async_lists(job: Job) -> Prepared:
-    with _producer(job, confirm=False) as producer:
-        topic, to_send = job["topic"], batches(job["messages"])
-        producer.send(topic, payloads(_WARM_MESSAGES))
-        producer.flush()
-
-        def run() -> Mapping[str, Any]:
-            for batch in to_send:
-                producer.send(topic, batch)
-            producer.close()
-            return {}
-
-        yield {"warm_messages": _WARM_MESSAGES}, run
+    with _async(job, batches(job["messages"])) as prepared:
+        yield prepared
 
 
 @contextmanager
@@ -242,7 +238,7 @@ def _sendall_50(job: Job) -> Prepared:
 
 
 CLIENTS = {
-    "async": _async,
+    "async": _async_1,
     "async-confirmed": _async_confirmed,
     "async-lists": _async_lists,
     "sync-1": _sync_1,
