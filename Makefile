@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export FILE
 
 PYTHON := .venv/bin/python
-PROFILES := demo grow tools # of docker-compose.yml
+PROFILES := demo grow tools balancer # of docker-compose.yml
 
 .PHONY: help
 help: ## show this list
@@ -69,10 +69,12 @@ integration: setup-test ## tests with real ZooKeeper and real processes
 
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
-	@$(PYTHON) -m integration.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SHRINK),--shrink)
+	@$(PYTHON) -m integration.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SHRINK),--shrink) \
+		$(if $(CHAOS_BACKEND),--backend $(CHAOS_BACKEND))
 
 .PHONY: proof
-proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image (as root, with Docker)
+proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image, chaos in containers, a pipeline (as root, with Docker)
 	@echo "== proof"
 	@$(PYTHON) -m pytest proof --durations=10 $(if $(ONLY),-k "$(ONLY)")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafka2011.compression import Codec
     from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
     from kafka2011.consumer.connector import ConsumerConnector
+    from kafka2011.consumer.feed import StoredSet
     from kafka2011.consumer.rebalance_listener import RebalanceListener
     from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
     from kafka2011.consumer.stream import MessageStream
@@ -98,6 +99,7 @@ __all__ = [
     "SetRefusedError",
     "SimpleConsumer",
     "SimpleConsumerConfig",
+    "StoredSet",
     "SyncProducer",
     "SyncProducerConfig",
     "TopicPartition",
@@ -119,6 +121,7 @@ _HOMES = {
         "SyncProducerConfig",
     ),
     "kafka2011.consumer.connector": ("ConsumerConnector",),
+    "kafka2011.consumer.feed": ("StoredSet",),
     "kafka2011.consumer.rebalance_listener": ("RebalanceListener",),
     "kafka2011.consumer.simple_consumer": (
         "FetchedSet",

@@ -9,7 +9,6 @@ Nothing of it outlives the process that made it, not even by kill -9. Used by `k
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 import sys
 import tempfile
@@ -94,10 +93,10 @@ class LocalBroker:
             return
         self.log_dir.mkdir(parents=True, exist_ok=True)
         self._output_start = self.output_path.stat().st_size if self.output_path.exists() else 0
-        command = [*self._program, "broker"]
+        arguments = ["broker"]
         for key, value in self._properties.items():
-            command += ["--override", f"{key}={value}"]
-        self._process = ChildProcess(command, self.output_path, stop_timeout_s=STOP_TIMEOUT_S)
+            arguments += ["--override", f"{key}={value}"]
+        self._process = self._make_process(arguments)
         self._process.start()
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -141,11 +140,11 @@ class LocalBroker:
 
     def pause(self) -> None:
         """Stop the process where it is (SIGSTOP): connections stay open, nobody answers."""
-        self.process.send_signal(signal.SIGSTOP)
+        self.process.pause()
 
     def resume(self) -> None:
         """Let a paused broker go on (SIGCONT)."""
-        self.process.send_signal(signal.SIGCONT)
+        self.process.resume()
 
     def __enter__(self) -> Self:
         try:
@@ -159,6 +158,10 @@ class LocalBroker:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _make_process(self, arguments: Sequence[str]) -> ChildProcess:
+        """Return what runs the command line `kafka2011` with these arguments, not yet started."""
+        return ChildProcess([*self._program, *arguments], self.output_path, stop_timeout_s=STOP_TIMEOUT_S)
 
     def _last_words(self) -> str:
         return self.output()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip() or "(it printed nothing)"

@@ -76,18 +76,21 @@ class MessageSet:
     set already. Iterating gives payloads, those inside wrappers too.
     """
 
-    __slots__ = ("_data", "_largest_payload_bytes")
+    __slots__ = ("_count", "_data", "_largest_payload_bytes")
 
     def __init__(self, payloads: Iterable[bytes] = (), codec: Codec = Codec.NONE, magic: int = 1) -> None:
         if isinstance(payloads, (str, bytes, bytearray)):
             raise TypeError(
                 f"payloads are a list of bytes, not {type(payloads).__name__}: give one payload as [payload]"
             )
-        data, largest_payload_bytes = _encode_all(payloads, magic)
+        items = payloads if isinstance(payloads, list) else list(payloads)
+        data, largest_payload_bytes = _encode_all(items, magic)
+        count = len(items)
         if codec is not Codec.NONE and data:
             compressed = compress(codec, data)
-            data, largest_payload_bytes = encode(compressed, codec), len(compressed)
+            data, largest_payload_bytes, count = encode(compressed, codec), len(compressed), 1
         self._data = data
+        self._count = count
         self._largest_payload_bytes = largest_payload_bytes
 
     @classmethod
@@ -100,8 +103,14 @@ class MessageSet:
             )
         message_set = cls()
         message_set._data = bytes(data)  # of its own, should the caller's be a bytearray
+        message_set._count = checked.messages
         message_set._largest_payload_bytes = checked.largest_payload_bytes
         return message_set
+
+    @property
+    def outer_messages(self) -> int:
+        """How many messages it has, a compressed set counted as one."""
+        return self._count
 
     @property
     def largest_payload_bytes(self) -> int:
@@ -125,9 +134,8 @@ class MessageSet:
         return f"<MessageSet of {len(self._data)} bytes>"
 
 
-def _encode_all(payloads: Iterable[bytes], magic: int) -> tuple[bytes, int]:
+def _encode_all(items: list[bytes], magic: int) -> tuple[bytes, int]:
     """Return the messages for all payloads, and the size of the largest payload."""
-    items = payloads if isinstance(payloads, list) else list(payloads)
     if magic == 1:
         return plain.chosen.encode(items) or plain_python.encode(items)
     return b"".join([encode(item, magic=magic) for item in items]), max(map(len, items), default=0)

@@ -262,7 +262,8 @@ def test_good_messages_before_a_fault_inside_a_wrapper_are_given() -> None:
         (14, 0, b"hello"),
         (14, 1, b""),
     ]
-    with pytest.raises(InvalidMessageError, match="t/0-0 at offset 14 does not open"):
+    place = len(HELLO_1 + EMPTY_0)
+    with pytest.raises(InvalidMessageError, match=f"t/0-0 at offset 14 does not open: .* at offset {place}: CRC"):
         next(messages)
 
 
@@ -376,6 +377,14 @@ def test_a_compressed_set_is_one_wrapper() -> None:
     assert len(scan(made).wrappers) == scan(made).messages == 1
     assert len(made) < 500
     assert bytes(MessageSet([], Codec.GZIP)) == b""
+
+
+@pytest.mark.parametrize(("codec", "outer"), [(Codec.NONE, [0, 1, 3]), (Codec.GZIP, [0, 1, 1])])
+def test_a_set_knows_how_many_messages_a_broker_sees(codec: Codec, outer: list[int]) -> None:
+    """A compressed set is one message, whether it was made here or came as bytes."""
+    made = [MessageSet([b"x"] * count, codec) for count in (0, 1, 3)]
+    assert [each.outer_messages for each in made] == outer
+    assert [MessageSet.from_bytes(bytes(each)).outer_messages for each in made] == outer
 
 
 @pytest.mark.parametrize("data", [HELLO_1[:-1], HELLO_1 + b"\0", b"\0" * 20, HELLO_1 + HELLO_1[:9]])

@@ -32,6 +32,11 @@ def test_bytes_that_end_within_a_header_are_no_fault(magic: int) -> None:
     assert [read_header(message[:size]) for size in range(overhead_bytes)] == [None] * overhead_bytes
 
 
+def test_a_length_alone_may_be_that_of_an_empty_message_without_attributes() -> None:
+    """Which magic it has is not known yet."""
+    assert read_header(encode(b"", magic=0)[:4]) is None
+
+
 @pytest.mark.parametrize(
     ("start", "fault"),
     [

@@ -104,6 +104,14 @@ class ChildProcess:
         """Ask the command to end (SIGTERM)."""
         self.send_signal(signal.SIGTERM)
 
+    def pause(self) -> None:
+        """Stop the command where it is (SIGSTOP): its connections stay open, and it answers nobody."""
+        self.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused command go on (SIGCONT)."""
+        self.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """End the command at once (SIGKILL) and reap it."""
         self.send_signal(signal.SIGKILL)
@@ -118,7 +126,7 @@ class ChildProcess:
     def _begin_stop(self) -> None:
         if self.running:
             self.terminate()
-            self.send_signal(signal.SIGCONT)  # a stopped process would not see the SIGTERM
+            self.resume()  # a stopped process would not see the SIGTERM
 
     def _finish_stop(self) -> None:
         if self.running:

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import socket
 import tempfile
 import time
@@ -20,6 +19,7 @@ from zk.errors import LocalZooKeeperError
 from zk.ports import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
@@ -130,12 +130,11 @@ class LocalZooKeeper:
         """Start the server and wait until it answers, unless it runs."""
         if self.running:
             return
-        java, class_path = find_java(), find_jars()
         tries = 1 if self._port else _PORT_TRIES
         for left in reversed(range(tries)):
             self._port = self._port or free_port(self.host)
             try:
-                self._start_on_port(java, class_path)
+                self._start_on_port()
             except _PortTakenError:
                 if not left:
                     raise
@@ -155,11 +154,11 @@ class LocalZooKeeper:
 
     def pause(self) -> None:
         """Stop the server's process where it is (SIGSTOP): connections stay open, nobody answers."""
-        self._started_child().send_signal(signal.SIGSTOP)
+        self._started_child().pause()
 
     def resume(self) -> None:
         """Let a paused server go on (SIGCONT)."""
-        self._started_child().send_signal(signal.SIGCONT)
+        self._started_child().resume()
 
     def close(self) -> None:
         """Stop the server and remove its data, if that is temporary."""
@@ -193,7 +192,7 @@ class LocalZooKeeper:
             raise LocalZooKeeperError("the local ZooKeeper was not started")
         return self._child
 
-    def _start_on_port(self, java: str, class_path: str) -> None:
+    def _start_on_port(self) -> None:
         directory = self._data_dir()
         directory.mkdir(parents=True, exist_ok=True)
         data = directory / "data"
@@ -201,13 +200,10 @@ class LocalZooKeeper:
         settings.write_text(
             f"{_SETTINGS}dataDir={_java_text(data)}\nclientPortAddress={self.host}\nclientPort={self._port}\n"
         )
-        logging_settings = directory / "log4j2.properties"
-        logging_settings.write_text(_LOGGING)
-        options = [*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={logging_settings}"]
-        if self._given_dir is None:
-            options.append("-Dzookeeper.forceSync=no")  # nobody will read this data after a crash
+        # Nobody will read temporary data after a crash.
+        options = [] if self._given_dir else ["-Dzookeeper.forceSync=no"]
         log_begin = self.log_path.stat().st_size if self.log_path.exists() else 0
-        self._child = ChildProcess([java, *options, "-cp", class_path, _MAIN_CLASS, str(settings)], self.log_path)
+        self._child = ChildProcess(server_command(_MAIN_CLASS, settings, options), self.log_path)
         self._child.start()
         try:
             self._await_ready(self._child, data, log_begin)
@@ -244,6 +240,18 @@ class LocalZooKeeper:
 
 class _PortTakenError(LocalZooKeeperError):
     """Somebody else listens on the port."""
+
+
+def server_command(main_class: str, settings: Path, options: Sequence[str] = ()) -> list[str]:
+    """Return the command of a ZooKeeper server; how it logs is written into a file beside its settings.
+
+    `options` are further ones of Java. Raises LocalZooKeeperError when there is no Java, or no ZooKeeper.
+    """
+    java, class_path = find_java(), find_jars()
+    logging_settings = settings.with_name("log4j2.properties")
+    logging_settings.write_text(_LOGGING)
+    logging_option = f"-Dlog4j2.configurationFile={logging_settings}"
+    return [java, *_JVM_OPTIONS, logging_option, *options, "-cp", class_path, main_class, str(settings)]
 
 
 def find_java() -> str:

@@ -14,19 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from integration.chaos.account.summary import account_of
+from integration.chaos.backend import Processes
 from integration.chaos.broker import clear
+from integration.chaos.containers import Containers
 from integration.chaos.page import page_of
 from integration.chaos.run import run_schedule
-from integration.chaos.schedule import draw_schedule, from_json, to_json
+from integration.chaos.schedule import close_gaps, draw_schedule, from_json, to_json
 from integration.chaos.shrink import shrink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from integration.chaos.account.summary import Account
+    from integration.chaos.backend import Backend
     from integration.chaos.schedule import Fault
 
+    MakeBackend = Callable[[Path], Backend]
 
+BACKENDS: Mapping[str, MakeBackend] = {"processes": Processes, "compose": Containers}
 MOST_SHRINKS = 15
 _AFTER_LAST_FAULT_S = 5.0
 
@@ -43,10 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
         seed = secrets.randbelow(10**6) if options.seed is None else options.seed
         seconds = 60 * options.minutes
         faults = draw_schedule(seed, seconds)
-    directory = options.directory or Path("build/chaos") / str(seed)
-    failed = f"FAILED: seed {seed}; again with SCHEDULE={directory / 'schedule.json'}"
+    backend = BACKENDS[options.backend]
+    directory = options.directory or directory_of(seed, is_again=options.schedule is not None)
+    failed = f"FAILED: seed {seed}; again with CHAOS_BACKEND={options.backend} SCHEDULE={directory / 'schedule.json'}"
     try:
-        account = _run(seed, seconds, faults, directory)
+        account = _run(seed, seconds, faults, directory, backend)
     except Exception:
         _say(failed)
         raise
@@ -54,14 +60,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     _say(failed)
     if options.shrink:
-        _shrink(seed, faults, directory, {violation.rule for violation in account.violations})
+        _shrink(seed, faults, directory, backend, {violation.rule for violation in account.violations})
     return 1
 
 
-def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path) -> Account:
+def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path, backend: MakeBackend) -> Account:
     clear(directory)
     _say(f"seed {seed}, {len(faults)} faults in {seconds:g} s; everything is kept in {directory}")
-    evidence = run_schedule(seed, seconds, faults, directory, _say)
+    evidence = run_schedule(seed, seconds, faults, directory, _say, backend)
     (directory / "evidence.pickle").write_bytes(pickle.dumps(evidence))
     account = account_of(evidence)
     (directory / "account.txt").write_text(account.text() + "\n")
@@ -70,19 +76,33 @@ def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path) ->
     return account
 
 
-def _shrink(seed: int, faults: Sequence[Fault], directory: Path, rules: set[str]) -> None:
+def directory_of(seed: int, *, is_again: bool) -> Path:
+    """Return where to keep a run. One that comes again leaves what is known of the run before, and its schedule."""
+    first = Path("build/chaos") / str(seed)
+    others = (first.with_name(f"{seed}.{number}") for number in count(2))
+    return next(path for path in others if not path.exists()) if is_again and first.exists() else first
+
+
+def _shrink(seed: int, faults: Sequence[Fault], directory: Path, backend: MakeBackend, rules: set[str]) -> None:
     numbers = count(1)
+    path = directory / "smallest.json"
 
     def fails(smaller: Sequence[Fault]) -> bool:
+        smaller = close_gaps(smaller)
         seconds = max(fault.at_s + fault.lasts_s for fault in smaller) + _AFTER_LAST_FAULT_S
-        account = _run(seed, seconds, smaller, directory / f"smaller-{next(numbers)}")
-        return not rules.isdisjoint(violation.rule for violation in account.violations)
+        try:
+            account = _run(seed, seconds, smaller, directory / f"smaller-{next(numbers)}", backend)
+        except Exception as error:  # noqa: BLE001 - a run that breaks off shows nothing, and others are to come
+            _say(f"this run broke off: {type(error).__name__}: {error}")
+            return False
+        has_failed = not rules.isdisjoint(violation.rule for violation in account.violations)
+        if has_failed:  # each is smaller than the one before
+            path.write_text(to_json(seed, seconds, smaller))
+            _say(f"it fails with {len(smaller)} of {len(faults)} faults: {path}")
+        return has_failed
 
     smallest = shrink(faults, fails, MOST_SHRINKS)
-    seconds = max(fault.at_s + fault.lasts_s for fault in smallest) + _AFTER_LAST_FAULT_S
-    path = directory / "smallest.json"
-    path.write_text(to_json(seed, seconds, smallest))
-    _say(f"{len(smallest)} of {len(faults)} faults are left in {path}")
+    _say(f"{len(smallest)} of {len(faults)} faults are left")
 
 
 def _say(text: str) -> None:
@@ -96,7 +116,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="what to draw the schedule from; a fresh one otherwise")
     parser.add_argument("--schedule", type=Path, help="run this schedule again")
     parser.add_argument("--shrink", action="store_true", help="if it fails, leave out what it still fails without")
-    parser.add_argument("--directory", type=Path, help="where to keep everything (build/chaos/SEED)")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default="processes", help="what brokers and ZooKeeper run as (processes)"
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        help="where to keep everything (build/chaos/SEED; SEED.2 and so on when a schedule comes again)",
+    )
     return parser
 
 

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import resource
 import shutil
-import struct
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from integration.chaos.segments import Archive
+from integration.chaos.step_clock import StepClock
 from kafka2011.local import PROGRAM, LocalBroker
 from zk.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from integration.chaos.links import Links
     from integration.chaos.segments import Flip
 
 SMALL_DISK_BYTES = 96_000_000
 _FILLER_BYTES = 1_000_000
-_STEP = struct.Struct("d")
-
-
-def build_step_clock(directory: Path) -> Path | None:
-    """Compile what lets a broker's wall clock step; None where there is no compiler."""
-    library = directory / "step_clock.so"
-    source = Path(__file__).with_name("step_clock.c")
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        return None
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(source)]
-    return library if subprocess.run(command, check=False, capture_output=True).returncode == 0 else None
 
 
 def clear(directory: Path) -> None:
@@ -51,18 +39,15 @@ class ChaosBroker(LocalBroker):
         self, broker_id: int, directory: Path, settings: Mapping[str, object], links: Links, step_clock: Path | None
     ) -> None:
         self.name = f"broker-{broker_id}"
-        self._clock = directory / f"{self.name}.clock"
-        self._clock.write_bytes(_STEP.pack(0.0))
-        self._has_clock = step_clock is not None
-        preload = ("env", f"LD_PRELOAD={step_clock}", f"CHAOS_CLOCK={self._clock}") if step_clock else ()
+        self.clock = StepClock(step_clock, directory / f"{self.name}.clock")
         self._links = links
         self._usual = {
-            **{key: str(value) for key, value in settings.items()},
             "bind.address": "127.0.0.1",
+            **{key: str(value) for key, value in settings.items()},
             "hostname": f"127.0.1.{broker_id + 1}",
             "port": str(free_port()),
         }
-        super().__init__(broker_id, directory / self.name, self._usual, (*preload, *PROGRAM))
+        super().__init__(broker_id, directory / self.name, self._usual, (*self.clock.prefix, *PROGRAM))
         self.disk = directory / self.name / "disk"
         (self.disk / "logs").mkdir(parents=True)
         self.log_dir.symlink_to(self.disk / "logs")
@@ -126,15 +111,6 @@ class ChaosBroker(LocalBroker):
     def flip(self, pick: float) -> Flip | None:
         """Turn over a bit in a closed segment."""
         return self.archive.flip(pick)
-
-    # The clock ---------------------------------------------------------------------------------------------------
-
-    def step_clock(self, seconds: float) -> bool:
-        """Set its wall clock off by so much; False where that cannot be done."""
-        if self._has_clock:
-            with self._clock.open("r+b") as file:
-                file.write(_STEP.pack(seconds))
-        return self._has_clock
 
     # Files -------------------------------------------------------------------------------------------------------
 

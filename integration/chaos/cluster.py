@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from integration.chaos.broker import ChaosBroker, build_step_clock
-from integration.chaos.ensemble import Ensemble
+from integration.chaos.backend import Processes
 from integration.chaos.links import Links
+from integration.chaos.step_clock import StepClock, build_step_clock
 from kafka2011.admin.topics import create_topic
 from tests.support.waiting import eventually
 from zk.child import ChildProcess, stop_all
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from integration.chaos.backend import Backend
+    from integration.chaos.broker import ChaosBroker
     from integration.chaos.segments import Flip
 
 ROOT = Path(__file__).parents[2]
@@ -64,14 +65,24 @@ PRODUCER_SETTINGS: Mapping[str, object] = {
 class Client:
     """A producer or a member: a process that writes down what it does."""
 
-    def __init__(self, name: str, kind: str, style: str, group: str, command: list[str], directory: Path) -> None:
+    def __init__(
+        self, name: str, kind: str, style: str, group: str, command: list[str], directory: Path, step_clock: Path | None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.style = style
         self.group = group
+        self.clock = StepClock(step_clock, directory / f"{name}.clock")
         self.notes = directory / f"{name}.notes"
         self.process = ChildProcess(
-            [sys.executable, "-m", f"integration.chaos.{kind}", str(self.notes.absolute()), *command],
+            [
+                *self.clock.prefix,
+                sys.executable,
+                "-m",
+                f"integration.chaos.{kind}",
+                str(self.notes.absolute()),
+                *command,
+            ],
             directory / f"{name}.log",
             cwd=ROOT,
             stop_timeout_s=60.0,
@@ -98,23 +109,24 @@ class Client:
         """Ask it to end in order, and do not wait."""
         self.is_leaving = True
         self.process.terminate()
-        self.process.send_signal(signal.SIGCONT)
+        self.process.resume()
 
     def pause(self) -> None:
         """Stop it where it is."""
-        self.process.send_signal(signal.SIGSTOP)
+        self.process.pause()
 
     def resume(self) -> None:
         """Let it go on."""
-        self.process.send_signal(signal.SIGCONT)
+        self.process.resume()
 
 
 class Cluster:
     """All of it; a context manager that leaves nothing running."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, backend: Callable[[Path], Backend] = Processes) -> None:
         self.directory = directory
         self.processes = directory / "processes"
+        self.backend = backend(self.processes)
         self.topics_path = directory / "topics"
         self.flips_path = directory / "flips"
         self.flips: list[Flip] = []
@@ -130,7 +142,8 @@ class Cluster:
         try:
             self._step_clock = build_step_clock(self.directory)
             self._stack.enter_context(self.links)
-            self.ensemble = self._stack.enter_context(Ensemble(self.processes, self.links))
+            self._stack.enter_context(self.backend)
+            self.ensemble = self._stack.enter_context(self.backend.make_ensemble(self.links))
             self.zk_connect = self.ensemble.connect_for("the run")
             for _ in range(BROKERS):
                 self.add_broker()
@@ -172,7 +185,7 @@ class Cluster:
         """Start one more broker, without waiting until it is ready."""
         broker_id = len(self.brokers)
         settings = {**BROKER_SETTINGS, "zk.connect": self.ensemble.connect_for(f"broker-{broker_id}")}
-        broker = ChaosBroker(broker_id, self.processes, settings, self.links, self._step_clock)
+        broker = self.backend.make_broker(broker_id, settings, self.links, self._step_clock)
         self.brokers[broker_id] = broker
         self._stack.callback(broker.stop_for_good)
         if broker_id == BROKER_WITH_SMALL_DISK:
@@ -193,7 +206,7 @@ class Cluster:
             "consumerid": name,
             "autocommit.enable": "false" if style == "by-hand" else "true",
         }
-        return self._start(Client(name, "member", style, group, [style, "1", json.dumps(settings)], self.processes))
+        return self._start(name, "member", style, group, [style, "1", json.dumps(settings)])
 
     def add_producer(self, style: str) -> Client:
         """Start a producer, under a name that no other has had."""
@@ -205,7 +218,7 @@ class Cluster:
             "compression.codec": 2 if style == "unkeyed" else 0,
         }
         command = [style, str(MESSAGES_PER_S), str(self.topics_path), json.dumps(settings)]
-        return self._start(Client(name, "producer", style, "", command, self.processes))
+        return self._start(name, "producer", style, "", command)
 
     def live(self, kind: str, group: str = "") -> list[Client]:
         """Return the clients of a kind that run and are not about to leave."""
@@ -242,7 +255,7 @@ class Cluster:
         for each in self.clients:
             each.resume()
         for broker in self.brokers.values():
-            broker.process.send_signal(signal.SIGCONT)
+            broker.resume()
         self.ensemble.await_ready(timeout_s)
         eventually(self._brokers_ready, timeout_s, what="every broker's return")
         eventually(self._clients_begun, timeout_s, what="every client's beginning")
@@ -258,7 +271,8 @@ class Cluster:
                 return False
         return True
 
-    def _start(self, client: Client) -> Client:
+    def _start(self, name: str, kind: str, style: str, group: str, command: list[str]) -> Client:
+        client = Client(name, kind, style, group, command, self.processes, self._step_clock)
         self.clients.append(client)
         client.start()
         return client

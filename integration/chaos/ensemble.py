@@ -1,30 +1,27 @@
-"""Three ZooKeeper servers as processes, which reach one another and are reached over links that can fail."""
+"""Three ZooKeeper servers, which reach one another and are reached over links that can fail."""
 
 from __future__ import annotations
 
-import signal
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.support.waiting import eventually
-from zk import local
 from zk.child import ChildProcess, stop_all
+from zk.local import server_command
 from zk.ports import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from integration.chaos.links import Links
 
 SERVERS = (1, 2, 3)
-TICK_MS = 500
 READY_TIMEOUT_S = 60.0
-_SETTINGS = f"""\
-tickTime={TICK_MS}
-initLimit=20
-syncLimit=6
-minSessionTimeout={2 * TICK_MS}
+LONGEST_VOTE_GAP_MS = 2000
+"""How long a server that finds no leader waits at most before it asks the others again; by default a minute."""
+_SETTINGS = """\
 maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
@@ -34,31 +31,36 @@ clientPortAddress=127.0.0.1
 _MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
-class ZooKeeperServer:
-    """One server of the ensemble."""
+def names_of_links(number: int, other: int) -> tuple[str, str]:
+    """Return the names of the links from one server to another: to follow it as its leader, and to elect one."""
+    return f"zookeeper-{number} to zookeeper-{other}", f"zookeeper-{number} votes to zookeeper-{other}"
 
-    def __init__(self, number: int, directory: Path, ports: dict[int, tuple[int, int]], links: Links) -> None:
+
+class Pace(NamedTuple):
+    """How patient servers are: the tick, and for how many of them a follower may be about to begin, or lag."""
+
+    tick_ms: int
+    init_limit: int
+    sync_limit: int
+
+
+QUICK = Pace(tick_ms=500, init_limit=20, sync_limit=6)
+
+
+class ZooKeeperServer:
+    """One server of the ensemble. `client_port` is where it is reached without a link; its data is in `directory`."""
+
+    def __init__(self, number: int, directory: Path, client_port: int, process: ChildProcess) -> None:
         self.name = f"zookeeper-{number}"
         self.number = number
         self.directory = directory
-        self.client_port = free_port()
-        directory.mkdir(parents=True)
-        (directory / "myid").write_text(str(number))
-        (directory / "log4j2.properties").write_text(local._LOGGING)
-        lines = [f"{_SETTINGS}dataDir={directory}\nclientPort={self.client_port}"]
-        for other, (quorum_port, election_port) in ports.items():
-            port = quorum_port
-            if other != number:
-                port = links.add(f"{self.name} to zookeeper-{other}", ("127.0.0.1", quorum_port)).port
-            lines.append(f"server.{other}=127.0.0.1:{port}:{election_port}")
-        (directory / "zoo.cfg").write_text("\n".join(lines))
-        options = [
-            *local._JVM_OPTIONS,
-            f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
-            "-Dzookeeper.forceSync=no",
-        ]
-        command = [local.find_java(), *options, "-cp", local.find_jars(), _MAIN_CLASS, str(directory / "zoo.cfg")]
-        self.process = ChildProcess(command, directory / "zookeeper.log")
+        self.client_port = client_port
+        self.process = process
+
+    @property
+    def address(self) -> str:
+        """Where it is reached without a link, as host:port."""
+        return f"127.0.0.1:{self.client_port}"
 
     def mode(self) -> str:
         """Return `leader`, `follower`, or nothing while it does not serve."""
@@ -70,7 +72,7 @@ class ZooKeeperServer:
         return ""
 
     def start(self) -> None:
-        """Start the process, without waiting until it serves."""
+        """Start it, without waiting until it serves."""
         self.process.start()
 
     def kill(self) -> None:
@@ -79,22 +81,69 @@ class ZooKeeperServer:
 
     def pause(self) -> None:
         """Stop it where it is."""
-        self.process.send_signal(signal.SIGSTOP)
+        self.process.pause()
 
     def resume(self) -> None:
         """Let it go on."""
-        self.process.send_signal(signal.SIGCONT)
+        self.process.resume()
+
+    def transaction_logs(self) -> list[bytes]:
+        """Return its record of all that was ever written, file by file."""
+        return [path.read_bytes() for path in sorted(self.directory.glob("version-2/log.*"))]
+
+
+class ServerProcess(ZooKeeperServer):
+    """One server, as a process.
+
+    A server tells the others where it takes part in elections, in the words of its own settings. So all are known by
+    the same names and ports everywhere, and a file of hosts for each process says over which links they are reached.
+    """
+
+    def __init__(
+        self, number: int, directory: Path, ports: dict[int, tuple[int, int]], links: Links, pace: Pace
+    ) -> None:
+        client_port = free_port()
+        directory.mkdir(parents=True)
+        (directory / "myid").write_text(str(number))
+        settings = directory / "zoo.cfg"
+        lines = [
+            f"tickTime={pace.tick_ms}",
+            f"initLimit={pace.init_limit}",
+            f"syncLimit={pace.sync_limit}",
+            f"minSessionTimeout={2 * pace.tick_ms}",
+            f"{_SETTINGS}dataDir={directory}\nclientPort={client_port}",
+        ]
+        lines += [f"server.{other}=zookeeper-{other}:{quorum}:{vote}" for other, (quorum, vote) in ports.items()]
+        settings.write_text("\n".join(lines))
+        hosts = [f"127.0.0.1 zookeeper-{number}"]
+        for other in ports.keys() - {number}:
+            host = f"127.0.2.{10 * number + other}"
+            hosts.append(f"{host} zookeeper-{other}")
+            for name, port in zip(names_of_links(number, other), ports[other], strict=True):
+                links.add(name, ("127.0.0.1", port), host=host, port=port)
+        (directory / "hosts").write_text("\n".join(hosts) + "\n")
+        options = [
+            f"-Djdk.net.hosts.file={directory / 'hosts'}",
+            f"-Dzookeeper.fastleader.maxNotificationInterval={LONGEST_VOTE_GAP_MS}",
+            "-Dzookeeper.forceSync=no",
+        ]
+        command = server_command(_MAIN_CLASS, settings, options)
+        super().__init__(number, directory, client_port, ChildProcess(command, directory / "zookeeper.log"))
+
+
+def server_processes(directory: Path, links: Links, pace: Pace = QUICK) -> list[ServerProcess]:
+    """Make three servers, each in a directory of its own."""
+    ports = {number: (free_port(), free_port()) for number in SERVERS}
+    return [ServerProcess(number, directory / f"zookeeper-{number}", ports, links, pace) for number in SERVERS]
 
 
 class Ensemble:
-    """A leader and two followers; a context manager."""
+    """A leader and two followers, reached over links on one address of this host; a context manager."""
 
-    def __init__(self, directory: Path, links: Links) -> None:
+    def __init__(self, servers: Sequence[ZooKeeperServer], links: Links, host: str = "127.0.0.1") -> None:
         self._links = links
-        ports = {number: (free_port(), free_port()) for number in SERVERS}
-        self.servers = {
-            number: ZooKeeperServer(number, directory / f"zookeeper-{number}", ports, links) for number in SERVERS
-        }
+        self._host = host
+        self.servers = {server.number: server for server in servers}
 
     def leader(self) -> ZooKeeperServer | None:
         """Return the server that leads now; None while nobody does."""
@@ -103,7 +152,7 @@ class Ensemble:
     def connect_for(self, client: str) -> str:
         """Return a zk.connect for one client, whose links to the servers can fail apart from all others."""
         links = [
-            self._links.add(f"{client} to {server.name}", ("127.0.0.1", server.client_port))
+            self._links.add(f"{client} to {server.name}", ("127.0.0.1", server.client_port), host=self._host)
             for server in self.servers.values()
         ]
         return ",".join(link.address for link in links)

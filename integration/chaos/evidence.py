@@ -48,8 +48,9 @@ class Sample(NamedTuple):
 class Evidence:
     """What happened, and what everybody wrote down.
 
-    `groups` names the members of each, `styles` how each reads; `starts` are where logs' segments ever
-    began, or where what is damaged ends; `starts_given_up` counts brokers that did not find ZooKeeper when they began.
+    `groups` names the members of each, `styles` how each reads; `starts` are where logs' segments ever began, or where
+    what is damaged ends; `starts_given_up` counts brokers that did not find ZooKeeper when they began, `servers_apart`
+    servers of ZooKeeper that noticed that their data is not their leader's.
     """
 
     started_s: float = 0.0
@@ -66,6 +67,7 @@ class Evidence:
     starts: dict[TopicPartition, set[int]] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     starts_given_up: int = 0
+    servers_apart: int = 0
     troubles: list[str] = field(default_factory=list)
 
     def confirmed(self) -> Iterator[Sent]:

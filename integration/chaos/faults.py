@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, PRODUCERS, READY
-from integration.chaos.ensemble import SERVERS
+from integration.chaos.ensemble import SERVERS, names_of_links
 from integration.chaos.links import Mode, Way
 
 if TYPE_CHECKING:
@@ -13,9 +16,11 @@ if TYPE_CHECKING:
 
     from integration.chaos.broker import ChaosBroker
     from integration.chaos.cluster import Client, Cluster
+    from integration.chaos.ensemble import ZooKeeperServer
     from integration.chaos.schedule import Fault
 
     Undo = Callable[[], object]
+    ToServer = Callable[[ZooKeeperServer], None]
     Begin = Callable[[Fault], "Begun | None"]
     T = TypeVar("T")
 
@@ -23,8 +28,9 @@ GROWING, STEADY = "growing", "steady"
 FEWEST_MEMBERS, MOST_MEMBERS = 1, 8
 MOST_TOPICS = 3
 CLOCK_STEPS_S = (-86_400.0, -1800.0, -10.0, 10.0, 1800.0, 7200.0, 400 * 86_400.0)
-MOST_BROKERS = 5
 MOST_PARTITIONS = 4
+NO_SPACE = os.strerror(errno.ENOSPC).encode()
+_AGAINST = {Way.FORTH: Way.BACK, Way.BACK: Way.FORTH}
 SHORT_RETENTION = {"log.retention.size": 10_000, "log.cleanup.interval.mins": 0.005}
 
 
@@ -54,6 +60,7 @@ class Faults:
             "pause producer": lambda fault: self._pause(fault, self._cluster.live("producer")),
             "pause broker": self._pause_broker,
             "pause zookeeper": self._pause_zookeeper,
+            "pause ensemble": self._pause_ensemble,
             "ensemble down": self._ensemble_down,
             "join": self._join,
             "leave": self._leave,
@@ -132,31 +139,37 @@ class Faults:
         server.pause()
         return Begun((server.name,), server.resume)
 
+    def _pause_ensemble(self, fault: Fault) -> Begun | None:
+        return self._every_server(lambda server: server.pause(), lambda server: server.resume())
+
     def _ensemble_down(self, fault: Fault) -> Begun | None:
+        return self._every_server(lambda server: server.kill(), lambda server: server.start())
+
+    def _every_server(self, do: ToServer, undo: ToServer) -> Begun | None:
         servers = list(self._cluster.ensemble.servers.values())
         names = tuple(server.name for server in servers)
         if self._suffering.intersection(names):
             return None
-        for server in servers:
-            server.kill()
 
-        def undo() -> None:
+        def each(act: ToServer) -> None:
             for server in servers:
-                server.start()
+                act(server)
 
-        return Begun(names, undo)
+        each(do)
+        return Begun(names, lambda: each(undo))
 
     def revive(self) -> Iterator[tuple[str, str, bool]]:
         """Start brokers again that ended by themselves, as a supervisor would.
 
         Yields the name of each, its last line, and whether it had been ready: one that is started while ZooKeeper does
-        not answer may give up.
+        not answer may give up. One whose disk was full may take a while to end, and is not named.
         """
         for broker in self._cluster.brokers.values():
             if not broker.running and broker.name not in self._suffering:
                 output = broker.output()
                 broker.launch()
-                yield broker.name, output.decode(errors="replace").strip().rpartition("\n")[2], READY in output
+                if NO_SPACE not in output:
+                    yield broker.name, output.decode(errors="replace").strip().rpartition("\n")[2], READY in output
 
     # Logs --------------------------------------------------------------------------------------------------------
 
@@ -173,7 +186,7 @@ class Faults:
 
     def _forbid_files(self, fault: Fault) -> Begun | None:
         broker = self._choose_broker(fault)
-        if broker is None:
+        if broker is None or READY not in broker.output():  # Python itself may not have started
             return None
         broker.forbid_files()
         return Begun((broker.name,), broker.allow_files)
@@ -208,10 +221,13 @@ class Faults:
         return Begun((broker.name, *(member.name for member in members)), undo)
 
     def _clock_steps(self, fault: Fault) -> Begun | None:
-        broker = self._choose_broker(fault)
-        if broker is None or not broker.step_clock(_chosen(fault.pick * 7 % 1, CLOCK_STEPS_S)):
+        cluster = self._cluster
+        processes: list[ChaosBroker | Client] = [broker for broker in cluster.brokers.values() if broker.running]
+        processes += [*cluster.live("member"), *cluster.live("producer")]
+        process = self._choose(fault, [each for each in processes if each.clock.can_step])
+        if process is None or not process.clock.step(_chosen(fault.pick * 7 % 1, CLOCK_STEPS_S)):
             return None
-        return Begun((broker.name,), lambda: broker.step_clock(0.0))
+        return Begun((process.name,), lambda: process.clock.step(0.0))
 
     # Topics and brokers ------------------------------------------------------------------------------------------
 
@@ -221,7 +237,7 @@ class Faults:
         return Begun((self._cluster.grow_topics(),), _nothing)
 
     def _broker_added(self, fault: Fault) -> Begun | None:
-        if len(self._cluster.brokers) >= MOST_BROKERS:
+        if len(self._cluster.brokers) >= self._cluster.backend.most_brokers:
             return None
         return Begun((self._cluster.add_broker().name,), _nothing)
 
@@ -260,46 +276,43 @@ class Faults:
 
     def _link(self, fault: Fault) -> Begun | None:
         every = self._cluster.links.every
-        names = [name for name in self._links_between(fault) if name not in self._suffering]
+        ways_of = {name: ways for name, ways in self._links_between(fault).items() if name not in self._suffering}
         only_pid = None
-        whom = tuple(names)
-        if fault.between in {"member-broker", "producer-broker"} and names:
+        whom = tuple(ways_of)
+        if fault.between in {"member-broker", "producer-broker"} and ways_of:
             client = self._choose(fault, self._cluster.live(fault.between.split("-")[0]))
             if client is None:
                 return None
             only_pid = client.process.pid
-            whom = (*names, client.name)
-        if not names:
+            whom = (*ways_of, client.name)
+        if not ways_of:
             return None
-        ways = tuple(Way) if fault.ways == "both" else (Way(fault.ways),)
-        for name in names:
+        for name, ways in ways_of.items():
             every[name].turn(Mode(fault.mode), ways, only_pid=only_pid)
 
         def undo() -> None:
-            for name in names:
+            for name in ways_of:
                 every[name].turn(Mode.OPEN)
 
         return Begun(whom, undo)
 
-    def _links_between(self, fault: Fault) -> list[str]:
-        """Return the names of links: of one client to one server of ZooKeeper or to all, or to one broker."""
-        ensemble = self._cluster.ensemble
+    def _links_between(self, fault: Fault) -> dict[str, tuple[Way, ...]]:
+        """Return the links that fail, by name, and which way: of a client to servers, to one broker; of two servers."""
+        ways = tuple(Way) if fault.ways == "both" else (Way(fault.ways),)
         if fault.between.endswith("-broker"):
-            return [f"clients to broker-{_chosen(fault.pick * 7 % 1, list(self._cluster.brokers))}"]
+            return {f"clients to broker-{_chosen(fault.pick * 7 % 1, list(self._cluster.brokers))}": ways}
         if fault.between == "zookeeper-zookeeper":
-            leader = ensemble.leader()
-            if leader is None:
-                return []
-            follower = _chosen(fault.pick, [number for number in SERVERS if number != leader.number])
-            return [f"zookeeper-{follower} to {leader.name}"]
+            one, other = _chosen(fault.pick, list(permutations(SERVERS, 2)))
+            back = tuple(_AGAINST[way] for way in ways)
+            return dict.fromkeys(names_of_links(one, other), ways) | dict.fromkeys(names_of_links(other, one), back)
         if fault.between == "broker-zookeeper":
             clients = [broker.name for broker in self._cluster.brokers.values()]
         else:
             clients = [client.name for client in self._cluster.live(fault.between.split("-")[0])]
         if not clients:
-            return []
+            return {}
         servers = _chosen(fault.pick * len(clients) % 1, [(1,), (2,), (3,), SERVERS, SERVERS])
-        return [f"{_chosen(fault.pick, clients)} to zookeeper-{number}" for number in servers]
+        return {f"{_chosen(fault.pick, clients)} to zookeeper-{number}": ways for number in servers}
 
     # Choices -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +328,7 @@ class Faults:
 
 
 def _chosen(pick: float, among: Sequence[T]) -> T:
-    return among[int(pick * len(among))]
+    return among[min(int(pick * len(among)), len(among) - 1)]  # a pick that was rounded may be 1
 
 
 def start_clients(cluster: Cluster) -> None:

@@ -1,30 +1,27 @@
 """Links between processes of one machine: proxies on loopback that can be frozen, cut, slowed or black-holed.
 
-All links of a run are served by one thread. Each direction fails by itself:
+Each direction fails by itself:
 
     frozen  nothing arrives, and nothing is lost: what was sent arrives once the link is open again
     slow    everything arrives late
     hole    what is sent is lost, and the connections that lost something end when the link is open again
     cut     connections are reset, and new ones are refused (both ways at once)
+
+All links of a run are served by one process of their own, `proxies`: whatever else a run does would hold them up.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import enum
-import socket
+import json
+import subprocess
+import sys
 import threading
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Any, Self
 
-import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-_CALL_TIMEOUT_S = 20.0
-_CHUNK_BYTES = 65536
-_SLOW_S = 0.15
+ROOT = Path(__file__).parents[2]
+_END_TIMEOUT_S = 30.0
 
 
 class Mode(enum.StrEnum):
@@ -47,19 +44,12 @@ class Way(enum.StrEnum):
 class Link:
     """One address that stands for another; made by `Links.add`."""
 
-    def __init__(self, name: str, target: tuple[str, int], listener: socket.socket, loop: asyncio.AbstractEventLoop):
+    def __init__(self, name: str, target: tuple[str, int], links: Links, host: str, port: int) -> None:
         self.name = name
         self.target = target
-        self.host, self.port = listener.getsockname()[:2]
-        self._listener = listener
-        self._loop = loop
-        self._modes = dict.fromkeys(Way, Mode.OPEN)
-        self._changed = asyncio.Condition()
-        self._only_pid: int | None = None
-        self._concerned: dict[int, bool] = {}
-        self._writers: dict[asyncio.StreamWriter, int] = {}  # with the port that the client connected from
-        self._bereft: dict[asyncio.StreamWriter, int] = {}
-        self._server: asyncio.Server | None = None
+        self.host = host
+        self.port = port
+        self._links = links
 
     @property
     def address(self) -> str:
@@ -68,117 +58,24 @@ class Link:
 
     def turn(self, mode: Mode, ways: tuple[Way, ...] = tuple(Way), *, only_pid: int | None = None) -> None:
         """Have the link do this in some directions from now on, to all or to one process; returns once it does."""
-        call_in(self._loop, self._turn(mode, ways, only_pid))
-
-    async def _turn(self, mode: Mode, ways: tuple[Way, ...], only_pid: int | None = None) -> None:
-        async with self._changed:
-            self._only_pid = only_pid
-            self._concerned.clear()
-            for way in ways:
-                self._modes[way] = mode
-            self._changed.notify_all()
-        if mode is Mode.CUT:
-            self._end(self._writers)
-        elif mode is Mode.OPEN:
-            self._end(self._bereft)
-
-    def _end(self, writers: dict[asyncio.StreamWriter, int]) -> None:
-        for writer, peer in list(writers.items()):
-            if self._is_concerned(peer):
-                writer.transport.abort()
-
-    def _is_concerned(self, peer: int) -> bool:
-        """Say whether the one that connected from this port suffers from what the link does."""
-        if self._only_pid is None:
-            return True
-        if peer not in self._concerned:  # looked up once for each connection: that takes milliseconds
-            self._concerned[peer] = False
-            with contextlib.suppress(psutil.Error):
-                connections = psutil.Process(self._only_pid).net_connections("tcp")
-                self._concerned[peer] = any(each.laddr.port == peer for each in connections)
-        return self._concerned[peer]
-
-    def _mode(self, way: Way, peer: int) -> Mode:
-        mode = self._modes[way]
-        return mode if mode is Mode.OPEN or self._is_concerned(peer) else Mode.OPEN
-
-    async def serve(self) -> None:
-        """Begin to accept."""
-        self._server = await asyncio.start_server(self._accepted, sock=self._listener)
-
-    async def close(self) -> None:
-        """End all connections, and accept no more."""
-        if self._server is not None:
-            self._server.close()
-        await self._turn(Mode.OPEN, tuple(Way))
-        self._end(self._writers)
-
-    async def _accepted(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
-        name = near_out.get_extra_info("peername")
-        self._writers[near_out] = peer = int(name[1]) if name else 0  # gone already
-        far_out: asyncio.StreamWriter | None = None
-        try:
-            if self._mode(Way.FORTH, peer) is Mode.CUT:
-                return
-            far_in, far_out = await asyncio.open_connection(*self.target)
-            self._writers[far_out] = peer
-            both = [
-                asyncio.ensure_future(self._pass_on(near_in, far_out, Way.FORTH, peer)),
-                asyncio.ensure_future(self._pass_on(far_in, near_out, Way.BACK, peer)),
-            ]
-            _, running = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            for each in running:
-                each.cancel()
-        except OSError:
-            pass  # nobody listens there at the moment
-        finally:
-            for writer in (near_out, far_out):
-                if writer is not None:
-                    self._writers.pop(writer, None)
-                    self._bereft.pop(writer, None)
-                    writer.close()
-
-    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Way, peer: int) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                received = await source.read(_CHUNK_BYTES)
-                mode = await self._await_passable(way, peer, is_end=not received)
-                if not received:
-                    return
-                if mode is Mode.HOLE:
-                    self._bereft[sink] = peer
-                    continue
-                if mode is Mode.SLOW:
-                    await asyncio.sleep(_SLOW_S)
-                sink.write(received)
-                await sink.drain()
-
-    async def _await_passable(self, way: Way, peer: int, *, is_end: bool) -> Mode:
-        """Wait until something may arrive, or the end of a connection; return how."""
-        waits_in = {Mode.FROZEN, Mode.HOLE} if is_end else {Mode.FROZEN}
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._mode(way, peer) not in waits_in)
-        return self._mode(way, peer)
+        self._links.ask(do="turn", name=self.name, mode=mode, ways=ways, only_pid=only_pid)
 
 
 class Links:
     """All links of a run; a context manager, which ends them."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self.every: dict[str, Link] = {}
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
 
     def add(self, name: str, target: tuple[str, int], *, host: str = "127.0.0.1", port: int = 0) -> Link:
         """Make a link to a target, or return the one of this name if it leads there and listens there."""
         known = self.every.get(name)
-        if known is not None:
-            if known.target == target and (known.host, port or known.port) == (host, known.port):
-                return known
-            call_in(self._loop, known.close())
-        listener = socket.create_server((host, port))
-        link = self.every[name] = Link(name, target, listener, self._loop)
-        call_in(self._loop, link.serve())
+        if known is not None and known.target == target and (known.host, port or known.port) == (host, known.port):
+            return known
+        found = self.ask(do="add", name=name, target=target, host=host, port=port)
+        link = self.every[name] = Link(name, target, self, found["host"], found["port"])
         return link
 
     def open_all(self) -> None:
@@ -186,26 +83,30 @@ class Links:
         for link in self.every.values():
             link.turn(Mode.OPEN)
 
+    def ask(self, **asked: object) -> dict[str, Any]:
+        """Have the process do something. Raises RuntimeError when it cannot, or has ended."""
+        with self._lock:
+            if self._process is None or self._process.stdin is None or self._process.stdout is None:
+                raise RuntimeError("the links have not begun")
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            answer: dict[str, Any] = json.loads(self._process.stdout.readline() or '{"error": "the links have ended"}')
+        if "error" in answer:
+            raise RuntimeError(f"{asked['do']} {asked['name']}: {answer['error']}")
+        return answer
+
     def __enter__(self) -> Self:
-        self._thread.start()
+        command = [sys.executable, "-m", "integration.chaos.proxies"]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
-        for link in self.every.values():
-            call_in(self._loop, link.close())
-        call_in(self._loop, _cancel_the_rest())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CALL_TIMEOUT_S)
-        self._loop.close()
-
-
-async def _cancel_the_rest() -> None:
-    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
-
-
-def call_in(loop: asyncio.AbstractEventLoop, call: Coroutine[object, object, None]) -> None:
-    """Run a coroutine in the links' thread and wait for its end."""
-    asyncio.run_coroutine_threadsafe(call, loop).result(_CALL_TIMEOUT_S)
+        if self._process is None:
+            return
+        try:
+            self._process.communicate(timeout=_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()

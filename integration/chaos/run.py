@@ -8,11 +8,12 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING
 
+from integration.chaos.backend import Processes
 from integration.chaos.cluster import Cluster
 from integration.chaos.evidence import Evidence, Happened
 from integration.chaos.faults import GROWING, STEADY, Faults, start_clients
 from integration.chaos.records import Logged, Place, identify, read_member, read_sent, whole_lines
-from integration.chaos.registry_history import history_of
+from integration.chaos.registry_history import history_of, wall_to_lease_s
 from integration.chaos.sampler import Sampler
 from integration.chaos.schedule import to_json
 from integration.chaos.segments import logged_in
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from integration.chaos.backend import Backend
     from integration.chaos.faults import Begun
     from integration.chaos.registry_history import RegistryHistory
     from integration.chaos.schedule import Fault
@@ -34,13 +36,19 @@ if TYPE_CHECKING:
 DRAIN_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0
 _POLL_S = 0.25
+_NOT_THE_LEADERS_DATA = b"Digests are not matching"
 _COMPLAINT = "Traceback (most recent call last)"
 
 now_s = SYSTEM_CLOCK.monotonic_s
 
 
 def run_schedule(
-    seed: int, seconds: float, faults: Sequence[Fault], directory: Path, say: Callable[[str], None]
+    seed: int,
+    seconds: float,
+    faults: Sequence[Fault],
+    directory: Path,
+    say: Callable[[str], None],
+    backend: Callable[[Path], Backend] = Processes,
 ) -> Evidence:
     """Let a cluster suffer a schedule, heal it, wait for the groups, and return what everybody wrote down."""
     directory = directory.absolute()
@@ -48,7 +56,7 @@ def run_schedule(
     (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
     evidence = Evidence()
     say("starting ZooKeeper, brokers, producers and members")
-    with Cluster(directory) as cluster, Sampler(cluster) as sampler:
+    with Cluster(directory, backend) as cluster, Sampler(cluster) as sampler:
         start_clients(cluster)
         evidence.started_s = now_s()
         say(f"{len(faults)} faults in {seconds:g} s")
@@ -69,6 +77,7 @@ def run_schedule(
         evidence.ended_s = now_s()
         _read_members(cluster, evidence)
         evidence.registry = _read_registry(cluster)
+        evidence.servers_apart = _count_servers_apart(cluster)
         evidence.troubles += _read_complaints(cluster)
     return evidence
 
@@ -140,11 +149,17 @@ def _read_complaints(cluster: Cluster) -> Iterator[str]:
 
 
 def _read_registry(cluster: Cluster) -> RegistryHistory:
-    logs = [
-        [path.read_bytes() for path in sorted(server.directory.glob("version-2/log.*"))]
-        for server in cluster.ensemble.servers.values()
-    ]
-    return history_of(merge(logs), now_s() - SYSTEM_CLOCK.wall_s())
+    logs = [server.transaction_logs() for server in cluster.ensemble.servers.values()]
+    return history_of(merge(logs), wall_to_lease_s(SYSTEM_CLOCK))
+
+
+def _count_servers_apart(cluster: Cluster) -> int:
+    """Count the servers of ZooKeeper that found out that their data is not their leader's: a defect of its own.
+
+    One that leads, is deposed and starts again may keep what it alone had written, in a snapshot.
+    """
+    logs = (server.process.log_path.read_bytes() for server in cluster.ensemble.servers.values())
+    return sum(_NOT_THE_LEADERS_DATA in log for log in logs)
 
 
 def _await_groups(cluster: Cluster, evidence: Evidence) -> None:

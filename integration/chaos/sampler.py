@@ -37,21 +37,22 @@ class Sampler:
         self._thread.join(_JOIN_TIMEOUT_S)
 
     def take(self) -> None:
-        """Take a sample of each process that runs."""
+        """Take a sample of each process that runs; of a client only once it has found ZooKeeper."""
         for name, process in list(self._processes().items()):
             try:
-                found = psutil.Process(process.pid)
+                pid = process.pid
+                found = psutil.Process(pid)
                 with found.oneshot():
                     numbers = found.num_threads(), found.num_fds(), found.memory_info().rss
             except (psutil.Error, ChildStartError):
                 continue  # it has just ended, or is only beginning
-            self.samples.append(Sample(SYSTEM_CLOCK.monotonic_s(), name, process.pid, *numbers))
+            self.samples.append(Sample(SYSTEM_CLOCK.monotonic_s(), name, pid, *numbers))
 
     def _processes(self) -> dict[str, ChildProcess]:
         cluster = self._cluster
         found = {server.name: server.process for server in cluster.ensemble.servers.values()}
         found |= {broker.name: broker.process for broker in list(cluster.brokers.values())}
-        found |= {client.name: client.process for client in list(cluster.clients)}
+        found |= {client.name: client.process for client in list(cluster.clients) if client.has_begun}
         return {name: process for name, process in found.items() if process.running}
 
     def _run(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ WEIGHTS: Mapping[str, float] = {
     "join": 5,
     "leave": 3,
     "ensemble down": 0.7,
+    "pause ensemble": 0.7,
     "link": 8,
     "disk full": 1,
     "no files": 1,
     "bit flip": 1,
     "retention": 1,
-    "clock steps": 1,
+    "clock steps": 2,
     "topic born": 0.5,
     "broker added": 0.5,
     "partitions grow": 0.7,
@@ -105,6 +106,17 @@ def draw_schedule(seed: int, seconds: float, kinds: Mapping[str, float] = WEIGHT
         faults.append(Fault(round(at_s, 2), kind, round(lasts_s, 2), round(pick, 4), between, mode, ways))
         at_s += draw.uniform(SHORTEST_GAP_S, LONGEST_GAP_S)
     return faults
+
+
+def close_gaps(faults: Sequence[Fault]) -> list[Fault]:
+    """Let no fault begin later after the one before than faults are ever drawn, once some were left out."""
+    closed: list[Fault] = []
+    before_s = 0.0
+    for fault in faults:
+        gap_s = min(fault.at_s - before_s, LONGEST_GAP_S)
+        before_s = fault.at_s
+        closed.append(replace(fault, at_s=round((closed[-1].at_s if closed else 0.0) + gap_s, 2)))
+    return closed
 
 
 def to_json(seed: int, seconds: float, faults: Sequence[Fault]) -> str:

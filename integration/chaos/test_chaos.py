@@ -16,8 +16,8 @@ from integration.chaos.schedule import draw_schedule
 if TYPE_CHECKING:
     from pathlib import Path
 
-FAULTS_S = 60.0
-"""With the start, the end and what comes late, about 90 seconds in all."""
+FAULTS_S = 75.0
+"""With the start and the end, about 90 seconds in all."""
 
 
 @pytest.mark.slow

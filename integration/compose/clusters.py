@@ -5,11 +5,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from testcontainers.compose import DockerCompose
 
+from integration.debian.fetching import fetch
 from kafka2011.local import LocalBroker, LocalCluster
 from zk.ports import free_port
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "scripts" / "compose.sh"
-ARCHIVE = ROOT / "integration" / "debian" / "archive.sh"
 FETCHED = ROOT / "build" / "compose-v2"
 WATCHED = ("producer", "reports-1", "reports-2")
 HEALTHY_TIMEOUT_S = 180.0
@@ -107,15 +105,7 @@ def find_compose(major: int) -> str:
             return candidate
     if major == 1:
         raise LookupError("docker-compose 1.29.2 is not installed")
-    FETCHED.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=FETCHED.parent) as work:
-        unpacked = Path(work, "unpacked")
-        command = [str(ARCHIVE), "trixie", "download", "docker-compose", str(unpacked)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
-        if done.returncode != 0:
-            raise LookupError(f"Compose v2 is not installed, and cannot be fetched: {done.stderr.strip()}")
-        shutil.rmtree(FETCHED, ignore_errors=True)
-        unpacked.rename(FETCHED)
+    fetch("trixie", "download", "docker-compose", FETCHED)
     if not _version_of(str(fetched)).startswith(f"{major}."):
         raise LookupError(f"{fetched} does not run here")
     return str(fetched)

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Asks Debian's archive about another release than this machine's, with an apt that knows nothing of this machine and
-# changes nothing on it. Needs no root.
+# Asks Debian's archive, about another release than this machine's too, with an apt that changes nothing on this machine.
+# Needs no root.
 #
 #   archive.sh SUITE simulate PACKAGE...       print what `apt-get install` would install where nothing is installed
 #   archive.sh SUITE download PACKAGE FOLDER   unpack a package into a new folder
+#   archive.sh SUITE complete PACKAGE FOLDER   and what it depends on that is not installed here, where SUITE is too (or
+#                                              by another dpkg's list of SUITE, which DPKG_STATUS names)
 #
 # Ends with 3 where the archive cannot be read, and says why.
 set -euo pipefail
@@ -51,8 +53,13 @@ download)
     (cd "$work/package" && apt-get -q download "${PACKAGES[0]}") >&2
     dpkg-deb --extract "$work/package"/*.deb "${PACKAGES[1]}"
     ;;
+complete)
+    apt-get -q -y --download-only --no-install-recommends -o "Dir::State::Status=${DPKG_STATUS:-/var/lib/dpkg/status}" \
+        -o Debug::NoLocking=true install "${PACKAGES[0]}" >&2 || unreadable "${PACKAGES[0]}"
+    for package in "$work"/cache/archives/*.deb; do dpkg-deb --extract "$package" "${PACKAGES[1]}"; done
+    ;;
 *)
-    echo "archive: $ACTION is neither simulate nor download" >&2
+    echo "archive: $ACTION is none of simulate, download, complete" >&2
     exit 2
     ;;
 esac

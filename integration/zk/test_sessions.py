@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.zk.ensemble import Ensemble
+from integration.chaos.ensemble import Ensemble, Pace, names_of_links, server_processes
+from integration.chaos.links import Links, Mode
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
     from zk.local import LocalZooKeeper
+
+# Servers, so that a follower that was cut off serves on for as long as a session lives.
+PATIENT = Pace(tick_ms=300, init_limit=100, sync_limit=30)
 
 
 def lease_of(client: ZkClient) -> SessionLease:
@@ -182,18 +186,19 @@ def await_claim(owners: OwnerRegistry, partition: TopicPartition, stream_id: str
 @pytest.mark.slow
 def test_a_lease_ends_before_the_leader_gives_the_session_up(tmp_path: Path) -> None:
     """The follower is cut off from the leader just after it has answered: the leader has not heard of that answer."""
-    with Ensemble(tmp_path) as ensemble:
-        leader = ensemble.leader
-        follower = leader % 3 + 1
-        link = ensemble.link(follower, leader)
-        with connect(ensemble.address(follower), 5000) as member, connect(ensemble.address(leader), 5000) as other:
+    with Links() as links, Ensemble(server_processes(tmp_path, links, PATIENT), links) as ensemble:
+        leader = ensemble.leader()
+        assert leader is not None
+        follower = next(server for server in ensemble.servers.values() if server is not leader)
+        link = links.every[names_of_links(follower.number, leader.number)[0]]
+        with connect(follower.address, 5000) as member, connect(leader.address, 5000) as other:
             Nodes(member).create("/mine", b"", ephemeral=True)
             lease = lease_of(member)
             for _ in range(3):
                 lease.renew()
                 time.sleep(1.2)  # the longest before kazoo asks something by itself
             lease.renew()
-            link.freeze()
+            link.turn(Mode.FROZEN)
             assert is_held(lease)
             eventually(lambda: not Nodes(other).exists("/mine"))
             assert not is_held(lease)

@@ -14,7 +14,7 @@ from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
-from zk.errors import ZkError, ZkUnavailable
+from zk.errors import NodeHeld, ZkError, ZkUnavailable
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
@@ -67,11 +67,13 @@ class BrokerRegistrar:
         self._wake = Event()
         self._registered: dict[str, int] = {}
         self._session_id: int | None = None
+        self._has_session_changed = False
 
     def start(self) -> None:
         """Connect and register; returns when the broker and all its topics are in ZooKeeper.
 
-        Raises NodeHeld when a node of our id lives on, ZkError when ZooKeeper does not answer.
+        Raises NodeHeld when a node of our id lives on, and ZkError when ZooKeeper does not answer, or goes away and
+        does not come back within the connection timeout.
         """
         if self._loop is not None:
             return
@@ -80,8 +82,12 @@ class BrokerRegistrar:
         )
         self._registry = BrokerRegistry(self._client)
         self._events = SessionEvents(self._client)
-        self._events.wake(self._wake.set)
-        self._register_missing(self._events.session_id)
+        self._events.wake(self._session_changed)
+        deadline_s = SYSTEM_CLOCK.monotonic_s() + self._connection_timeout_ms / 1000
+        while (obstacle := self._try_to_register(self._events.session_id)) is not None:
+            if SYSTEM_CLOCK.monotonic_s() >= deadline_s:
+                raise obstacle
+            self._wait_after(obstacle)
         self._loop = gevent.spawn(self._run)
 
     def topic_added(self, _topic: str, _partitions: int) -> None:
@@ -110,15 +116,38 @@ class BrokerRegistrar:
             self._wake.clear()  # before looking, so that a change after the look wakes us again
             session_id = self._events.session_id
             try:
-                if session_id is not None:
-                    self._register_missing(session_id)
-                self._wake.wait()
-            except ZkUnavailable as error:
-                logger.warning("broker %d is not registered for now: %s", self._broker.id, error)
-                gevent.sleep(RETRY_S)
+                obstacle = None if session_id is None else self._try_to_register(session_id)
             except ZkError as error:
                 self._on_failure(error)
                 return
+            if obstacle is None:
+                self._wake.wait()
+            else:
+                self._wait_after(obstacle)
+
+    def _try_to_register(self, session_id: int | None) -> ZkError | None:
+        """Register what is missing, and return what was in the way if that may pass: ZooKeeper was out of reach.
+
+        Our old node is such an obstacle too if ZooKeeper was away meanwhile: a new leader lets sessions begin anew.
+        """
+        self._has_session_changed = False
+        try:
+            self._register_missing(session_id)
+        except ZkUnavailable as error:
+            return error
+        except NodeHeld as error:
+            if not self._has_session_changed:
+                raise
+            return error
+        return None
+
+    def _wait_after(self, obstacle: ZkError) -> None:
+        logger.warning("broker %d is not registered for now: %s", self._broker.id, obstacle)
+        gevent.sleep(RETRY_S)
+
+    def _session_changed(self) -> None:
+        self._has_session_changed = True
+        self._wake.set()
 
     def _register_missing(self, session_id: int | None) -> None:
         if session_id is None or session_id != self._session_id:

@@ -142,7 +142,7 @@ class KafkaServer:
         """Deregister, finish what has arrived, close connections, flush and close the logs, write the clean mark.
 
         After a failure connections are cut off at once. A log that had an I/O error is closed as it is, and no mark is
-        written. Raises LogFailedError if the last flush fails.
+        written. Raises LogError if the last flush fails, unless the broker has failed already: the first error counts.
         """
         if not self._started:
             return
@@ -155,7 +155,12 @@ class KafkaServer:
         self._loops.join()
         self._flushes.join()
         counts = json.dumps(self.counts())
-        self.logs.close()
+        try:
+            self.logs.close()
+        except LogError as error:
+            if self.failure is None:
+                raise
+            logger.critical("broker %d: %s", self._config.brokerid, error)
         logger.info("broker %d stopped; %s", self._config.brokerid, counts)
 
     def fail(self, error: BaseException) -> None:

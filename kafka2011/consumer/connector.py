@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 class ConsumerConnector:
     """A member of a consumer group; a context manager. `config` needs zk.connect and groupid.
 
-    `listener` is told when partitions come and go, so that what belongs to them can be loaded and saved.
+    `listener` is told when partitions come and go, so that what belongs to them can be loaded and saved. With
+    `explicit_commits` nothing but the offsets given to `commit_offsets` is ever committed, also when a partition moves.
     Create the streams once, and read each in its own thread. A message is done when the application comes back for the
     next. What is done is committed every autocommit.interval.ms, before a partition is given up, and at `shutdown`.
     Raises ZkError when ZooKeeper does not answer at the start; later it waits for ZooKeeper, and hands out nothing that
@@ -53,10 +54,15 @@ class ConsumerConnector:
     """
 
     def __init__(
-        self, config: ConsumerConfig | Mapping[str, object], listener: RebalanceListener | None = None
+        self,
+        config: ConsumerConfig | Mapping[str, object],
+        listener: RebalanceListener | None = None,
+        *,
+        explicit_commits: bool = False,
     ) -> None:
         self.config = ConsumerConfig.of(config)
         self._listener = listener
+        self._explicit_commits = explicit_commits
         self.consumer_id = f"{self.config.groupid}_{self.config.consumerid or _unique_name()}"
         self._client = connect(
             self.config.zk_connect, self.config.zk_sessiontimeout_ms, self.config.zk_connectiontimeout_ms
@@ -266,6 +272,7 @@ class ConsumerConnector:
             clock=self._clock,
             release_wait_ms=self.config.rebalance_backoff_ms,
             listener=self._listener,
+            explicit_commits=self._explicit_commits,
         )
         self._membership = Membership(
             self.consumer_id,

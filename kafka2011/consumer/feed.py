@@ -9,16 +9,17 @@ import enum
 import logging
 import math
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka2011.message import complete_prefix_bytes
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from kafka2011.consumer.chunk_queue import ChunkQueue
     from kafka2011.consumer.group import Lease
     from kafka2011.message import Message
     from zk.clock import Clock
-    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +60,16 @@ class Chunk:
         self.offset = offset
         self.end_offset = end_offset
         self.data = data
-        self.in_hand: Message | None = None  # the last one that the application has not come back from
+        self.in_hand: Message | StoredSet | None = None  # the last one that the application has not come back from
         self.list_offset: int | None = None  # where the list that is in hand starts, if it is one
         self.reader: threading.Thread | None = None  # the thread that has it; an object, since ids are reused
         self.is_within_set = False  # the application came back inside a compressed set: there is more of it
         self.flows_until_s = 0.0  # until then messages are handed out without another check
+
+    @property
+    def is_current(self) -> bool:
+        """False once its partition was given up or rewound."""
+        return self.feed.epoch == self.epoch and self.feed.state is not State.RELEASED
 
     @property
     def is_wanted(self) -> bool:
@@ -81,7 +87,7 @@ class Chunk:
     def come_back(self) -> None:
         """Count what is in hand as consumed, unless the partition was given up or rewound meanwhile."""
         message, feed = self.in_hand, self.feed
-        if message is not None and feed.epoch == self.epoch and feed.state is not State.RELEASED:
+        if message is not None and self.is_current:
             self.is_within_set = message.next_offset == message.offset
             feed.consumed_offset = (
                 message.next_offset
@@ -90,6 +96,32 @@ class Chunk:
                 feed.queue.changed.notify_all()
         self.in_hand = None
         self.list_offset = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSet:
+    """Whole messages of one partition as they lie in its log, from `offset` to `next_offset`; wrappers stay closed.
+
+    Lengths were looked at and nothing else: who opens `data`, or takes it as a MessageSet, checks CRCs.
+    """
+
+    topic: str
+    broker_id: int
+    partition: int
+    offset: int
+    next_offset: int
+    data: bytes = field(repr=False)
+    chunk: Chunk | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def where(self) -> TopicPartition:
+        """Which partition it is from."""
+        return TopicPartition(self.topic, self.broker_id, self.partition)
+
+    @property
+    def is_current(self) -> bool:
+        """False once its partition was given up, or rewound, after this was handed out: another may have it by now."""
+        return self.chunk is None or self.chunk.is_current
 
 
 class PartitionFeed:

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kafka2011.consumer.offsets import ContendedOffsetError
 from kafka2011.consumer.rebalancer import TryAgainError
 from kafka2011.errors import KafkaError
 from zk.errors import NodeHeld, ZkError, ZkUnavailable
@@ -62,6 +63,7 @@ class Membership:
         self._failed_tries = 0
         self._next_failure_s = 0.0  # attempts brought forward by events are not counted
         self._is_commit_failing = False
+        self._is_lease_failing = False
         self.counts: Counter[str] = Counter(failed_rebalances=0)
 
     def enter(self, longest_wait_s: float) -> None:
@@ -159,7 +161,7 @@ class Membership:
                 self._failed_tries = 0
                 return AUDIT_INTERVAL_S
             why = "another member still owns a partition"
-        except (TryAgainError, ZkError) as error:
+        except (TryAgainError, ContendedOffsetError, ZkError) as error:
             why = str(error)
         except Exception as error:
             self._count_failed_try(repr(error))
@@ -186,8 +188,12 @@ class Membership:
         try:
             lease.renew()
         except ZkError as error:
-            logger.info("%s: the lease is not renewed: %s", self._consumer_id, error)
+            level = logging.DEBUG if self._is_lease_failing else logging.INFO  # it is tried again many times a second
+            logger.log(level, "%s: the lease is not renewed for now: %s", self._consumer_id, error)
+            self._is_lease_failing = True
             wait_s /= _LEASE_RETRIES
+        else:
+            self._is_lease_failing = False
         return max(wait_s - (self._clock.monotonic_s() - asked_s), _SHORTEST_WAIT_S)
 
     def _commit(self) -> float:

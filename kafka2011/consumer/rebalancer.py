@@ -53,7 +53,8 @@ class Rebalancer:
 
     `streams_of` gives this member's streams of a topic, in the order of their numbers. `wake` is called when a
     registry has changed and `try_once` should be called again. `owned` is what we own now; other threads may read it.
-    In `explicit_topics` only offsets that the application gives are committed. `listener` is told what comes and goes.
+    Of `explicit_topics`, and with `explicit_commits` of all, only offsets that the application gives are committed.
+    `listener` is told what comes and goes.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Rebalancer:
         clock: Clock,
         release_wait_ms: int,
         listener: RebalanceListener | None = None,
+        explicit_commits: bool = False,
     ) -> None:
         self._consumer_id = consumer_id
         self._topic_count = topic_count
@@ -84,6 +86,7 @@ class Rebalancer:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
         self.explicit_topics: set[str] = set()
+        self._explicit_commits = explicit_commits
         # Given up, but not committed for the last time: the owner node stays until then.
         self._uncommitted: dict[TopicPartition, OwnedPartition] = {}
         self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
@@ -228,7 +231,7 @@ class Rebalancer:
                 feed = streams[stream_id].feed(where, session.lease)
                 owned = OwnedPartition(feed, session, brokers[where.broker_id])
                 owned.is_newborn = where not in self._found_first
-                owned.is_explicit = where.topic in self.explicit_topics
+                owned.is_explicit = self._explicit_commits or where.topic in self.explicit_topics
                 claimed[owned] = self._left.get(where)
         taken = self._committer.take(session, claimed)
         for owned, offset in taken.items():

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafka2011.consumer.chunk_queue import ChunkQueue
-from kafka2011.consumer.feed import Chunk, PartitionFeed, State
+from kafka2011.consumer.feed import Chunk, PartitionFeed, State, StoredSet
 from kafka2011.errors import KafkaError
 from kafka2011.message import Message, decode, decode_shallow
 
@@ -113,6 +113,16 @@ class MessageStream:
                 return
             yield messages
 
+    def sets(self) -> Iterator[StoredSet]:
+        """Yield what was fetched, as it was stored: bytes of whole messages, with compressed sets unopened.
+
+        For applications that pass messages on: a set costs hardly more than a message. Waits and ends as iteration
+        does, and a set is consumed when the application comes back for the next. Raises only where not one whole
+        message stands. `counts()` has no messages for them.
+        """
+        while (stored := self._next_set()) is not None:
+            yield stored
+
     def poll(self, timeout_s: float = 0.0) -> Message | None:
         """Return the next message, waiting up to `timeout_s` for it; None without one, and after `shutdown`.
 
@@ -145,16 +155,18 @@ class MessageStream:
 
     def _take_message(self, timeout_s: float | None) -> Message | None:
         """Wait for a message and hand it out; None after the timeout and after the end."""
+        message: Message | None = None
         try:
             with self._lock:
                 chunk = self._come_back(timeout_s)
-                if chunk is None:
-                    return None
-                chunk.in_hand = message = self._ready.popleft()
+                if chunk is not None:
+                    chunk.in_hand = message = self._ready.popleft()
                 return message
         except KafkaError:
             raise
         except BaseException:  # such as KeyboardInterrupt: the application did not get what was on its way to it
+            if message is not None:
+                self._decoded_messages -= 1
             self._start_over()
             raise
 
@@ -185,9 +197,7 @@ class MessageStream:
 
     def _next_list(self, max_messages: int) -> list[Message]:
         """Wait for messages of one partition and hand them out; none after the timeout and after the end."""
-        if self._now_s() >= self._breathe_at_s:
-            time.sleep(BREATH_S)
-            self._breathe_at_s = self._now_s() + LOOK_INTERVAL_S
+        self._breathe()
         messages: list[Message] = []
         try:
             with self._lock:
@@ -209,19 +219,46 @@ class MessageStream:
             self._start_over()
             raise
 
-    def _come_back(self, timeout_s: float | None) -> Chunk | None:
+    def _next_set(self) -> StoredSet | None:
+        """Wait for a set and hand it out; None after the timeout and after the end."""
+        self._breathe()
+        try:
+            with self._lock:
+                chunk = self._come_back(self._timeout_s, as_set=True)
+                if chunk is None:
+                    return None
+                self._undecode(chunk)
+                offset = chunk.feed.consumed_offset
+                assert offset is not None
+                data = chunk.data[offset - chunk.offset : chunk.end_offset - chunk.offset]
+                chunk.in_hand = stored = StoredSet(*chunk.feed.where, offset, chunk.end_offset, data, chunk)
+                return stored
+        except KafkaError:
+            raise
+        except BaseException:
+            self._start_over()
+            raise
+
+    def _breathe(self) -> None:
+        if self._now_s() >= self._breathe_at_s:
+            time.sleep(BREATH_S)
+            self._breathe_at_s = self._now_s() + LOOK_INTERVAL_S
+
+    def _come_back(self, timeout_s: float | None, *, as_set: bool = False) -> Chunk | None:
         """Count what is in hand as consumed, and wait until more is ready, which then belongs to this thread."""
         if self._open is not None:
             self._open.come_back()
-        chunk = self._await_ready(timeout_s)
+            if as_set:
+                self._undecode(self._open)
+        chunk = self._await_ready(timeout_s, as_set=as_set)
         if chunk is not None:
             chunk.reader = threading.current_thread()
         return chunk
 
-    def _await_ready(self, timeout_s: float | None) -> Chunk | None:
-        """Wait until messages may be handed out; None after the timeout and after the end."""
+    def _await_ready(self, timeout_s: float | None, *, as_set: bool) -> Chunk | None:
+        """Wait until something may be handed out; None after the timeout and after the end."""
         deadline_s = None if timeout_s is None else self._now_s() + timeout_s
-        while (state := self._advance()) in {_State.EMPTY, _State.UNSURE}:
+        while (state := self._advance(as_set=as_set)) in {_State.EMPTY, _State.UNSURE}:
             wait_s = LOOK_INTERVAL_S if state is _State.UNSURE else None
             if deadline_s is not None:
                 remaining_s = deadline_s - self._now_s()
@@ -231,7 +268,7 @@ class MessageStream:
             self._queue.changed.wait(wait_s)
         return self._open if state is _State.READY else None
 
-    def _advance(self) -> _State:
+    def _advance(self, *, as_set: bool) -> _State:
         """Go on until messages are ready, or there is something to wait for. Raises the error found in their place."""
         while not self._queue.is_closed:
             chunk = self._open
@@ -242,7 +279,7 @@ class MessageStream:
                 self._drop_open()
             elif not self._look(chunk):
                 return _State.UNSURE
-            elif self._decode_some(chunk):
+            elif self._has_set(chunk) if as_set else self._decode_some(chunk):
                 return _State.READY
             else:
                 chunk.feed.consumed_offset = chunk.end_offset
@@ -276,6 +313,20 @@ class MessageStream:
             chunk.feed.restart(chunk.feed.consumed_offset)
             raise fault
         return bool(self._ready)
+
+    def _has_set(self, chunk: Chunk) -> bool:
+        """Say whether a part of the open chunk was not handed out. Raises the error that stands in its place."""
+        if chunk.end_offset == chunk.offset:
+            return self._decode_some(chunk)  # which says what is wrong
+        return chunk.feed.consumed_offset != chunk.end_offset
+
+    def _undecode(self, chunk: Chunk) -> None:
+        """Go back to bytes: what the application has not consumed, a compressed set as a whole."""
+        self._decoded_messages -= len(self._ready)
+        self._ready.clear()
+        self._messages = iter(())
+        self._error = None
+        chunk.is_within_set = False
 
     def _decode_into(self, messages: deque[Message] | list[Message], most: int) -> None:
         """Add messages of the open chunk until there are so many, or as many good ones as it has."""

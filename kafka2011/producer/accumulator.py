@@ -123,14 +123,13 @@ class Accumulator:
         self,
         where: TopicPartition,
         ready_set: MessageSet,
-        messages: int,
         key: object,
         *,
         movable: bool,
         timeout_ms: int,
     ) -> SendFuture:
         """Queue a ready set as a batch of its own, after what was sent to its partition before. Raises as `append`."""
-        size_bytes = len(bytes(ready_set))
+        size_bytes, messages = len(bytes(ready_set)), ready_set.outer_messages
         with self.lock:
             queue = self._await_room(where.broker_id, messages, size_bytes, timeout_ms)
             before = self._open_batch(where, movable=movable)
@@ -339,8 +338,11 @@ class Accumulator:
             queue.is_retired = not queue.ready
             return queue.is_retired
 
-    def end(self) -> None:
-        """Take no more messages, close what is open, and let every sender end once its queue is empty."""
+    def end(self, timeout_s: float | None = None) -> None:
+        """Take no more messages, close what is open, and let every sender end once its queue is empty.
+
+        With `timeout_s`, no batch has more time than that.
+        """
         with self.lock:
             self.is_closed = True
             for queue in self.queues.values():
@@ -349,3 +351,7 @@ class Accumulator:
                 queue.is_closing = True
                 queue.has_work.notify_all()
                 queue.has_room.notify_all()
+            if timeout_s is not None:
+                until_s = self._clock.monotonic_s() + timeout_s
+                for batch in self.open_batches:
+                    batch.deadline_s = min(batch.deadline_s, until_s)

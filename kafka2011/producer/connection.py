@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.connection import BrokerConnection
-from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.errors import ProtocolError
 from kafka2011.protocol import MultiFetchRequest, encode_request
 
 if TYPE_CHECKING:
@@ -172,4 +172,4 @@ class ProducerConnection(BrokerConnection):
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0 if allowed else 1)
             except OSError as error:
                 self.broken += 1
-                raise BrokerConnectionError(f"sending to broker {self.broker.address} failed: {error}") from error
+                self._fail("sending to", error)

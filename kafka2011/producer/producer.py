@@ -9,7 +9,7 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ProducerConfig
-from kafka2011.message import MessageSet, scan
+from kafka2011.message import MessageSet
 from kafka2011.producer.accumulator import Accumulator
 from kafka2011.producer.completion import Completion
 from kafka2011.producer.counts import Counts
@@ -118,13 +118,14 @@ class Producer:
         """
         return not wait(self._accumulator.close_all(), timeout_s).not_done
 
-    def close(self) -> None:
+    def close(self, timeout_s: float | None = None) -> None:
         """Send what is queued, wait until the brokers have handled all that was sent, and end; may be called twice.
 
-        Takes as long as the sends may: confirm.timeout.ms, or one more attempt to reach a broker that is away.
+        Takes as long as the sends may: confirm.timeout.ms, or one more attempt to reach a broker that is away. With
+        `timeout_s`, what is not confirmed by then fails with ConfirmTimeoutError.
         """
         self._closing.set()
-        self._accumulator.end()
+        self._accumulator.end(timeout_s)
         while self._senders:
             for broker_id, sender in list(self._senders.items()):
                 sender.close()
@@ -166,9 +167,8 @@ class Producer:
         timeout_ms = self._config.queue_enqueue_timeout_ms if self._is_async else -1
         if isinstance(messages, MessageSet):
             self._set_encoder.check_set(topic, messages)
-            count = scan(bytes(messages)).messages
             where = self._route(topic, key, partition)
-            return self._accumulator.append_set(where, messages, count, key, movable=movable, timeout_ms=timeout_ms)
+            return self._accumulator.append_set(where, messages, key, movable=movable, timeout_ms=timeout_ms)
         payloads = payloads_of(messages, self._value_encoder)
         self._set_encoder.check(topic, payloads)
         if movable:

@@ -404,10 +404,9 @@ class Sender:
         now_s = self._clock.monotonic_s()
         for late in self._window.remove(lambda each: each.deadline_s <= now_s):
             fate = "it may have been written, or not" if late.tries else "it was not sent"
-            error = ConfirmTimeoutError(
-                f"a set for {late} was not confirmed within {self._config.confirm_timeout_ms} ms"
-                f" ({late.tries} tries): {fate}"
-            )
+            closing = self._queue.is_closing
+            limit = "before the producer closed" if closing else f"within {self._config.confirm_timeout_ms} ms"
+            error = ConfirmTimeoutError(f"a set for {late} was not confirmed {limit} ({late.tries} tries): {fate}")
             self._completion.failed(late, error)
 
     def _until_next_try_s(self) -> float:

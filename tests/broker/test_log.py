@@ -14,7 +14,7 @@ from kafka2011.broker import log as log_module
 from kafka2011.broker.log import ROLL_RETRY_S, Log, LogFailedError
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.retention import ClockJumpGuard, count_excess, count_expired
-from kafka2011.broker.segment import LogSlice, segment_path
+from kafka2011.broker.segment import LogSegment, LogSlice, segment_path
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
 from kafka2011.message import MessageSet, decode, encode
 from kafka2011.protocol import EARLIEST, LATEST
@@ -182,7 +182,8 @@ def test_only_flushed_bytes_are_readable(make_log: Callable[..., Log]) -> None:
     log.append(second, 1)
     assert (log.end_offset, log.appended_end_offset, log.size_bytes, log.unflushed_messages) == (13, 26, 13, 1)
     assert content(log.read(0, 1000)) == first
-    assert log.read(13, 1000).size == 0
+    assert (log.read(13, 1000).size, log.read(13, 1000).fd) == (0, -1), "the end takes no file"
+    assert log.read(3, 1000).size == 10
     with pytest.raises(OffsetOutOfRangeError):
         log.read(14, 1000)
     with pytest.raises(OffsetOutOfRangeError):
@@ -207,8 +208,11 @@ def test_reading_from_any_byte_stays_within_its_segment(make_log: Callable[..., 
     for offset in range(400):
         end = offset // 100 * 100 + 100
         assert content(log.read(offset, 1 << 30)) == data[offset:end]
-        assert content(log.read(offset, 7)) == data[offset : min(offset + 7, end)]
-        assert log.read(offset, 0).size == 0
+        for size in (1, 7):
+            assert content(log.read(offset, size)) == data[offset : min(offset + size, end)]
+        with log.read(offset, 1 << 30) as piece:
+            assert piece.size == end - offset, "no more than there is, or a sender would wait for the rest"
+        assert (log.read(offset, 0).size, log.read(offset, 0).fd) == (0, -1)
     assert log.read(400, 1 << 30).size == 0
 
 
@@ -220,7 +224,19 @@ def test_readers_of_inactive_segments_leave_no_file_open(make_log: Callable[...,
     assert count_open_files() == before
 
 
+def test_an_empty_log_has_no_bytes(make_log: Callable[..., Log]) -> None:
+    log = make_log()
+    assert (log.start_offset, log.end_offset, log.size_bytes) == (0, 0, 0)
+
+
 # Rolling
+
+
+def test_the_room_of_the_active_segment_is_what_its_limit_leaves(make_log: Callable[..., Log]) -> None:
+    log = make_log(ROLLS_EARLY)
+    assert log.active_room_bytes == 99
+    fill(log, 1)
+    assert log.active_room_bytes == -1
 
 
 def test_a_segment_rolls_when_strictly_larger_than_its_limit(make_log: Callable[..., Log]) -> None:
@@ -282,9 +298,11 @@ def test_a_roll_that_is_stopped_while_it_waits_can_be_tried_again(make_log: Call
 
     log = make_log(ROLLS_EARLY, fsync=fsync)
     fill(log, 1)
+    open_files = count_open_files()
     stop = True
     with pytest.raises(Killed):
         fill(log, 1)
+    assert count_open_files() == open_files
     stop = False
     assert log.append(encode(b"y"), 1) == 100
     assert log.segment_offsets == (0, 100)
@@ -307,6 +325,22 @@ def test_a_roll_waits_while_no_file_can_be_opened(
     data += fill(log, 1)
     assert log.segment_offsets == (0, 600)
     assert read_all(log) == data
+
+
+def test_a_roll_that_fails_ends_the_log(make_log: Callable[..., Log]) -> None:
+    """Only a lack of descriptors is waited for."""
+    is_broken = False
+
+    def fsync(fd: int) -> None:
+        if is_broken and Path(f"/proc/self/fd/{fd}").readlink().is_dir():
+            raise OSError(5, "Input/output error")
+
+    log = make_log(ROLLS_EARLY, fsync=fsync)
+    fill(log, 1)
+    is_broken = True
+    with pytest.raises(LogFailedError, match="Input/output error"):
+        fill(log, 1)
+    assert log.waits_for_files == 0
 
 
 def test_a_roll_that_lacks_a_descriptor_makes_no_name(make_log: Callable[..., Log]) -> None:
@@ -615,12 +649,29 @@ def test_close_flushes_and_may_be_called_twice(make_log: Callable[..., Log]) -> 
     assert make_log().end_offset == 300
     with pytest.raises(LogClosedError):
         log.append(data, 1)
+    assert log.failure is None, "to be closed is no failure"
     with pytest.raises(LogClosedError):
         log.read(0, 10)
     assert log.delete_old_segments() == []
 
 
+def test_a_block_closes_its_log(make_log: Callable[..., Log]) -> None:
+    with make_log() as log:
+        fill(log, 1)
+    assert log.end_offset == 100
+    with pytest.raises(LogClosedError):
+        fill(log, 1)
+
+
 # Opening
+
+
+def test_strange_files_are_warned_of(make_log: Callable[..., Log], caplog: pytest.LogCaptureFixture) -> None:
+    log = make_log()
+    log.close()
+    (log.directory / "notes.txt").touch()
+    make_log()
+    assert "notes.txt" in caplog.text
 
 
 def test_a_missing_segment_is_an_error_that_names_the_file(make_log: Callable[..., Log]) -> None:
@@ -654,6 +705,9 @@ def test_recovery_cuts_the_tail_and_keeps_it(make_log: Callable[..., Log]) -> No
     log.close()
     path = segment_path(log.directory, 0)
     path.write_bytes(data[:-1])
+    log = make_log()
+    assert (log.end_offset, log.recovery) == (399, None), "nobody asked for it"
+    log.close()
     log = make_log(recover=True)
     assert log.end_offset == 300
     assert log.recovery is not None
@@ -719,12 +773,39 @@ def test_times_are_compared_in_whole_milliseconds(make_log: Callable[..., Log], 
 def test_a_search_through_many_segments_gives_others_their_turn(
     make_log: Callable[..., Log], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_module, "STEP_SEGMENTS", 2)
+    monkeypatch.setattr(log_module, "STEP_SEGMENTS", 3)
     log = make_log(ROLLS_EARLY)
     fill(log, 10)
     pauses: list[None] = []
     assert log.offsets_before(5, 1, lambda: pauses.append(None)) == []
-    assert len(pauses) == 5
+    assert len(pauses) == 3
+
+
+def test_a_search_ends_at_a_segment_that_was_deleted_meanwhile(
+    make_log: Callable[..., Log], clock: ManualClock
+) -> None:
+    """All before it went first."""
+    log = make_log(ROLLS_EARLY)
+    fill(log, 3)
+    set_age(log, clock, 200, 1000)
+    segment_path(log.directory, 100).unlink()
+    assert log.offsets_before(int(clock.wall_s() * 1000) - 5000, 10) == []
+
+
+def test_a_time_that_cannot_be_read_is_an_error(make_log: Callable[..., Log], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the segment; to retention it is one more failure of the disk."""
+
+    def broken(_segment: LogSegment) -> int:
+        raise OSError(5, "Input/output error")
+
+    log = make_log(ROLLS_EARLY)
+    fill(log, 1)
+    monkeypatch.setattr(LogSegment, "modified_ms", broken)
+    with pytest.raises(LogError, match=r"00000000000000000000\.kafka: Input/output error"):
+        log.offsets_before(5, 1)
+    with pytest.raises(LogFailedError, match="Input/output error"):
+        log.delete_old_segments()
+    assert log.failure is not None
 
 
 def test_a_segment_without_flushed_bytes_adds_no_end(make_log: Callable[..., Log], clock: ManualClock) -> None:

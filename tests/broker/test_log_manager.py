@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka2011.broker import log_manager as log_manager_module
 from kafka2011.broker.log import LogFailedError
 from kafka2011.broker.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
 from kafka2011.broker.log_settings import LogSettings
@@ -103,6 +104,12 @@ def test_the_name_of_a_log_dir_without_logs_is_brought_to_disk_by_each_start(
         assert synced == [log_dir.parent.stat().st_ino]
 
 
+def test_log_dir_may_be_made_by_another_meanwhile(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """Two brokers that start at once must both come to the lock."""
+    with make_manager(fsync=lambda _fd: log_dir.mkdir(exist_ok=True)) as manager:
+        assert manager.logs() == []
+
+
 def test_a_disk_error_at_the_start_names_log_dir(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
     write_log(log_dir, "views-0")
 
@@ -136,6 +143,8 @@ def test_bad_topic_names_are_refused(make_manager: Callable[..., LogManager], lo
 def test_a_topic_name_must_do_for_all_of_its_partitions(make_manager: Callable[..., LogManager]) -> None:
     with make_manager(num_partitions=11) as manager, pytest.raises(InvalidTopicError):
         manager.get_or_create("x" * 253, 0)  # "-10" would be too long
+    with make_manager(num_partitions=10) as manager:
+        assert manager.get_or_create("x" * 253, 0).end_offset == 0
 
 
 def test_a_configured_limit_on_names_holds(make_manager: Callable[..., LogManager]) -> None:
@@ -316,9 +325,34 @@ def test_a_clean_stop_leaves_a_mark_that_the_next_start_removes(
     manager.close()
     assert has_mark(log_dir)
     assert segment_path(log_dir / "views-0", 0).read_bytes() == GOOD
+    assert (manager.logs(), manager.topics()) == ([], {}), "nothing of a log that is closed may be used"
     manager.open()
     assert not has_mark(log_dir)
     assert manager.get_or_create("views", 0).end_offset == len(GOOD)
+
+
+def test_recoveries_are_those_of_the_last_start(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    write_log(log_dir, "views-0")
+    manager = make_manager()
+    manager.open()
+    assert len(manager.recoveries) == 1
+    manager.close()
+    manager.open()
+    assert manager.recoveries == []
+
+
+def test_a_start_says_that_the_last_stop_was_not_clean_only_if_so(
+    make_manager: Callable[..., LogManager], log_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with make_manager() as manager:
+        assert "not clean" not in caplog.text, "the first start of all"
+        manager.get_or_create("views", 0)
+    with make_manager():
+        assert "not clean" not in caplog.text
+    (log_dir / CLEAN_SHUTDOWN_MARK).unlink()
+    with make_manager():
+        assert "not clean: recovering 1 logs" in caplog.text
 
 
 def test_the_mark_is_gone_for_good_before_any_log_opens(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
@@ -355,6 +389,18 @@ def test_without_the_mark_every_log_is_recovered(make_manager: Callable[..., Log
     assert progress == sorted(progress)
     with make_manager(num_partitions=2) as manager:
         assert manager.get_or_create("views", 1).end_offset == len(GOOD) * 3
+
+
+def test_a_directory_that_cannot_be_listed_is_named(
+    make_manager: Callable[..., LogManager], log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_directory: Path) -> list[tuple[int, Path]]:
+        raise OSError(5, "Input/output error")
+
+    directory = write_log(log_dir, "views-0")
+    monkeypatch.setattr(log_manager_module, "find_segment_files", broken)
+    with pytest.raises(LogError, match=f"{directory}: Input/output error"):
+        make_manager().open(lambda _done, _total: None)
 
 
 def test_unserved_directories_get_no_files(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
@@ -413,6 +459,49 @@ def test_no_mark_when_a_log_does_not_close(make_manager: Callable[..., LogManage
     with pytest.raises(LogFailedError, match="b-0"):
         manager.close()
     assert not has_mark(log_dir)
+    assert count_open_files() == before
+
+
+def test_the_first_of_several_logs_whose_files_do_not_close_is_told(
+    make_manager: Callable[..., LogManager], log_dir: Path
+) -> None:
+    """All was flushed before, but some file systems say only then that they lost something."""
+
+    def close(fd: int) -> None:
+        os.close(fd)
+        raise OSError(5, "Input/output error")
+
+    manager = make_manager()
+    manager.open()
+    for topic in ("a", "b", "c"):
+        log = manager.get_or_create(topic, 0)
+        if topic != "a":
+            log._segments.active.prepare_deletion(close)
+    with pytest.raises(LogFailedError, match="b-0"):
+        manager.close()
+    assert not has_mark(log_dir)
+
+
+def test_the_mark_is_on_disk_when_the_logs_are_closed(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    synced: list[tuple[int, bool]] = []
+    with make_manager(fsync=lambda fd: synced.append((os.fstat(fd).st_ino, has_mark(log_dir)))):
+        pass
+    assert synced[-1] == (log_dir.stat().st_ino, True)
+    assert not (log_dir / CLEAN_SHUTDOWN_MARK).stat().st_mode & 0o111, "nobody may run it"
+
+
+def test_a_mark_that_cannot_be_left_is_an_error(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """It may come or not, after a power cut; either is right, since all is flushed."""
+
+    def fsync(_fd: int) -> None:
+        if has_mark(log_dir):
+            raise OSError(5, "Input/output error")
+
+    manager = make_manager(fsync=fsync)
+    before = count_open_files()
+    manager.open()
+    with pytest.raises(LogError, match=f"cannot leave the mark of a clean stop {log_dir}.*: Input/output error"):
+        manager.close()
     assert count_open_files() == before
 
 

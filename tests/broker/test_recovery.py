@@ -65,6 +65,8 @@ def test_a_torn_tail_is_cut_and_kept(tmp_path: Path, missing: int, caplog: pytes
     assert (found.valid_bytes, found.messages, found.cut_offset) == (good, 4, START + good)
     assert remains(tmp_path) == WHOLE[:good]
     assert cut_files(tmp_path) == {f"{START + good:020d}.cut": torn[good:]}
+    assert found.cut_path is not None
+    assert not found.cut_path.stat().st_mode & 0o111, "nobody may run it"
     assert not found.is_corruption
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
@@ -173,6 +175,35 @@ def test_a_large_message_may_end_with_the_file(tmp_path: Path, monkeypatch: pyte
     assert found.valid_bytes == len(WHOLE) + (0 if missing else len(large))
 
 
+def test_the_search_begins_right_behind_the_start_of_the_bad_message(tmp_path: Path) -> None:
+    """Nothing of the good message before it counts."""
+    found = recover(tmp_path, WHOLE + b"\xff" + MESSAGES[2])
+    assert found.survivors is not None
+    assert (found.survivors.messages, found.survivors.first_offset) == (1, START + len(WHOLE) + 1)
+    inside = encode(b"ends with a zero\0")
+    found = recover(tmp_path, inside + MESSAGES[2][1:])
+    assert (found.valid_bytes, found.is_corruption) == (len(inside), False)
+
+
+@pytest.mark.parametrize("call", ["pread", "sendfile"])
+def test_a_file_that_becomes_shorter_meanwhile_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Rather than a loop without end."""
+    monkeypatch.setattr(recovery_module, "CHUNK_BYTES", 64)
+    real = getattr(os, call)
+    calls: list[None] = []
+
+    def shorter(*arguments: Any) -> Any:
+        calls.append(None)
+        assert len(calls) < 10, "it goes on and on"
+        return real(*arguments) if call == "pread" and len(calls) == 1 else real(*arguments) * 0
+
+    monkeypatch.setattr(os, call, shorter)
+    with pytest.raises(LogError, match="became shorter"):
+        recover(tmp_path, encode(b"x" * 1000) + b"torn")
+
+
 @pytest.mark.parametrize("filler", range(40))
 def test_good_messages_are_found_across_the_seams_of_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filler: int
@@ -199,6 +230,28 @@ def test_the_search_for_good_messages_ends_when_its_allowance_is_used_up(
     found = recover(tmp_path, WHOLE + b"\xff" + decoys + MESSAGES[2])
     assert found.survivors is not None
     assert (found.survivors.messages, found.survivors.complete) == (0, False)
+
+
+def test_the_allowance_is_for_places_that_may_be_messages_and_for_all_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A length that reaches beyond the file is told at once, and costs nothing."""
+
+    def is_complete(decoy: bytes, count: int, max_candidates: int, max_bytes: int) -> bool:
+        monkeypatch.setattr(recovery_module, "MAX_CANDIDATES", max_candidates)
+        monkeypatch.setattr(recovery_module, "MAX_SEARCHED_BYTES", max_bytes)
+        found = recover(tmp_path, WHOLE + b"\xff" + decoy * count + MESSAGES[2])
+        assert found.survivors is not None
+        assert found.survivors.messages == found.survivors.complete
+        return found.survivors.complete
+
+    far = b"\0\x1f\xff\xff\1\0".ljust(20, b"\xff")
+    assert is_complete(far, 20, 5, 10_000)
+    near = b"\0\0\0\x08\1\0".ljust(20, b"\xff")
+    assert is_complete(near, 20, 30, 10_000)
+    long = b"\0\0\1\0\1\0".ljust(300, b"\xff")  # 260 bytes are read of each
+    assert is_complete(long, 20, 100, 13_000)
+    assert not is_complete(long, 20, 100, 9_000)
 
 
 def test_progress_adds_up_to_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,8 @@ def test_segment_files_come_in_order_of_their_offsets(tmp_path: Path) -> None:
 )
 def test_other_files_are_skipped_with_a_warning(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / name).touch()
+    assert find_segment_files(tmp_path) == []
+    assert not caplog.records, "once is enough: recovery looks too, before the log opens"
     assert find_segment_files(tmp_path, warn_of_others=True) == []
     assert str(tmp_path / name) in caplog.text
 
@@ -122,7 +124,26 @@ def test_the_active_file_stays_open_until_it_is_released_and_unread(tmp_path: Pa
     assert not is_open(fd)
 
 
+def test_a_slice_may_be_parked_and_resumed_twice(inactive: LogSegment) -> None:
+    """And released while it is parked, which lets its file go for good."""
+    piece, other = inactive.slice(2, 4), inactive.slice(0, 4)
+    piece.park()
+    piece.park()
+    assert content(other) == b"0123", "another reader keeps the file open"
+    other.release()
+    piece.resume()
+    piece.resume()
+    assert content(piece) == b"2345"
+    piece.park()
+    assert not inactive.prepare_deletion(os.close)
+    piece.release()
+    piece.release()
+    assert inactive.prepare_deletion(os.close)
+
+
 def test_the_empty_slice_holds_nothing() -> None:
+    EMPTY_SLICE.park()
+    EMPTY_SLICE.resume()
     with EMPTY_SLICE as piece:
         assert (piece.fd, piece.size) == (-1, 0)
     EMPTY_SLICE.release()
@@ -132,6 +153,33 @@ def test_an_existing_file_is_never_taken_for_a_new_segment(tmp_path: Path) -> No
     segment_path(tmp_path, 5).write_bytes(b"x")
     with pytest.raises(FileExistsError):
         LogSegment.create(tmp_path, 5)
+
+
+def test_a_new_segment_is_a_file_that_nobody_may_run(tmp_path: Path) -> None:
+    segment = LogSegment.create(tmp_path, 5)
+    assert not segment.path.stat().st_mode & 0o111
+    segment.release()
+
+
+def test_a_new_segment_has_nothing_to_bring_to_disk(tmp_path: Path) -> None:
+    """Only an append that was cut off again leaves something, until a sync."""
+    segment = LogSegment.create(tmp_path, 5)
+    assert (segment.end_offset, segment.has_remains) == (5, False)
+    segment.append(b"abc", os.write)
+    assert not segment.has_remains
+    with pytest.raises(OSError, match="wrote 0"):
+        segment.append(b"def", lambda fd, data: 0)
+    assert segment.has_remains
+    segment.sync(lambda _fd: None)
+    assert (segment.end_offset, segment.has_remains) == (8, False)
+
+    def broken(_fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        segment.sync(broken)
+    assert segment.has_remains
+    segment.release()
 
 
 def test_a_short_write_is_continued(tmp_path: Path) -> None:
@@ -204,6 +252,9 @@ def test_a_directory_is_synced_through_its_own_descriptor(tmp_path: Path) -> Non
     [(fd, inode)] = synced
     assert inode == tmp_path.stat().st_ino
     assert not is_open(fd)
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        fsync_directory(tmp_path / "file", os.fsync)
 
 
 def test_too_many_open_files_says_what_to_do(tmp_path: Path) -> None:

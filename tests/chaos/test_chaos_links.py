@@ -8,9 +8,12 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
-from integration.chaos.links import Link, Links, Mode, Way
+from integration.chaos.links import Links, Mode, Way
+from integration.chaos.proxies import Proxies, Proxy
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +28,7 @@ class Ends:
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         self._listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self.link: Link = stack.enter_context(Links()).add("a to b", self._listener.getsockname())
+        self.link: Proxy = stack.enter_context(Proxies()).add("a to b", self._listener.getsockname())
 
     def connect(self) -> tuple[socket.socket, socket.socket]:
         """Return both ends of a new connection."""
@@ -135,6 +138,29 @@ def test_the_link_of_one_process(ends: Ends, mode: Mode) -> None:
     assert is_over(far) if mode is Mode.CUT else gets_nothing(far)
 
 
+def test_nobody_waits_while_connections_are_told_apart(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose connections they are is looked up once for all, and takes long on a busy machine: the rest goes on."""
+    near, far = ends.connect()
+    ends.connect()
+    asked: list[psutil.Process] = []
+    may_answer = threading.Event()
+
+    def net_connections(process: psutil.Process, _kind: str) -> list[object]:
+        asked.append(process)
+        may_answer.wait(TIMEOUT_S)
+        return []
+
+    monkeypatch.setattr(psutil.Process, "net_connections", net_connections)
+    turning = threading.Thread(target=ends.link.turn, args=(Mode.FROZEN,), kwargs={"only_pid": os.getpid()})
+    turning.start()
+    eventually(lambda: asked)
+    near.sendall(b"through")
+    assert far.recv(100) == b"through"
+    may_answer.set()
+    turning.join()
+    assert len(asked) == 1
+
+
 def test_nobody_listens(ends: Ends) -> None:
     """A link to nobody accepts and closes; nothing is left when the links end."""
     ends._listener.close()
@@ -150,4 +176,21 @@ def test_a_link_is_renewed() -> None:
         assert links.add("a to b", ("127.0.0.1", 1)) is one
         other = links.add("a to b", ("127.0.0.1", 2), port=one.port)
         assert (other.target[1], other.port) == (2, one.port)
-    assert "links" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_links_have_a_process_of_their_own(ends: Ends) -> None:
+    """It does what it is told, says why when it cannot, and ends with the links."""
+    with Links() as links:
+        link = links.add("a to b", ends.link.target)
+        connections = psutil.Process().net_connections("tcp")
+        assert link.port not in [each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN]
+        link.turn(Mode.CUT)
+        with socket.create_connection((link.host, link.port), TIMEOUT_S) as refused:
+            assert is_over(refused)
+        link.turn(Mode.OPEN)
+        ends.link.port = link.port
+        ends.connect()
+        with pytest.raises(RuntimeError, match=r"add c to d: OSError: .* in use"):
+            links.add("c to d", ends.link.target, port=link.port)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((link.host, link.port), TIMEOUT_S)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 import zlib
 
-from integration.chaos.registry_history import FOREVER_S, Commit, Owned, history_of
+from integration.chaos.registry_history import FOREVER_S, Commit, Owned, history_of, wall_to_lease_s
 from integration.chaos.zk_log import Write, merge, read_transactions
+from tests.support.clocks import ManualClock
 from zk.cluster import TopicPartition
 
 FILE_HEADER = b"ZKLG" + struct.pack(">iq", 2, 0)
@@ -109,3 +110,17 @@ def test_the_history_of_owners_and_commits() -> None:
         Commit(3.0, "g", WHERE, 5, 7, 0),
         Commit(5.0, "g", WHERE, 6, 7, 8),
     ]
+
+
+def test_the_clocks_are_compared_on_a_busy_machine() -> None:
+    """Whoever is stopped between two looks, for longer than commits and hand-outs lie apart, looks again."""
+
+    class BusyClock(ManualClock):
+        looks = 0
+
+        def wall_s(self) -> float:
+            self.looks += 1
+            self.sleep(0.001 if self.looks == 7 else 0.068)
+            return super().wall_s()
+
+    assert abs(wall_to_lease_s(BusyClock(100.0, wall_lead_s=5000.0)) + 5000.0) < 0.002

@@ -11,7 +11,7 @@ import pytest
 
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.membership import Membership
-from kafka2011.consumer.offsets import OffsetCommitter
+from kafka2011.consumer.offsets import ContendedOffsetError, OffsetCommitter
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import ConnectionLost, NodeHeld, NotConnected
@@ -29,15 +29,16 @@ CONFIG = ConsumerConfig.of(
 
 
 class Faults:
-    """What is raised, each once, by calls of a name; and how often each was made."""
+    """What is raised by calls of a name, each once or for as long as it lasts; and how often each was made."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, BaseException] = {}
+        self.lasting: dict[str, BaseException] = {}
         self.calls: Counter[str] = Counter()
 
     def call(self, name: str) -> None:
         self.calls[name] += 1
-        error = self.waiting.pop(name, None)
+        error = self.waiting.pop(name, None) or self.lasting.get(name)
         if error is not None:
             raise error
 
@@ -154,6 +155,30 @@ def test_a_thread_waits_while_zookeeper_is_away(rig: Rig, name: str) -> None:
     rig.faults.waiting[name] = NotConnected("away")
     rig.goes_on(name)
     assert rig.membership.counts[f"{name}_errors"] == 0
+
+
+def test_a_rebalance_waits_while_offsets_are_contended(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor is it one when an offset cannot be written: servers of ZooKeeper may disagree about it for a while."""
+    with caplog.at_level(logging.WARNING):
+        rig.membership.enter(0)
+        for _ in range(4):
+            rig.faults.waiting["rebalance"] = ContendedOffsetError("others keep writing the offset of t/0-0")
+            rig.goes_on("rebalance")
+    assert rig.membership.counts["rebalance_errors"] == 0
+    assert "unexpected" not in caplog.text
+
+
+def test_a_lease_that_is_not_renewed_is_reported_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried many times a second; trouble after that is reported again."""
+    with caplog.at_level(logging.INFO):
+        rig.membership.enter(0)
+        for times in (1, 2):
+            rig.faults.lasting["lease"] = NotConnected("away")
+            rig.goes_on("lease")
+            rig.goes_on("lease")
+            assert caplog.text.count("the lease is not renewed") == times
+            del rig.faults.lasting["lease"]
+            rig.goes_on("lease")
 
 
 def test_tries_in_a_row_are_counted_as_one_failure_of_the_rebalance(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

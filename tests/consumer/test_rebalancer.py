@@ -11,13 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka2011.consumer.feed import State
+from kafka2011.consumer.feed import PartitionFeed, State
 from kafka2011.consumer.rebalance_listener import RebalanceListener
 from kafka2011.consumer.topic_count import TopicCount
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from tests.support.members_in_memory import Member, OldMember, drain, settle
 from tests.support.registries_in_memory import LOST, REFUSED, World
 from zk.cluster import TopicPartition
+from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +69,30 @@ def test_one_member_takes_everything_and_reads_it_once() -> None:
     assert a.rebalancer.counts["rebalances"] == 1
 
 
+def test_a_try_that_took_everything_has_succeeded_and_asks_to_look_once_more() -> None:
+    """Looking again sets watches on the new owner nodes; that changes nothing, so it is no second rebalance."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    a.run("rebalance")
+    assert a.is_done
+    assert a.is_woken
+    assert a.rebalancer.counts == {"tries": 1, "rebalances": 1}
+    a.run("rebalance")
+    assert a.is_done
+    assert not a.is_woken
+    assert a.rebalancer.counts == {"tries": 2, "rebalances": 1}
+
+
+def test_a_member_that_only_gives_up_has_rebalanced_too() -> None:
+    """It counts as one that takes; a member that never had a share has not rebalanced."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    b, idle = Member(world, "b", {"t": 1}), Member(world, "idle", {"u": 1})
+    settle([a, b, idle])
+    assert [member.rebalancer.counts["rebalances"] for member in (a, b, idle)] == [2, 1, 0]
+
+
 def test_a_member_joins_and_the_first_gives_up_its_share() -> None:
     """In the midst of reading: nothing is read twice or lost, since what was consumed is committed at release."""
     world = world_of_four()
@@ -98,6 +123,37 @@ def test_a_member_leaves_in_order() -> None:
     assert b.consumer_id not in world.ids
     check_nothing_lost(world, a)
     assert {key for key, times in world.deliveries.items() if times > 1} == {in_hand}
+
+
+def test_the_znodes_of_a_member_that_leaves_do_not_wait_for_the_end_of_its_session() -> None:
+    """Nor does it hand out anything by its lease any more."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    a.rebalancer.leave(commit=True)
+    assert world.owners == {}
+    assert world.ids == {}
+    assert a.rebalancer.session is not None
+    assert a.rebalancer.session.lease.until_s == 0
+
+
+def test_a_member_that_leaves_without_committing_gives_up_all_the_same() -> None:
+    """Nothing more is fetched or handed out, and the listener is told; offsets stay where they were committed."""
+    world = world_of_four()
+    diary = Diary(world)
+    a = Member(world, "a", {"t": 1}, listener=diary)
+    settle([a])
+    a.run("fetch")
+    a.read()
+    before = list(a.rebalancer.owned.values())
+    writes = len(world.writes)
+    a.rebalancer.leave(commit=False)
+    assert {owned.feed.state for owned in before} == {State.RELEASED}
+    assert a.fetchers.partitions == {}
+    assert a.rebalancer.owned == {}
+    assert diary.entries[1:] == [("revoked", [T0, T1, T2, T3], {"a-0"})]
+    assert world.owners == {}
+    assert len(world.writes) == writes
 
 
 def test_a_member_dies() -> None:
@@ -153,6 +209,29 @@ def test_a_partition_that_moves_to_another_stream_of_its_member_is_not_given_up_
     assert Counter(world.deleted_owners) - deleted == Counter({T2: 1, T3: 1})
     check_nothing_lost(world, a)
     assert set(world.deliveries.values()) == {1}
+
+
+def test_partitions_are_given_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First none of them hands out or fetches any more; only then the application is waited for, once for all."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1}, release_wait_ms=5000)
+    settle([a])
+    a.run("fetch")
+    seen: list[tuple[set[State], list[TopicPartition], float]] = []
+    end_release = PartitionFeed.end_release
+
+    def note(feed: PartitionFeed, deadline_s: float) -> None:
+        states = {a.rebalancer.owned[where].feed.state for where in (T2, T3)} - {State.RELEASED}
+        seen.append((states, sorted(owned.where for owned in a.fetchers.partitions), deadline_s))
+        world.now_s += 1
+        end_release(feed, deadline_s)
+
+    monkeypatch.setattr(PartitionFeed, "end_release", note)
+    given_up = [a.rebalancer.owned[where].feed for where in (T2, T3)]
+    began_s = world.now_s
+    settle([Member(world, "b", {"t": 1}), a])
+    assert seen == [({State.RELEASING}, [T0, T1], began_s + 5)] * 2
+    assert {feed.state for feed in given_up} == {State.RELEASED}
 
 
 def test_a_rebalance_of_many_partitions_sends_no_more_batches_than_one_of_few() -> None:
@@ -423,15 +502,62 @@ def test_an_owner_node_deleted_by_a_stranger_is_claimed_again() -> None:
 
 
 def test_an_ids_node_deleted_by_a_stranger_is_written_again() -> None:
-    """Without it we would wait for ever for a share."""
+    """Without it we would wait for ever for a share; who notices it first, itself, gives nothing up for it."""
     world = world_of_four()
     a, b = Member(world, "a", {"t": 1}), Member(world, "b", {"t": 1})
     settle([a, b])
+    before = dict(a.rebalancer.owned)
     del world.ids["a"]
     world.changed("ids")
     settle([a, b])
     assert set(world.ids) == {"a", "b"}
+    assert a.rebalancer.owned == before
     check_at_rest(world, a, b)
+
+
+def test_a_claim_that_is_no_longer_wanted_is_taken_back_once() -> None:
+    """One that was not answered may have succeeded; once its node is gone, it is nobody's business any more."""
+    world = world_of_four()
+    b = Member(world, "b", {"t": 1})
+    b.registries.faults.append(("claim", LOST))
+    b.run("rebalance")
+    assert b.owned == set()
+    assert set(world.owners) == {T0, T1, T2, T3}
+    a = Member(world, "a", {"t": 1})
+    a.run("rebalance")
+    b.run("rebalance")
+    b.run("rebalance")
+    assert b.registries.batches.count("release") == 1
+    assert world.deleted_owners == [T0, T1]
+    settle([a, b])
+    check_at_rest(world, a, b)
+
+
+def test_a_claim_that_another_held_is_not_taken_back() -> None:
+    """There is nothing of ours there."""
+    world = World({"t": {0: 2}})
+    world.claim_owner(T0, "old-0", world.new_session())
+    b = Member(world, "b", {"t": 1})
+    b.run("rebalance")
+    assert b.owned == {T1}
+    a = Member(world, "a", {"t": 1})
+    a.run("rebalance")
+    b.run("rebalance")
+    assert b.owned == {T1}
+    assert "release" not in b.registries.batches
+
+
+def test_a_claim_of_an_ended_session_is_not_taken_back() -> None:
+    """Its node went with the session."""
+    world = world_of_four()
+    b = Member(world, "b", {"t": 1})
+    b.registries.faults.append(("claim", LOST))
+    b.run("rebalance")
+    b.registries.expire()
+    a = Member(world, "a", {"t": 1})
+    settle([a, b])
+    assert b.owned == {T2, T3}
+    assert "release" not in b.registries.batches
 
 
 @pytest.mark.parametrize("text", ["", "{", '{ "t": 0 }', "*1*(", "*1!t"])
@@ -446,6 +572,20 @@ def test_a_malformed_member_is_ignored(text: str, caplog: pytest.LogCaptureFixtu
     check_at_rest(world, a)
     assert caplog.text.count("ignored member x") == 1
     assert a.rebalancer.counts["malformed_members"] == 1
+
+
+def test_a_malformed_member_that_comes_again_is_reported_again() -> None:
+    """Only those that are there are remembered."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    for times in (1, 2):
+        world.ids["x"] = ("{", world.new_session())
+        world.changed("ids")
+        settle([a])
+        assert a.rebalancer.counts["malformed_members"] == times
+        del world.ids["x"]
+        world.changed("ids")
+        settle([a])
 
 
 def test_a_07_member_joins_and_leaves() -> None:
@@ -514,6 +654,27 @@ def test_a_member_enters_before_it_rebalances() -> None:
         a.registries.expire()
 
 
+def test_without_a_session_a_member_cannot_enter() -> None:
+    """It is told so as when ZooKeeper does not answer."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    a.registries.session = None
+    with pytest.raises(ZkUnavailable, match="not connected to ZooKeeper"):
+        a.rebalancer.enter()
+    with pytest.raises(ZkUnavailable):
+        a.rebalancer.try_once()
+
+
+def test_a_try_compares_what_is_known_before_it_divides() -> None:
+    """Watches alone are not trusted; if the comparison fails, nothing is claimed by what may be out of date."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    a.registries.faults.append(("refresh", REFUSED))
+    a.run("rebalance")
+    assert not a.is_done
+    assert world.owners == {}
+
+
 def test_what_an_ended_session_owned_is_given_up_before_the_new_one_claims_anything() -> None:
     """At once: nothing is handed out, fetched or committed any more, even if the try goes no further."""
     world = world_of_four()
@@ -523,6 +684,7 @@ def test_what_an_ended_session_owned_is_given_up_before_the_new_one_claims_anyth
     a.read()
     before = list(a.rebalancer.owned.values())
     a.registries.expire()
+    before[0].session.lease.until_s = float("inf")
     a.rebalancer.enter()
     assert a.rebalancer.owned == {}
     assert a.fetchers.partitions == {}
@@ -559,6 +721,21 @@ def test_partitions_that_come_after_explicit_commits_are_committed_explicitly_to
     drain(world, [a])
     assert {where.topic: owned.is_explicit for where, owned in a.rebalancer.owned.items()} == {"t": True, "u": False}
     assert [world.offsets[TopicPartition(topic, 0, 0)].offset for topic in ("t", "u")] == [0, 11]
+
+
+def test_with_explicit_commits_nothing_that_was_merely_consumed_is_committed() -> None:
+    """Not when a partition is given up either, whether or not its topic has an explicit offset yet."""
+    world = world_of_four()
+    world.produce(T0, [b"x"])
+    a = Member(world, "a", {"t": 1}, explicit_commits=True)
+    settle([a])
+    drain(world, [a])
+    a.run("commit")
+    b = Member(world, "b", {"t": 1})
+    settle([a, b])
+    assert len(a.owned) == 2
+    a.run("leave")
+    assert {committed.offset for committed in world.offsets.values()} == {0}
 
 
 def test_a_member_that_lost_its_partition_meanwhile_takes_the_others_word() -> None:
@@ -704,6 +881,41 @@ def test_what_could_not_be_committed_at_a_release_comes_again_only_elsewhere(fau
     settle([a, b])
     check_nothing_lost(world, a)
     assert set(world.deliveries.values()) == {1}
+
+
+def test_what_could_not_be_committed_before_the_session_ended_comes_again_only_elsewhere() -> None:
+    """It is remembered beyond the session, as what was owned until then is."""
+    world = World({"t": {0: 2}})
+    for where in (T0, T1):
+        world.produce(where, [b"%d" % number for number in range(10)])
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    for _ in range(9):
+        a.run("fetch")
+        while a.read():
+            pass
+    b = Member(world, "b", {"t": 1})
+    b.run("rebalance")
+    a.registries.faults.append(("commit_offset", REFUSED))
+    a.run("rebalance")
+    assert a.owned == {T0}
+    a.registries.expire()
+    b.kill()
+    settle([a, b])
+    check_nothing_lost(world, a)
+    assert set(world.deliveries.values()) == {1}
+
+
+def test_what_was_given_up_and_committed_is_not_kept() -> None:
+    """Only what is still to be committed is."""
+    world = world_of_four()
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    drain(world, [a])
+    b = Member(world, "b", {"t": 1})
+    settle([b, a])
+    check_at_rest(world, a, b)
+    assert a.rebalancer._uncommitted == {}
 
 
 # Fences --------------------------------------------------------------------------------------------------------------

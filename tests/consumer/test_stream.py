@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from kafka2011.consumer.group import GroupSession
 
@@ -621,6 +622,47 @@ def test_an_interruption_while_decoding_loses_nothing(
     rig.now_s += RESTART_PAUSE_S
     assert rig.fetch(feed, data)
     assert payloads(rig.stream) == [b"a", b"b", b"c"]
+    assert rig.stream.delivered_messages == 3
+
+
+class Interrupted:
+    """A lock whose holder is interrupted once, after it has let go."""
+
+    def __init__(self, lock: AbstractContextManager[object], interruption: type[BaseException]) -> None:
+        self._lock = lock
+        self._interruptions = [interruption]
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._lock.__exit__(*raised)
+        if self._interruptions:
+            raise self._interruptions.pop()
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize(
+    "take",
+    [next, lambda stream: next(stream.batches()), lambda stream: next(stream.sets())],
+    ids=["message", "list", "set"],
+)
+def test_an_interruption_at_the_last_moment_loses_nothing(
+    interruption: type[BaseException], take: Callable[[MessageStream], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the application did not get does not count as in its hand."""
+    rig = Rig()
+    feed = rig.own()
+    data = messages([b"a", b"b", b"c"])
+    rig.fetch(feed, data)
+    monkeypatch.setattr(rig.stream, "_lock", Interrupted(rig.stream._lock, interruption))
+    with pytest.raises(interruption):
+        take(rig.stream)
+    assert feed.consumed_offset == feed.fetch_offset == 0
+    rig.now_s += RESTART_PAUSE_S
+    assert rig.fetch(feed, data)
+    assert payloads(rig.stream) == [b"a", b"b", b"c"]
+    assert rig.stream.delivered_messages == 3
 
 
 # Rewind --------------------------------------------------------------------------------------------------------------
@@ -906,6 +948,105 @@ def test_a_partition_taken_again_has_nothing_to_do_with_what_it_was() -> None:
     rig.fetch(after, messages([b"a", b"b"]))
     assert payloads(rig.stream) == [b"a", b"b"]
     assert (before.consumed_offset, after.consumed_offset) == (0, 2 * ONE)
+
+
+# Sets as they are stored ---------------------------------------------------------------------------------------------
+
+
+def test_sets_are_the_bytes_that_were_fetched() -> None:
+    """Whole messages only, wrappers closed, and consumed when the application comes back."""
+    rig = Rig()
+    feed = rig.own(number=3)
+    data = messages([b"a", b"b"]) + messages([b"c", b"d"], Codec.GZIP)
+    rig.fetch(feed, data + messages([b"half"])[:-1])
+    rig.fetch(feed, messages([b"e"]) + messages([b"half"])[:-1])
+    sets = rig.stream.sets()
+    first = next(sets)
+    assert (first.where, first.offset, first.next_offset, first.data) == (feed.where, 0, len(data), data)
+    assert feed.consumed_offset == 0
+    second = next(sets)
+    assert (second.offset, second.data) == (len(data), messages([b"e"]))
+    assert feed.consumed_offset == len(data)
+    assert list(sets) == []
+    assert feed.consumed_offset == len(data) + ONE
+
+
+def test_messages_and_sets_take_turns() -> None:
+    """A set begins after the message in hand; a compressed set that was begun comes whole."""
+    rig = Rig()
+    feed = rig.own()
+    wrapped = messages([b"c", b"d"], Codec.GZIP)
+    rig.fetch(feed, messages([b"a", b"b"]) + wrapped)
+    rig.fetch(feed, wrapped)
+    rig.fetch(feed, messages([b"e"]))
+    assert next(rig.stream).payload == b"a"
+    assert next(rig.stream.sets()).data == messages([b"b"]) + wrapped
+    assert next(rig.stream).payload == b"c"
+    assert next(rig.stream.sets()).data == wrapped
+    assert payloads(rig.stream) == [b"e"]
+    assert feed.consumed_offset == 3 * ONE + 2 * len(wrapped)
+    rig.fetch(feed, messages([b"f"]))
+    rig.fetch(feed, messages([b"g"]))
+    assert next(rig.stream.sets()).data == messages([b"f"])
+    assert payloads(rig.stream) == [b"g"]
+    assert rig.stream.delivered_messages == 4
+
+
+def test_what_messages_found_wrong_is_handed_out_with_a_set() -> None:
+    """Whoever takes it may decide what to do; messages go on behind it."""
+    rig = Rig()
+    feed = rig.own()
+    corrupt = messages([b"c"])[:-1] + b"?"
+    rig.fetch(feed, messages([b"a", b"b"]) + corrupt)
+    rig.fetch(feed, messages([b"d"]))
+    assert next(rig.stream).payload == b"a"
+    assert next(rig.stream.sets()).data == messages([b"b"]) + corrupt
+    assert payloads(rig.stream) == [b"d"]
+
+
+def test_a_set_knows_when_its_partition_has_gone() -> None:
+    """Whether given up or rewound, while being released it is still ours."""
+    rig = Rig()
+    feed, rewound = rig.own(0), rig.own(1)
+    for each in (feed, rewound):
+        rig.fetch(each, messages([b"a"]))
+    one, other = (next(rig.stream.sets()) for _ in range(2))
+    feed.begin_release()
+    assert one.is_current
+    feed.end_release(0)
+    rewound.start_at(0)
+    assert not one.is_current
+    assert not other.is_current
+
+
+def test_a_partition_that_is_released_gives_no_more_sets() -> None:
+    """Not even the rest of a compressed set that was begun by messages."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b"], Codec.GZIP))
+    assert [next(rig.stream).payload for _ in range(2)] == [b"a", b"b"]
+    rig.fetch(feed, messages([b"c", b"d"], Codec.GZIP))
+    assert next(rig.stream).payload == b"c"
+    feed.begin_release()
+    assert list(rig.stream.sets()) == []
+    feed.end_release(0)
+    assert feed.consumed_offset == len(messages([b"a", b"b"], Codec.GZIP))
+
+
+def test_sets_say_what_stands_where_no_message_does() -> None:
+    """A message that is larger than the fetch, and a length that cannot be one."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"x" * 100])[:50])
+    with pytest.raises(InvalidMessageSizeError, match="t/0-0 at offset 0, which needs 110"):
+        next(rig.stream.sets())
+    rig.now_s += RESTART_PAUSE_S
+    rig.fetch(feed, messages([b"a"]) + bytes(20))
+    assert next(rig.stream.sets()).data == messages([b"a"])
+    rig.fetch(feed, bytes(20))
+    with pytest.raises(InvalidMessageError, match=f"t/0-0 at offset {ONE}: length 0"):
+        next(rig.stream.sets())
+    assert feed.consumed_offset == ONE
 
 
 # The lease -----------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Accumulated:
 
     def append_set(self, *payloads: bytes, key: object = None, movable: bool = True) -> SendFuture:
         ready = MessageSet(payloads)
-        return self.accumulator.append_set(ONE, ready, len(payloads), key, movable=movable, timeout_ms=0)
+        return self.accumulator.append_set(ONE, ready, key, movable=movable, timeout_ms=0)
 
     def queue(self, broker_id: int = 0) -> BrokerQueue:
         return self.accumulator.queues[broker_id]
@@ -235,6 +235,20 @@ def test_confirmation_has_its_time_from_the_moment_that_a_batch_closes() -> None
     assert [batch.deadline_s for batch in made.take()] == [float("inf")]
 
 
+def test_a_batch_has_no_more_time_than_the_end_leaves_it() -> None:
+    """Whether it waited or was open; and no end gives one more than it has."""
+    made = Accumulated(confirm="true", confirm_timeout_ms=5000)
+    made.append(b"a", b"b", b"c")
+    made.clock.now_s = 3
+    made.append(b"d")
+    made.accumulator.end(timeout_s=4)
+    assert [batch.deadline_s for batch in made.take()] == [5, 7]
+    made = Accumulated()
+    made.append(b"a")
+    made.accumulator.end()
+    assert [batch.deadline_s for batch in made.take()] == [float("inf")]
+
+
 def test_a_sender_is_woken_by_a_batch_that_closes() -> None:
     """It sleeps until then, or until the first open one is due; meanwhile others know until when it sleeps."""
     made = Accumulated()
@@ -246,6 +260,18 @@ def test_a_sender_is_woken_by_a_batch_that_closes() -> None:
     sender.join(WAIT_S)
     assert [batch.payloads for [batch] in found] == [[b"a", b"b", b"c"]]
     assert made.queue().sleeps_until_s is None
+
+
+def test_a_sender_sleeps_no_longer_than_it_wants_to() -> None:
+    """As when a lost broker is to be tried again before any batch is due."""
+    made = Accumulated()
+    made.append(b"a")
+    found: list[list[Batch]] = []
+    sender = in_thread(lambda: found.append(made.accumulator.take(made.queue(), 0.01)))
+    assert made.queue().sleeps_until_s == 0.01
+    made.clock.now_s = 0.01
+    sender.join(WAIT_S)
+    assert found == [[]]
 
 
 def test_a_batch_that_is_due_sooner_wakes_a_sender_that_would_sleep_longer() -> None:
@@ -339,23 +365,23 @@ def test_a_send_that_waits_for_room_closes_what_is_open() -> None:
 
 
 def test_a_send_waits_for_room_as_long_as_it_may() -> None:
-    """On the clock of the accumulator: a timeout of 2 s is over after 2 s, not before."""
+    """On the clock of the accumulator: a timeout of 800 ms is over after 800 ms, not before."""
     made = Accumulated(batch_size=1, queue_size=1)
     made.append(b"a")
     errors: list[QueueFullError] = []
 
     def send() -> None:
         try:
-            made.append(b"b", timeout_ms=2000)
+            made.append(b"b", timeout_ms=800)
         except QueueFullError as error:
             errors.append(error)
 
     sending = in_thread(send)
-    made.clock.now_s = 1.5
+    made.clock.now_ms = 600
     made.wake_senders()
     eventually(lambda: is_waiting(sending))
     assert not errors
-    made.clock.now_s = 2.0
+    made.clock.now_ms = 800
     made.wake_senders()
     sending.join(WAIT_S)
     assert len(errors) == 1

@@ -42,8 +42,8 @@ class Ending:
         self.accumulator.close_all()
         return self.accumulator.take(self.accumulator.queues[2], 0)
 
-    def set_batch(self, message_set: MessageSet, messages: int, key: object = None) -> Batch:
-        self.accumulator.append_set(WHERE, message_set, messages, key, movable=key is None, timeout_ms=0)
+    def set_batch(self, message_set: MessageSet, key: object = None) -> Batch:
+        self.accumulator.append_set(WHERE, message_set, key, movable=key is None, timeout_ms=0)
         [batch] = self.accumulator.take(self.accumulator.queues[2], 0)
         return batch
 
@@ -59,6 +59,28 @@ def test_what_was_sent_is_counted() -> None:
     ending.completion.done(ending.batches(b"e"))
     assert (ending.counts.messages_sent, ending.counts.sets_sent) == (5, 3)
     assert ending.counts.messages_failed == 0
+
+
+def test_counts_are_given_by_name() -> None:
+    """All numbers, and nothing else."""
+    counts = Counts()
+    counts.add(messages_sent=3, sets_sent=1)
+    counts.add(messages_sent=2)
+    assert counts() == {
+        "messages_sent": 5,
+        "messages_failed": 0,
+        "sets_sent": 1,
+        "sets_resent": 0,
+        "sets_moved": 0,
+        "sets_refused": 0,
+        "broken_connections": 0,
+    }
+
+
+def test_counts_are_compared_by_their_numbers() -> None:
+    """What two producers have done may be the same."""
+    assert Counts(messages_sent=3) == Counts(messages_sent=3)
+    assert Counts(messages_sent=3) != Counts()
 
 
 def test_a_receipt_says_what_became_of_a_batch() -> None:
@@ -85,8 +107,8 @@ def test_failures_are_told_with_the_messages_and_their_keys() -> None:
     for batch in (
         *ending.batches(b"a", b"b", key=7),
         *ending.batches(b"a", b"b"),
-        ending.set_batch(message_set, 2, key=8),
-        ending.set_batch(message_set, 2),
+        ending.set_batch(message_set, key=8),
+        ending.set_batch(message_set),
     ):
         ending.completion.failed(batch, error)
         assert batch.exception(0) is error
@@ -138,6 +160,17 @@ def test_a_future_without_callbacks_ends_where_it_is_sent() -> None:
     assert future.may_end_here()
 
 
+def test_a_batch_that_has_ended_is_forgotten() -> None:
+    """Nobody waits for it any more; whoever sent it has its future."""
+    ending = Ending()
+    done, failed = *ending.batches(b"a"), *ending.batches(b"b")
+    assert ending.accumulator.open_batches == {done, failed}
+    ending.completion.done([done])
+    assert ending.accumulator.open_batches == {failed}
+    ending.completion.failed(failed, RuntimeError("no broker"))
+    assert ending.accumulator.open_batches == set()
+
+
 def test_a_future_with_a_callback_ends_elsewhere() -> None:
     """The callback may send, and wait for room that only the sender makes."""
     future, called = SendFuture(), list[threading.Thread]()
@@ -185,12 +218,16 @@ def test_a_list_ends_with_the_last_of_its_batches() -> None:
 
 
 def test_a_list_is_done_when_its_batches_are() -> None:
-    """Not before, and with the error of one of them."""
+    """Not before, and with the error of one of them; each of its batches is done by itself, and forgotten."""
     ending = Ending()
     future = ending.accumulator.append(WHERE, [b"a"] * 7, movable=True, timeout_ms=0)
     batches = ending.accumulator.take(ending.accumulator.queues[2], 0)
     ending.completion.done(batches[:2])
     assert not wait([future], 0).done
+    assert [batch.done() for batch in batches] == [True, True, False]
+    assert ending.accumulator.open_batches == {batches[2]}
     ending.completion.failed(batches[2], RuntimeError("no broker"))
+    assert batches[2].done()
+    assert ending.accumulator.open_batches == set()
     with pytest.raises(RuntimeError, match="no broker"):
         future.result(0)

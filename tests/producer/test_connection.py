@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+import threading
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from kafka2011.config import SyncProducerConfig
-from kafka2011.errors import ProtocolError
+from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.producer import connection as connection_module
 from kafka2011.producer.connection import LOOK_INTERVAL_S, ProducerConnection
 from kafka2011.protocol import ProduceRequest, encode_request
@@ -59,20 +61,21 @@ def is_joining(connection: ProducerConnection) -> bool:
 
 
 def test_many_quick_sends_may_be_joined(clock: ManualClock, connection: ProducerConnection) -> None:
-    """After 16 in a row; the first one after a pause goes out at once again."""
+    """After 16 in a row; the first one after a pause goes out at once again, and begins a new row."""
     for _ in range(2):
         connection.write(FRAME)
-        for _ in range(15):
+        for _ in range(2):
+            for _ in range(15):
+                connection.write(FRAME)
+                assert not is_joining(connection)
+            connection.write(FRAME)
+            assert is_joining(connection)
+            clock.now_s += LOOK_INTERVAL_S * 1.5
+            connection.write(FRAME)
+            assert is_joining(connection)
+            clock.now_s += LOOK_INTERVAL_S * 3
             connection.write(FRAME)
             assert not is_joining(connection)
-        connection.write(FRAME)
-        assert is_joining(connection)
-        clock.now_s += LOOK_INTERVAL_S * 1.5
-        connection.write(FRAME)
-        assert is_joining(connection)
-        clock.now_s += LOOK_INTERVAL_S * 3
-        connection.write(FRAME)
-        assert not is_joining(connection)
         clock.now_s += 100
         connection.close()
 
@@ -88,8 +91,11 @@ def test_a_new_connection_begins_without_joining(clock: ManualClock, connection:
     connection.write(FRAME)
     assert is_joining(connection)
     connection.close()
+    for _ in range(16):
+        connection.write(FRAME)
+        assert not is_joining(connection)
     connection.write(FRAME)
-    assert not is_joining(connection)
+    assert is_joining(connection)
 
 
 @pytest.mark.parametrize("publish", [ProducerConnection.write, ProducerConnection.push])
@@ -156,6 +162,53 @@ def test_finishing_counts_a_connection_that_broke_off(broker: ProduceBroker, con
     broker.end_connections()
     eventually(lambda: connection.answer_waits)
     connection.finish()
+    assert (connection.broken, connection.is_open) == (1, False)
+
+
+def test_renewing_counts_a_connection_that_broke_off(clock: ManualClock, serve: Serve) -> None:
+    """The same, when it was to be replaced by another one."""
+    is_reset = threading.Event()
+
+    def reset(peer: Peer) -> None:
+        peer.request()
+        peer.reset()
+        is_reset.set()
+
+    served = serve(reset, lambda peer: peer.requests() and None)
+    config = SyncProducerConfig.from_properties({"reconnect.interval": 1})
+    with ProducerConnection(Broker(0, "127.0.0.1", served.port), config) as connection:
+        connection.write(FRAME)
+        assert is_reset.wait(20)
+        connection.write(FRAME)
+        assert connection.broken == 1
+        connection.finish()
+        assert connection.broken == 1
+
+
+class StubbornSocket:
+    """One that no option can be set of."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self._opened = opened
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def setsockopt(self, *_option: object) -> None:
+        raise OSError(errno.EINVAL, "no such option")
+
+
+def test_a_connection_that_cannot_be_told_to_join_sends_has_ended(
+    clock: ManualClock, connection: ProducerConnection
+) -> None:
+    """As one that cannot be written to: some kernels say so of a connection that was reset."""
+    connection.write(FRAME)
+    assert connection._socket is not None
+    connection._socket = cast("socket.socket", StubbornSocket(connection._socket))
+    for _ in range(15):
+        connection.write(FRAME)
+    with pytest.raises(BrokerConnectionError, match="no such option"):
+        connection.write(FRAME)
     assert (connection.broken, connection.is_open) == (1, False)
 
 

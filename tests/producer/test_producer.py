@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kafka2011.config import ProducerConfig
-from kafka2011.producer.errors import ProducerClosedError, QueueFullError
+from kafka2011.producer import producer as producer_module
+from kafka2011.producer.errors import NoBrokersError, ProducerClosedError, QueueFullError
 from kafka2011.producer.producer import Producer
 from kafka2011.topic import InvalidTopicError
 from tests.support.produce_broker import KnownBrokers
+from tests.support.waiting import eventually, is_waiting
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
@@ -139,6 +142,46 @@ def test_the_end_is_the_end_of_what_knows_the_brokers(open_producer: Open) -> No
     for messages in (b"x", [b"x"]):
         with pytest.raises(ProducerClosedError):
             producer.send("t", messages)
+
+
+def test_a_producer_that_sent_nothing_ends_what_knows_the_brokers_too(open_producer: Open) -> None:
+    """It was opened with the producer."""
+    producer = open_producer()
+    info = producer._router.info
+    producer.close()
+    assert isinstance(info, Closable)
+    assert info.closed == 1
+
+
+def test_a_send_that_waits_for_brokers_ends_with_the_producer(
+    open_producer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, though it would look again much later, and go on for confirm.timeout.ms."""
+    monkeypatch.setattr(producer_module, "_LOOK_AGAIN_S", 3600)
+    producer = open_producer(confirm=True, confirm_timeout_ms=HOUR_MS)
+    producer._router.info._counts = {}  # type: ignore[attr-defined]
+    errors: list[NoBrokersError] = []
+
+    def send() -> None:
+        try:
+            producer.send("t", b"x")
+        except NoBrokersError as error:
+            errors.append(error)
+
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    eventually(lambda: is_waiting(sending))
+    producer.close()
+    sending.join(20)
+    assert len(errors) == 1
+
+
+def test_every_producer_begins_anew_after_a_fork(open_producer: Open) -> None:
+    """The child's copies hear of it by themselves."""
+    producers = [open_producer(), open_producer()]
+    of_parent = [producer._accumulator for producer in producers]
+    producer_module._forget_after_fork()
+    assert not any(producer._accumulator in of_parent for producer in producers)
 
 
 def test_a_forked_child_finds_the_brokers_itself() -> None:

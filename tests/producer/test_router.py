@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka2011.producer import router as router_module
 from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
 from kafka2011.producer.partition_info import ListedBrokers
 from kafka2011.producer.partitioner import DefaultPartitioner
@@ -105,6 +106,36 @@ def test_a_partition_that_is_named_is_taken_if_its_broker_lives() -> None:
         Router(StaleInfo(3), DefaultPartitioner(), 2, CLOCK).named("t", wanted)
     with pytest.raises(InvalidPartitionError, match="t/1-7 is no partition of topic u"):
         Router(StaleInfo(0), DefaultPartitioner(), 2, CLOCK).named("u", wanted)
+
+
+class Unborn(Growing):
+    """The same, which nobody has registered before some refreshes."""
+
+    def __init__(self, refreshes: int) -> None:
+        super().__init__([Broker(0, "host", 1)])
+        self._missing = refreshes
+
+    def choices(self, topic: str) -> tuple[TopicPartition, ...]:
+        return () if self._missing else super().choices(topic)
+
+    def refresh(self) -> None:
+        self._missing -= 1
+
+
+def test_without_a_key_what_is_known_is_read_again_too() -> None:
+    """As often as with one."""
+    assert Router(Unborn(2), DefaultPartitioner(), 2, CLOCK).next("t") == TopicPartition("t", 0, 0)
+    with pytest.raises(NoBrokersError, match="no live broker is known for topic t"):
+        Router(Unborn(3), DefaultPartitioner(), 2, CLOCK).next("t")
+
+
+def test_turns_are_remembered_for_so_many_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer of ever new topics needs no ever more memory."""
+    monkeypatch.setattr(router_module, "_MAX_TURNS", 3)
+    router = Router(StaleInfo(0), DefaultPartitioner(), 0, CLOCK)
+    for number in range(10):
+        router.next(f"t{number}")
+        assert len(router._turns) <= 3
 
 
 def test_broker_list_leaves_partitions_to_the_broker() -> None:

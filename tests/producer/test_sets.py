@@ -9,7 +9,7 @@ import pytest
 
 from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig
-from kafka2011.errors import ConfigError
+from kafka2011.errors import ConfigError, MessageSizeTooLargeError
 from kafka2011.message import MessageSet, scan
 from kafka2011.producer.batch import Batch, Bound
 from kafka2011.producer.connection import BARRIER
@@ -83,6 +83,28 @@ def test_a_payload_that_compression_makes_too_large_goes_as_it_is() -> None:
     payload = os.urandom(1000)
     data = encoder(compression_codec=2, max_message_size=1000).encode("t", [payload])
     assert data == bytes(MessageSet([payload]))
+
+
+def test_a_wrapper_of_just_the_largest_size_is_not_split() -> None:
+    """What a broker takes is sent as it is."""
+    payloads = [b"x" * 100] * 10
+    wrapper = encoder(compression_codec=1).encode("t", payloads)
+    size = scan(wrapper).largest_payload_bytes
+    assert encoder(compression_codec=1, max_message_size=size).encode("t", payloads) == wrapper
+    assert len(scan(encoder(compression_codec=1, max_message_size=size - 1).encode("t", payloads)).wrappers) == 2
+
+
+def test_payloads_have_a_largest_size() -> None:
+    """Just that is allowed, a byte more is not; a list of nothing is always."""
+    exact = encoder(max_message_size=10)
+    for allowed in ([], [bytes(10)], [b"", bytes(10), b"x"]):
+        exact.check("t", allowed)
+        exact.check_set("t", MessageSet(allowed))
+    with pytest.raises(MessageSizeTooLargeError, match=r"11 bytes for topic t exceeds max\.message\.size 10"):
+        exact.check("t", [b"", bytes(11)])
+    with pytest.raises(MessageSizeTooLargeError):
+        exact.check_set("t", MessageSet([bytes(11)]))
+    encoder(max_message_size=0).check("t", [])
 
 
 def test_an_own_compressor_serves_its_codec() -> None:

@@ -42,7 +42,7 @@ class Listener:
 
     def end_connections(self) -> None:
         """End those there are, on both sides."""
-        for accepted in self._sockets:
+        for accepted in list(self._sockets):  # whoever connects again meanwhile is not among them
             with contextlib.suppress(OSError):
                 accepted.shutdown(socket.SHUT_RDWR)
 

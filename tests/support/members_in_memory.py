@@ -45,6 +45,7 @@ class MemoryFetchers:
         self.partitions: dict[OwnedPartition, Broker] = {}
 
     def add(self, owned: OwnedPartition, broker: Broker) -> None:
+        assert owned not in self.partitions, f"{owned.where} would be fetched from two brokers"
         self.partitions[owned] = broker
 
     def remove(self, partitions: Iterable[OwnedPartition]) -> None:
@@ -98,6 +99,8 @@ class Member:
         *,
         streams: int | None = None,
         listener: RebalanceListener | None = None,
+        release_wait_ms: int = 0,
+        explicit_commits: bool = False,
     ) -> None:
         self.world = world
         self.consumer_id = name
@@ -122,8 +125,9 @@ class Member:
             fetchers=self.fetchers,
             wake=self.wake,
             clock=world,
-            release_wait_ms=0,
+            release_wait_ms=release_wait_ms,
             listener=listener,
+            explicit_commits=explicit_commits,
         )
         self.in_hand: dict[MessageStream, Key] = {}
         self.tasks: dict[str, greenlet.greenlet] = {}

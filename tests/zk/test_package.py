@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EVERY_MODULE = (
     "zk.brokers, zk.child, zk.client, zk.clock, zk.cluster, zk.connecting, zk.consumers, zk.ephemeral, zk.errors,"
-    " zk.local, zk.nodes, zk.offsets, zk.owners, zk.paths, zk.ports, zk.sessions, zk.tree"
+    " zk.local, zk.nodes, zk.offsets, zk.owners, zk.paths, zk.ports, zk.schemas, zk.sessions, zk.tree"
 )
 
 

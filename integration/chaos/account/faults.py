@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 AFTERMATH_S = 12.0
 """How long a fault works after its end: sessions run out, connections time out, parts come back at intervals."""
-_NO_FAULTS = {"join", "leave", "topic born", "bit flip"}
+_NO_FAULTS = {"join", "leave", "topic born", "bit flip", "clock steps"}
 
 
 def at(evidence: Evidence, begin_s: float, end_s: float) -> Iterator[Happened]:
-    """Yield the faults that were at work in this time; a group that only grows or shrinks explains nothing."""
+    """Yield the faults that were at work in this time; what only moves partitions or a wall clock explains nothing."""
     for happened in evidence.happened:
         is_fault = happened.whom and happened.fault.kind not in _NO_FAULTS
         if is_fault and happened.begun_s <= end_s and begin_s <= happened.ended_s + AFTERMATH_S:

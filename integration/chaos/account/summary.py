@@ -75,6 +75,7 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
         "messages": len(evidence.sent),
         **{f"messages {outcome}": number for outcome, number in sorted(outcomes.items())},
         "broker starts given up": evidence.starts_given_up,
+        "ZooKeeper's servers apart": evidence.servers_apart,
         "confirmed, lost": rules[messages.LOST],
         "written only, lost": messages.count_lost_unconfirmed(evidence),
         "commits": len(evidence.registry.commits),

@@ -13,7 +13,7 @@ import pytest
 from tests.models.depth import IS_DEEP, by_depth
 from tests.models.group.mutants import MUTANTS, mutant
 from tests.models.group.scenarios import SCENARIOS
-from tests.models.group.search import Failure, search, wander
+from tests.models.group.search import Failure, search, shortened, wander
 
 RUNS = 60
 WALKS = by_depth(150, 10_000)
@@ -47,3 +47,11 @@ def test_the_model_notices(name: str) -> None:
     """A model that misses a known defect proves nothing."""
     with mutant(name), pytest.raises(Failure):
         search(SCENARIOS[MUTANTS[name].scenario], switches=1, most_runs=RUNS)
+
+
+def test_a_failure_is_told_with_few_events() -> None:
+    """Those of a walk without which it would not fail are left out."""
+    scenario = SCENARIOS["a member joins one of 0.7"]
+    with mutant("new owners do not fence"):
+        order = shortened(scenario, [("read", "b"), ("join", "a"), ("try", "a"), ("commit", "b")])
+    assert order == [("join", "a")]
