@@ -54,6 +54,18 @@ def test_the_producer_and_the_consumer(cluster: LocalCluster) -> None:
     assert printed == {"b'one'", "b'two'", "b'three'"}
 
 
+def test_events(cluster: LocalCluster) -> None:
+    """The example of events prints the one that it published, with its schema."""
+    publishing = _replaced(
+        example("EventEncoder(registry, "), {"localhost:2181": cluster.zk_connect, '"views"': '"views-as-events"'}
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", publishing], check=True, timeout=TIMEOUT_S, capture_output=True, text=True
+    )
+    name, _server, url = done.stdout.split()
+    assert (name, url) == ("kafka2011.View", "/jobs")
+
+
 def test_topics_and_groups(cluster: LocalCluster) -> None:
     """The example of `Admin` prints the partition of its topic, and where the group stands in it."""
     administering = _replaced(example("with Admin("), {"localhost:2181": cluster.zk_connect})

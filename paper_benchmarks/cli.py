@@ -12,7 +12,11 @@ from kafka2011.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = {"clients": "paper_benchmarks.clients.command"}
+COMMANDS = {
+    "clients": "paper_benchmarks.clients.command",
+    "events": "paper_benchmarks.events",
+    "mirror": "paper_benchmarks.mirror.command",
+}
 """Where each command is, in a variable `command`."""
 
 EXIT_FAILED = 1

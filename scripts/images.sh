@@ -4,11 +4,15 @@
 # Then builds:
 #   scripts/images.sh          the image of brokers and tools, under the name in KAFKA_IMAGE or docker-compose.yml
 #   scripts/images.sh spark    and the image with Spark and Java, under the same with -spark before the tag
+#   scripts/images.sh balancer nothing more, but sees to the load balancer's image too, as with COMPOSE_PROFILES=balancer
 #   scripts/images.sh tidy     nothing; removes images that newer ones replaced and no container uses any more
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly WANTED=${1:-}
+
+BALANCER=no
+[[ $WANTED != balancer && ,${COMPOSE_PROFILES:-}, != *,balancer,* ]] || BALANCER=yes
 
 say() { printf '%s\n' "images: $*" >&2; }
 
@@ -21,6 +25,7 @@ base_images() {
     sed -n 's/^ARG PYTHON_IMAGE=//p' Dockerfile
     [ "$WANTED" != spark ] || sed -n 's/^ARG JAVA_IMAGE=//p' Dockerfile
     sed -n 's/^ *image: \(zookeeper:.*\)$/\1/p' docker-compose.yml | sort -u
+    [ "$BALANCER" != yes ] || sed -n 's/^ *image: \(haproxy:.*\)$/\1/p' docker-compose.yml
 }
 
 is_there() { docker image inspect "$1" >/dev/null 2>&1; }
@@ -67,6 +72,7 @@ done
 if [ "$stand_ins" = yes ]; then
     scripts/setup.sh local
     integration/images/make.sh
+    [ "$BALANCER" != yes ] || integration/images/balancer.sh
     # shellcheck disable=SC2086 # nothing, or one word
     scripts/wheels.sh $([ "$WANTED" != spark ] || echo spark)
 fi

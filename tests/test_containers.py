@@ -37,6 +37,20 @@ def test_the_image_has_the_project_s_version() -> None:
         assert set(re.findall(r"\bkafka2011(?:-spark)?:(\d[\w.]*)", text)) == {PROJECT["project"]["version"]}
 
 
+def test_the_balancer_goes_before_the_brokers() -> None:
+    """Its configuration asks for the variables that Compose gives it, and the documents name its image."""
+    configuration = (ROOT / "examples" / "haproxy.cfg").read_text(encoding="utf-8")
+    wanted = set(re.findall(r'"\$\{(\w+)\}"', configuration))
+    service = COMPOSE.split("\n  balancer:\n")[1].split("\n\n")[0]
+    assert (
+        wanted
+        == set(re.findall(r"^      ([A-Z]\w+): ", service, re.MULTILINE))
+        == {"BALANCER", *(f"BROKER_{n}" for n in (1, 2, 3))}
+    )
+    [image] = re.findall(r"image: (\S+)", service)
+    assert f"`{image}`" in (ROOT / "integration" / "images" / "README.md").read_text(encoding="utf-8")
+
+
 def test_one_service_builds_for_all() -> None:
     """One image is built once, and asked of no registry."""
     assert len(re.findall(r"^ +build:", COMPOSE, re.MULTILINE)) == 1

@@ -1,10 +1,12 @@
-"""Every znode path of Kafka 0.7. No other module writes one.
+"""Every znode path: those of Kafka 0.7, and of schemas, which it has not. No other module writes one.
 
     /brokers/ids/{id}                                   ephemeral   creator:host:port
     /brokers/topics/{topic}/{id}                        ephemeral   number of partitions
     /consumers/{group}/ids/{consumer}                   ephemeral   subscription
     /consumers/{group}/owners/{topic}/{id}-{partition}  ephemeral   {consumer}-{stream number}
     /consumers/{group}/offsets/{topic}/{id}-{partition} persistent  next offset to consume
+    /schemas/fingerprints/{fingerprint}                 persistent  the schema that events of this fingerprint have
+    /schemas/topics/{topic}/{number}                    persistent  a schema of the topic's events, numbered from 1
 
 The nodes between are persistent, hold null data, and stay.
 """
@@ -23,6 +25,8 @@ BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
 BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
+SCHEMA_FINGERPRINTS = "/schemas/fingerprints"
+SCHEMA_TOPICS = "/schemas/topics"
 
 ROOTS = (BROKERS, CONSUMERS)
 """What a dump of all registries walks."""
@@ -100,6 +104,21 @@ def offsets(group_name: str, topic_name: str) -> str:
 def offset(group_name: str, where: TopicPartition) -> str:
     """Return where a group keeps the next offset to consume of a partition."""
     return f"{offsets(group_name, where.topic)}/{_partition_name(where)}"
+
+
+def schema_fingerprint(fingerprint: str) -> str:
+    """Return where the schema of a fingerprint is."""
+    return f"{SCHEMA_FINGERPRINTS}/{component(fingerprint, 'fingerprint')}"
+
+
+def schema_topic(topic_name: str) -> str:
+    """Return the parent of a topic's numbered schemas."""
+    return f"{SCHEMA_TOPICS}/{component(topic_name, 'topic')}"
+
+
+def schema_number(topic_name: str, number: int) -> str:
+    """Return where one of a topic's schemas is."""
+    return f"{schema_topic(topic_name)}/{number}"
 
 
 def _partition_name(where: TopicPartition) -> str:

@@ -31,17 +31,23 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 
 COMMANDS = {
+    "audit": "Compare what the tiers have counted, window by window, and fail when messages are missing in one.",
     "broker": "Run a broker until it is told to stop.",
     "cluster": "Run a ZooKeeper and several brokers until Ctrl-C.",
+    "collect": "Publish the lines of files, standard input and a local socket, each at least once.",
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "dump-log": "Show the messages in segment files, and check them.",
     "fetch": "Read partitions from an offset on, without a group.",
+    "generate": "Publish made-up events of a social network.",
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
+    "mirror": "Copy topics of clusters into another one as they grow, until Ctrl-C.",
     "offsets": "Show where a partition begins and ends; save and restore a group's offsets.",
     "ping": "Ask brokers whether they serve requests.",
     "produce": "Publish lines, each as one message.",
     "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",
+    "replay": "Publish what a topic holds again, into another topic or cluster.",
+    "schemas": "List, show, check and register the schemas of events.",
     "topics": "List, describe and create topics.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
 }

@@ -37,7 +37,7 @@ from zk.consumers import ConsumerRegistry
 from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafka2011.cli.formats import Format
     from kafka2011.cli.partitions import Wanted
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LIST_MESSAGES = 1000
 _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 
 
@@ -93,6 +94,18 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 )
 @format_option
 @delimiter_option
+@click.option(
+    "--audit",
+    "tier",
+    metavar="TIER",
+    help="Count the events that are read as this tier of `kafka2011 audit`, and commit what was reported.",
+)
+@click.option(
+    "--decode",
+    is_flag=True,
+    help="Print events with the name of their schema, decoded, in place of payloads. What cannot be decoded is reported"
+    " and left out, and the exit status is 1.",
+)
 @property_option
 @click.pass_context
 def command(
@@ -111,6 +124,8 @@ def command(
     formatter: str,
     given_format: Format | None,
     delimiter: bytes,
+    tier: str | None,
+    decode: bool,
     properties: tuple[str, ...],
 ) -> None:
     """Read topics as a member of a consumer group, and print each message on a line.
@@ -137,21 +152,42 @@ def command(
         defaults={"autooffset.reset": "largest", "autooffset.newpartitions": "smallest"},
         option="--property",
     )
+    by_partition = bool(partitions) or last is not None
+    if by_partition and tier is not None:
+        raise click.UsageError("--audit counts what a group reads: it excludes --partition and --last")
+    if by_partition and (topic is None or context.get_parameter_source("group") is ParameterSource.COMMANDLINE):
+        raise click.UsageError("--partition and --last need --topic and exclude --group, whose members share all")
+    with _format(given_format, formatter, delimiter, zk_connect if decode else None) as to_bytes:
+        if by_partition:
+            start = "earliest" if from_beginning else start
+            _read_partitions(config, topic or "", partitions, start, last, max_messages, to_bytes)
+            return
+        chosen: str | TopicFilter
+        if topic is not None:
+            chosen = topic
+        else:
+            chosen = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
+        with contextlib.nullcontext() if group is not None else _removed_at_the_end(zk_connect, name):
+            _prepare(config, chosen, start)
+            _join(config, chosen, max_messages, to_bytes, tier, is_kept=group is not None)
+
+
+@contextlib.contextmanager
+def _format(given_format: Format | None, formatter: str, delimiter: bytes, decode_with: str | None) -> Iterator[Format]:
+    """Give the format; with the schemas that a ZooKeeper has, of events. Fails at the end if any were left out."""
     to_bytes = given_format or named(formatter, delimiter)
-    if partitions or last is not None:
-        if topic is None or context.get_parameter_source("group") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--partition and --last need --topic and exclude --group, whose members share all")
-        start = "earliest" if from_beginning else start
-        _read_partitions(config, topic, partitions, start, last, max_messages, to_bytes)
+    if decode_with is None:
+        yield to_bytes
         return
-    chosen: str | TopicFilter
-    if topic is not None:
-        chosen = topic
-    else:
-        chosen = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
-    with contextlib.nullcontext() if group is not None else _removed_at_the_end(zk_connect, name):
-        _prepare(config, chosen, start)
-        _join(config, chosen, max_messages, to_bytes, is_kept=group is not None)
+    from kafka2011.cli.decoding import Decoding
+    from kafka2011.pipeline.events import EventDecoder
+    from kafka2011.pipeline.registry import SchemaRegistry
+
+    with open_session(decode_with) as client:
+        decoding = Decoding(EventDecoder(SchemaRegistry(client)))
+        is_json = given_format is None and formatter == "json"
+        yield decoding.as_json(delimiter) if is_json else decoding.within(to_bytes)
+    decoding.end()
 
 
 def _prepare(config: ConsumerConfig, chosen: str | TopicFilter, start: int | str | None) -> None:
@@ -176,12 +212,14 @@ def _join(
     chosen: str | TopicFilter,
     max_messages: int | None,
     to_bytes: Format,
+    tier: str | None,
     *,
     is_kept: bool,
 ) -> None:
     """Print as a member of a group. What a group that is not kept has consumed does not matter."""
     is_read = True
-    with stop_signals() as stop, ConsumerConnector(config) as connector:
+    with stop_signals() as stop, ExitStack() as stack:
+        connector, messages_of = _open_member(stack, config, tier)
         if isinstance(chosen, str):
             [stream] = connector.create_message_streams({chosen: 1})[chosen]
         else:
@@ -189,7 +227,7 @@ def _join(
         with _ended_by(stop, connector):
             output = sys.stdout.buffer
             try:
-                for message in _first(stream, max_messages):
+                for message in messages_of(stream, max_messages):
                     output.write(to_bytes(message))
                     output.flush()  # before the next one is asked for, which counts this one as consumed
             except BrokenPipeError:
@@ -200,6 +238,30 @@ def _join(
                 is_read = False
     if not is_read:
         raise BrokenPipeError
+
+
+def _open_member(
+    stack: ExitStack, config: ConsumerConfig, tier: str | None
+) -> tuple[ConsumerConnector, Callable[[MessageStream, int | None], Iterator[Message]]]:
+    """Return a member of the group, and how to read so many messages of a stream; with a tier it counts them."""
+    if tier is None:
+        return stack.enter_context(ConsumerConnector(config)), _first
+    from kafka2011.pipeline.audit.consumer import AuditedConsumer
+    from kafka2011.pipeline.audit.publishing import open_counter
+
+    counter = stack.enter_context(open_counter(tier, config.zk_connect))
+    consumer = stack.enter_context(AuditedConsumer(config, counter))
+
+    def first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]:
+        left = max_messages
+        while left is None or left > 0:
+            messages = next(consumer.batches(stream, min(left or _LIST_MESSAGES, _LIST_MESSAGES)), None)
+            if messages is None:
+                return
+            yield from messages
+            left = None if left is None else left - len(messages)
+
+    return consumer.connector, first
 
 
 def _read_partitions(

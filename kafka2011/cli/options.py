@@ -78,6 +78,13 @@ def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: 
     return read
 
 
+def read_zk_connects(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str | None, ...]:
+    """Read the values of an option that may be given many times, each as `read_zk_connect` does."""
+    return tuple(read_zk_connect(context, parameter, text) for text in texts)
+
+
 def broker_or_zookeeper(context: click.Context) -> None:
     """Refuse both on the command line; a ZooKeeper from the environment gives way to a broker that is named."""
     if context.params["broker"] is not None and (
@@ -145,6 +152,28 @@ property_option = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     help="One setting of the client, by its name in README; may be given many times.",
+)
+
+consumer_property_option = click.option(
+    "--consumer-property",
+    "consumer_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting of what reads; may be given many times.",
+)
+
+producer_property_option = click.option(
+    "--producer-property",
+    "producer_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting of what publishes; may be given many times.",
+)
+
+skip_refused_option = click.option(
+    "--skip-refused",
+    is_flag=True,
+    help="Leave out what the target does not take, and log and count it, instead of stopping there.",
 )
 
 delimiter_option = click.option(

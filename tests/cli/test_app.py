@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CLIENT_COMMANDS = (
+    "audit",
     "cluster",
     "consume",
     "dump_log",
@@ -130,6 +131,10 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("consume", "--topic", "t", "--last", "1", "--group", "g"), "exclude --group"),
         (("consume", "--whitelist", "t", "--partition", "0-0"), "--partition and --last need --topic"),
         (("consume", "--topic", "t", "--property", "groupid=g"), "give --group instead"),
+        (("consume", "--topic", "t", "--last", "1", "--audit", "live"), "--audit counts what a group reads"),
+        (("audit", "--tiers", "producer,,live"), "'producer,,live' is not a list of different tiers"),
+        (("audit", "--tiers", "live,live"), "'live,live' is not a list of different tiers"),
+        (("audit", "--from", "soon"), "'soon' is no ISO 8601 time"),
         (("groups", "reset", "--group", "g", "--topic", "t", "--to", "now"), "'now' is not earliest"),
         (("topics", "create", "t", "--brokers", "one"), "'one' is not a list of broker ids"),
         (("ping", "host"), "'host' is not host:port"),
@@ -262,7 +267,7 @@ def test_every_command_has_examples() -> None:
             words = shlex.split(rest)
             assert program
             assert f"kafka2011 {words[0]}" in context.command_path
-            assert {word for word in words if word.startswith("-")} <= options, line
+            assert {word for word in words if word.startswith("-") and word != "-"} <= options, line
 
 
 def test_warnings_look_like_errors() -> None:

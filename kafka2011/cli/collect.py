@@ -1,0 +1,207 @@
+"""`kafka2011 collect`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.cli.logs import log_progress_of_a_server
+from kafka2011.cli.options import (
+    broker_option,
+    broker_or_zookeeper,
+    examples,
+    parse_broker,
+    property_option,
+    refuse_properties,
+    zookeeper_option,
+)
+from kafka2011.cli.output import counted
+from kafka2011.cli.stopping import stop_signals
+from kafka2011.compression import Codec
+from kafka2011.config import ProducerConfig
+from kafka2011.errors import KafkaError
+from kafka2011.pipeline.collect.counts import CollectCounts
+from kafka2011.pipeline.collect.inputs import SocketAddress
+from kafka2011.pipeline.collect.lines import MIN_LINE_BYTES
+from kafka2011.pipeline.collect.spool import MIN_SPOOL_BYTES, SPOOL_BYTES
+from kafka2011.topic import validate_topic
+
+if TYPE_CHECKING:
+    from zk.cluster import Broker
+
+_CODECS = {codec.name.lower(): codec for codec in Codec}
+_OPTIONS_OF = {"zk.connect": "--zookeeper", "broker.list": "--broker", "compression.codec": "--compress"}
+_CHOSEN = ("confirm", "producer.type")
+_ID = 0  # of the one --broker, whatever it is registered as
+
+
+def _read_address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> SocketAddress | None:
+    if text is None:
+        return None
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:")
+        if not path:
+            raise click.BadParameter("it names no path")
+        return SocketAddress(path)
+    host, colon, port = text.rpartition(":")
+    if colon and host and port == "0":
+        return SocketAddress("", host.strip("[]"), 0)
+    broker = parse_broker(text)
+    return SocketAddress("", broker.host, broker.port)
+
+
+@click.command(
+    "collect",
+    epilog=examples(
+        "kafka2011 collect /var/log/nginx/access.log --topic access --follow",
+        "kafka2011 collect --listen unix:/run/app/log.sock --topic app --spool-bytes 10000000000",
+        "kafka2011 collect access.log --topic page_views --as access-log",
+        "journalctl --follow --output cat | kafka2011 collect - --topic journal",
+    ),
+)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option("--topic", required=True, help="The topic that the lines go to.")
+@zookeeper_option
+@broker_option
+@click.option("--follow", is_flag=True, help="Go on reading when the files end, through rotation, until stopped.")
+@click.option(
+    "--listen",
+    callback=_read_address,
+    metavar="ADDRESS",
+    help="Take lines at a socket too, unix:/path or host:port, until stopped.",
+)
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["lines", "access-log"]),
+    default="lines",
+    show_default=True,
+    help="What becomes of a line: a message as it is, or a PageView with the fields of an access log's line.",
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Where positions and the spool are kept, for one collector and one topic."
+    "  [default: ~/.local/state/kafka2011/collect/TOPIC]",
+)
+@click.option(
+    "--max-line-bytes",
+    type=click.IntRange(MIN_LINE_BYTES),
+    help="How long a line may be.  [default: max.message.size, and a third of it for events]",
+)
+@click.option(
+    "--too-long",
+    type=click.Choice(["cut", "refuse"]),
+    default="cut",
+    show_default=True,
+    help="What becomes of longer lines: their beginning is sent with a mark, or they are left out.",
+)
+@click.option(
+    "--spool-bytes",
+    type=click.IntRange(MIN_SPOOL_BYTES),
+    default=SPOOL_BYTES,
+    show_default=True,
+    help="How much of standard input and the socket may wait on disk while the cluster is away.",
+)
+@click.option(
+    "--spool-full",
+    type=click.Choice(["wait", "drop"]),
+    default="wait",
+    show_default=True,
+    help="What to do beyond that: read nothing more, or drop lines and count them.",
+)
+@click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
+@property_option
+@click.pass_context
+def command(
+    context: click.Context,
+    files: tuple[str, ...],
+    topic: str,
+    zk_connect: str,
+    broker: Broker | None,
+    follow: bool,
+    listen: SocketAddress | None,
+    form: str,
+    state: Path | None,
+    max_line_bytes: int | None,
+    too_long: str,
+    spool_bytes: int,
+    spool_full: str,
+    compress: str | None,
+    properties: tuple[str, ...],
+) -> None:
+    """Publish the lines of files, standard input and a local socket, each at least once.
+
+    For standard input give -. How far a file was confirmed is saved, so that the next run goes on there. What cannot be
+    read again, from standard input and the socket, waits on disk until it is confirmed. With --follow or --listen it
+    goes on until SIGTERM or Ctrl-C, however long the cluster is away; otherwise it ends with the files, and fails when
+    something is not confirmed in time (confirm.timeout.ms). The exit status is 1 also when something was refused or is
+    known to be lost.
+    """
+    broker_or_zookeeper(context)
+    refuse_properties(properties, _OPTIONS_OF, fixed=_CHOSEN)
+    validate_topic(topic)
+    if not files and listen is None:
+        raise click.UsageError("there is nothing to read: give a FILE, - for standard input, or --listen")
+    if form != "lines" and broker is not None:
+        raise click.UsageError(f"--as {form} needs ZooKeeper, where schemas are registered, and not --broker")
+    from kafka2011.pipeline.collect.run import DEFAULTS, CollectOptions, collect
+
+    fixed = [f"zk.connect={zk_connect}", "broker.list="]
+    if broker is not None:
+        fixed = ["zk.connect=", f"broker.list={_ID}:{broker.host}:{broker.port}", "partitioner.class="]
+    if compress is not None:
+        fixed.append(f"compression.codec={compress}")
+    config = ProducerConfig.from_sources(
+        environ=os.environ,
+        overrides=[*properties, "producer.type=async", "confirm=true", *fixed],
+        defaults=DEFAULTS,
+        option="--property",
+    )
+    longest_bytes = max_line_bytes
+    if longest_bytes is None:  # an event has the line, and its parts
+        longest_bytes = config.max_message_size // (1 if form == "lines" else 3)
+    if not MIN_LINE_BYTES <= longest_bytes <= config.max_message_size:
+        raise click.UsageError(
+            f"--max-line-bytes: {longest_bytes} is not {MIN_LINE_BYTES} to max.message.size, {config.max_message_size}"
+        )
+    options = CollectOptions(
+        files,
+        topic,
+        _default_state(topic) if state is None else state,
+        longest_bytes,
+        listen,
+        follow,
+        too_long == "refuse",
+        form == "access-log",
+        spool_bytes,
+        spool_full == "drop",
+    )
+    if options.runs_on:
+        log_progress_of_a_server()
+    counts = CollectCounts()
+    try:
+        with stop_signals() as stop:
+            collect(options, config, stop, counts)
+    finally:
+        click.echo(_summary(counts), err=True)
+    if not counts.all_is_well:
+        raise KafkaError("not everything was collected: see above")
+
+
+def _default_state(topic: str) -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base, "kafka2011", "collect", topic)
+
+
+def _summary(counts: CollectCounts) -> str:
+    """Return what was done in one line, leaving out what did not happen."""
+    rest = {name: number for name, number in counts().items() if number and name != "lines_confirmed"}
+    if rest.get("lines_sent") == counts.lines_confirmed:
+        del rest["lines_sent"]
+    happened = ", ".join(f"{name.replace('_', ' ')} {number}" for name, number in rest.items())
+    return f"collected {counted(counts.lines_confirmed, 'line')}" + (f"; {happened}" if happened else "")

@@ -1,0 +1,181 @@
+"""`kafka2011 mirror`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.cli.options import (
+    consumer_property_option,
+    examples,
+    producer_property_option,
+    read_zk_connect,
+    read_zk_connects,
+    refuse_properties,
+    skip_refused_option,
+)
+from kafka2011.cli.output import counted
+from kafka2011.cli.stopping import stop_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka2011.pipeline.audit.counter import AuditCounter
+    from kafka2011.pipeline.mirror.mirror import SourceReport
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S = 0.2
+MB = 1_000_000
+
+
+@click.command(
+    "mirror",
+    epilog=examples(
+        "kafka2011 mirror --from live:2181 --to offline:2181 --whitelist 'views|clicks' --group mirror",
+        "kafka2011 mirror --from east:2181 --from west:2181 --to offline:2181 --blacklist 'test.*' --group mirror",
+    ),
+)
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    required=True,
+    callback=read_zk_connects,
+    metavar="HOST:PORT",
+    help="ZooKeeper's servers of a cluster to copy from; may be given many times.",
+)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    callback=read_zk_connect,
+    metavar="HOST:PORT",
+    help="ZooKeeper's servers of the cluster to copy into.",
+)
+@click.option("--whitelist", metavar="REGEX", help="Copy all topics whose whole name matches, including later ones.")
+@click.option("--blacklist", metavar="REGEX", help="Copy all topics but those whose whole name matches.")
+@click.option(
+    "--group", required=True, help="The consumer group in every source. Mirrors of one group share the partitions."
+)
+@click.option(
+    "--num-streams",
+    "streams",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Threads that read each source.",
+)
+@skip_refused_option
+@click.option(
+    "--window-mb",
+    type=click.IntRange(1, 100_000),
+    default=64,
+    show_default=True,
+    help="How much may be sent and not confirmed, in MB.",
+)
+@click.option(
+    "--report-interval",
+    "interval_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two lines of rates and lag.",
+)
+@click.option(
+    "--audit",
+    "tier",
+    metavar="TIER",
+    help="Count the events that the target has confirmed as this tier of `kafka2011 audit`; reports go to the target.",
+)
+@consumer_property_option
+@producer_property_option
+def command(
+    sources: tuple[str, ...],
+    target: str,
+    whitelist: str | None,
+    blacklist: str | None,
+    group: str,
+    streams: int,
+    skip_refused: bool,
+    window_mb: int,
+    interval_s: float,
+    tier: str | None,
+    consumer_properties: tuple[str, ...],
+    producer_properties: tuple[str, ...],
+) -> None:
+    """Copy topics of clusters into another one as they grow, until Ctrl-C.
+
+    Sets pass unopened. Offsets are committed every autocommit.interval.ms, once the target has confirmed: whatever
+    dies, nothing is lost, and what was sent and not committed comes twice. Lag is what the group has not committed.
+    """
+    if (whitelist is None) == (blacklist is None):
+        raise click.UsageError("give one of --whitelist and --blacklist")
+    from kafka2011.consumer.topic_filter import Blacklist, Whitelist
+    from kafka2011.pipeline.mirror import source as of_consumers
+    from kafka2011.pipeline.mirror import target as of_producer
+    from kafka2011.pipeline.mirror.mirror import Mirror
+
+    refuse_properties(consumer_properties, {"zk.connect": "--from", "groupid": "--group"}, fixed=of_consumers.CHOSEN)
+    refuse_properties(producer_properties, {"zk.connect": "--to"}, fixed=of_producer.CHOSEN)
+    topic_filter = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
+    with stop_signals() as stop, ExitStack() as stack:
+        counters = {each: stack.enter_context(_counter(tier, target, each)) for each in sources} if tier else {}
+        mirror = stack.enter_context(
+            Mirror(
+                [of_consumers.source_config(each, group, consumer_properties, os.environ) for each in sources],
+                of_producer.target_config(target, producer_properties, os.environ),
+                topic_filter,
+                streams=streams,
+                skip_refused=skip_refused,
+                window_bytes=window_mb * MB,
+                counters=counters,
+            )
+        )
+        waited_s = 0.0
+        while not stop.is_set():
+            mirror.wait(_LOOK_S)
+            waited_s += _LOOK_S
+            if waited_s >= interval_s:
+                waited_s = 0.0
+                for report in mirror.report():
+                    _show(_line(report))
+        mirror.close()
+        counts = mirror.counts()
+        for each in sources:
+            _show(f"{each}: copied {copied(counts[each])}")
+
+
+def _counter(tier: str, target: str, source: str) -> AuditCounter:
+    """Return a counter of what comes from one source: partitions of others have the same names."""
+    from kafka2011.pipeline.audit.publishing import open_counter
+
+    return open_counter(tier, target, cluster=source)
+
+
+def _show(line: str) -> None:
+    click.echo(line)
+    logger.info("%s", line)
+
+
+def copied(counts: Mapping[str, int]) -> str:
+    """Return what a forwarder has done, in words."""
+    text = f"{counts['messages']:,} messages, {counts['bytes'] / MB:,.1f} MB"
+    if counts["skipped"]:
+        text += f", left out {counts['skipped']:,}, {counts['skipped_bytes']:,} bytes"
+    if counts["repeated_bytes"]:
+        text += f", {counts['repeated_bytes']:,} bytes may come twice"
+    return text
+
+
+def _line(report: SourceReport) -> str:
+    lag = "unknown" if report.lag_bytes is None else f"{report.lag_bytes:,} bytes"
+    if report.unknown_partitions:
+        lag += f", without {counted(report.unknown_partitions, 'partition')} of which it is not known"
+    rates = f"{report.messages_per_s:,.0f} messages/s, {report.bytes_per_s / MB:,.1f} MB/s"
+    return f"{report.zk_connect}: {copied(report.counts)}; {rates}; lag {lag}"

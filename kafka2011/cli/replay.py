@@ -1,0 +1,149 @@
+"""`kafka2011 replay`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+import click
+
+from kafka2011.admin.partitions import ends_of, fault_of_offset
+from kafka2011.cli.mirror import copied
+from kafka2011.cli.options import (
+    consumer_property_option,
+    examples,
+    producer_property_option,
+    read_target,
+    read_zk_connect,
+    refuse_properties,
+    skip_refused_option,
+    zookeeper_option,
+)
+from kafka2011.cli.partitions import Wanted, find_partitions, partitions_option
+from kafka2011.cli.reading import Place, open_places
+from kafka2011.cli.session import open_session
+from kafka2011.cli.stopping import stop_signals
+from kafka2011.config import SimpleConsumerConfig
+from kafka2011.errors import KafkaError
+from kafka2011.pipeline.mirror.replay import Range, replay
+from kafka2011.topic import validate_topic
+from zk.brokers import BrokerRegistry
+from zk.cluster import TopicPartition
+
+
+@click.command(
+    "replay",
+    epilog=examples(
+        "kafka2011 replay views --to-topic views-again",
+        "kafka2011 replay views --from 2011-06-12T10:00Z --to staging:2181 --delay-ms 100",
+        "kafka2011 replay views --partition 0-1 --from 4711 --max-messages 1000 --to-topic views",
+    ),
+)
+@click.argument("topic")
+@zookeeper_option
+@partitions_option
+@click.option(
+    "--from",
+    "start",
+    callback=read_target,
+    default="earliest",
+    show_default=True,
+    metavar="earliest|TIME|OFFSET",
+    help="Where to begin. A time means the newest segment from before it; an offset is that of the one --partition.",
+)
+@click.option("--to-topic", metavar="TOPIC", help="Where to publish.  [default: the same name, with --to]")
+@click.option(
+    "--to",
+    "target",
+    callback=read_zk_connect,
+    metavar="HOST:PORT",
+    help="ZooKeeper's servers of the cluster to publish into.  [default: the same, with --to-topic]",
+)
+@click.option(
+    "--max-messages", type=click.IntRange(min=1), help="Stop after so many, of which a compressed set counts as one."
+)
+@click.option(
+    "--delay-ms",
+    type=click.IntRange(0, 3_600_000),
+    default=0,
+    show_default=True,
+    help="A pause after each set of up to fetch.size bytes.",
+)
+@skip_refused_option
+@consumer_property_option
+@producer_property_option
+def command(
+    topic: str,
+    zk_connect: str,
+    partitions: tuple[Wanted, ...],
+    start: int | str,
+    to_topic: str | None,
+    target: str | None,
+    max_messages: int | None,
+    delay_ms: int,
+    skip_refused: bool,
+    consumer_properties: tuple[str, ...],
+    producer_properties: tuple[str, ...],
+) -> None:
+    """Publish what a topic holds again, into another topic or cluster.
+
+    It ends, once all is confirmed, where each partition ended when it began. So a topic can be replayed into itself,
+    but must be named for that. Sets pass unopened. Nothing remembers how far it came.
+    """
+    if to_topic is None and target is None:
+        raise click.UsageError("give --to-topic, which may be the same topic, or --to")
+    if isinstance(start, int) and len(partitions) != 1:
+        raise click.UsageError(f"--from {start}: an offset is one partition's, name that with --partition")
+    validate_topic(to_topic or topic)
+    from kafka2011.pipeline.mirror.forwarder import Forwarder
+    from kafka2011.pipeline.mirror.target import CHOSEN, Target, target_config
+
+    refuse_properties(producer_properties, {"zk.connect": "--to"}, fixed=CHOSEN)
+    config = SimpleConsumerConfig.from_sources(
+        environ=os.environ, overrides=consumer_properties, option="--consumer-property"
+    )
+    errors: list[Exception] = []
+    with stop_signals() as stop, ExitStack() as stack:
+
+        def fail(error: Exception) -> None:
+            errors.append(error)
+            stop.set()
+
+        registered = _registered(topic, zk_connect)
+        places = open_places(stack, topic, find_partitions(topic, None, zk_connect, partitions), config)
+        ranges = [_range(place, start) for place in places]
+        into = target_config(target or zk_connect, producer_properties, os.environ)
+        forwarder = Forwarder(
+            stack.enter_context(Target(into, stop=stop)),
+            lambda _: registered,
+            stop=stop,
+            failed=fail,
+            to_topic=to_topic,
+            skip_refused=skip_refused,
+        )
+        replay(
+            ranges, forwarder, fetch_bytes=config.fetch_size, stop=stop, max_messages=max_messages, delay_ms=delay_ms
+        )
+        if errors:
+            raise errors[0]
+        early = ", and was stopped before the end" if stop.is_set() else ""
+        click.echo(f"replayed {copied(forwarder.counts)} from {topic} into {to_topic or topic}{early}")
+
+
+def _registered(topic: str, zk_connect: str) -> list[TopicPartition]:
+    with open_session(zk_connect) as client:
+        return TopicPartition.all_of(topic, BrokerRegistry(client).partitions_of(topic))
+
+
+def _range(place: Place, start: int | str) -> Range:
+    """Return what a place holds now from where the replay starts. Raises KafkaError for an offset that is not there."""
+    consumer = place.consumer
+    assert consumer.broker_id is not None
+    where = TopicPartition(place.topic, consumer.broker_id, place.partition)
+    place.go_to(start)
+    if isinstance(start, int):
+        fault = fault_of_offset(consumer, where, start)
+        if fault is not None:
+            raise KafkaError(fault)
+    _, end_offset = ends_of(consumer, place.topic, place.partition)
+    return Range(where, consumer, place.offset, end_offset)

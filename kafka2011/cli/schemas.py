@@ -1,0 +1,126 @@
+"""`kafka2011 schemas`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.output import counted, json_option, show_json, show_table
+from kafka2011.cli.session import open_session
+from kafka2011.topic import validate_topic
+
+if TYPE_CHECKING:
+    from kafka2011.pipeline.schemas import EventSchema
+
+file_argument = click.argument("file", type=click.File("rb"))
+
+
+@click.group("schemas")
+def command() -> None:
+    """List, show, check and register the schemas of events."""
+
+
+@command.command("list", epilog=examples("kafka2011 schemas list", "kafka2011 schemas list views --json"))
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@zookeeper_option
+@json_option
+def list_schemas(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
+    """List the schemas of topics, of all that have some unless topics are named.
+
+    Schemas with one fingerprint have the same bytes and differ in a default, an alias, a logical type or documentation.
+    """
+    from kafka2011.pipeline.registry import SchemaRegistry
+
+    with open_session(zk_connect) as client:
+        registry = SchemaRegistry(client)
+        rows = [
+            (topic, number, schema.name, schema.fingerprint, len(schema.document["fields"]))
+            for topic in topics or registry.topics()
+            for number, schema in registry.schemas(topic)
+        ]
+    show_table(("topic", "number", "name", "fingerprint", "fields"), rows, as_json=as_json)
+
+
+@command.command(
+    "show", epilog=examples("kafka2011 schemas show views", "kafka2011 schemas show --fingerprint 8f1b6c33a2d4e590")
+)
+@click.argument("topic", required=False)
+@zookeeper_option
+@click.option("--number", type=click.IntRange(1), help="Which of the topic's schemas.  [default: the newest]")
+@click.option("--fingerprint", metavar="HEX", help="Instead of a topic: what events of this fingerprint have.")
+def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: str | None) -> None:
+    """Print a schema as JSON, as it can be registered again."""
+    from kafka2011.pipeline.errors import UnknownSchemaError
+    from kafka2011.pipeline.registry import SchemaRegistry
+
+    if (topic is None) == (fingerprint is None) or (fingerprint is not None and number is not None):
+        raise click.UsageError("give a topic, with or without --number, or --fingerprint")
+    with open_session(zk_connect) as client:
+        registry = SchemaRegistry(client)
+        if fingerprint is not None:
+            schema = registry.schema_of(fingerprint.lower())
+        elif number is None:
+            schema = registry.newest(topic or "")
+        else:
+            numbered = dict(registry.schemas(topic or ""))
+            if number not in numbered:
+                raise UnknownSchemaError(
+                    f"topic {topic} has {counted(len(numbered), 'schema')}, none of number {number}"
+                )
+            schema = numbered[number]
+    show_json(schema.document)
+
+
+@command.command("register", epilog=examples("kafka2011 schemas register views view.avsc"))
+@click.argument("topic")
+@file_argument
+@zookeeper_option
+@click.option("--force", is_flag=True, help="Even if it does not go with the topic's other schemas.")
+@json_option
+def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: bool) -> None:
+    """Add a schema to a topic's list. One that is there already keeps its number.
+
+    Refused unless it goes with all before it, both ways: a field that is added or removed needs a default.
+    """
+    from kafka2011.pipeline.registry import SchemaRegistry
+
+    validate_topic(topic)
+    schema = _read(file)
+    with open_session(zk_connect) as client:
+        number, _ = SchemaRegistry(client).register(topic, schema, force=force)
+    rows = [(topic, number, schema.name, schema.fingerprint)]
+    show_table(("topic", "number", "name", "fingerprint"), rows, as_json=as_json)
+
+
+@command.command("check", epilog=examples("kafka2011 schemas check views view.avsc"))
+@click.argument("topic")
+@file_argument
+@zookeeper_option
+def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
+    """Say whether a schema could be registered, and register nothing; exit status 1 if it could not."""
+    from kafka2011.pipeline.registry import SchemaRegistry
+    from kafka2011.pipeline.schemas import check_compatible
+
+    validate_topic(topic)
+    schema = _read(file)
+    with open_session(zk_connect) as client:
+        known = SchemaRegistry(client).schemas(topic)
+    for number, each in known:
+        if each == schema:
+            click.echo(f"{schema.name} {schema.fingerprint} is schema {number} of {topic} already")
+            return
+    check_compatible(schema, known, topic)
+    click.echo(f"{schema.name} {schema.fingerprint} goes with {counted(len(known), 'schema')} of {topic}")
+
+
+def _read(file: BinaryIO) -> EventSchema:
+    """Read a schema's file. Raises InvalidSchemaError, which names it."""
+    from kafka2011.pipeline.errors import InvalidSchemaError
+    from kafka2011.pipeline.schemas import MAX_TEXT_BYTES, EventSchema
+
+    try:
+        return EventSchema(file.read(MAX_TEXT_BYTES + 1).decode())
+    except (InvalidSchemaError, UnicodeDecodeError) as error:
+        raise InvalidSchemaError(f"{file.name}: {error}") from error

@@ -1,0 +1,194 @@
+"""The comparison: reports in, an account of every window out.
+
+A tier is compared with the one before it by the messages themselves, not by their numbers. What the tier before has
+counted and this one has not is *missing*. What this one has counted and the tier before has not was *never counted*
+there: a counter that died takes its last counts with it, and that is no loss of messages.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import numpy as np
+
+from kafka2011.errors import KafkaError
+from kafka2011.pipeline.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE
+from kafka2011.pipeline.audit.windows import DEFAULT_GRACE_MS, Windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from kafka2011.pipeline.audit.report import Report
+    from zk.cluster import TopicPartition
+
+
+class MixedWindowsError(KafkaError):
+    """Tiers that count in windows of different lengths cannot be compared."""
+
+
+class TierCount(NamedTuple):
+    """What one tier has counted, beside the tier before it; the first tier misses nothing.
+
+    `total` counts what is read again after a crash once, and each copy that is in the log.
+    """
+
+    tier: str
+    total: int
+    distinct: int
+    missing: int
+    never_counted: int
+
+    @property
+    def repeated(self) -> int:
+        """How many messages are copies of another one."""
+        return self.total - self.distinct
+
+
+class WindowAccount(NamedTuple):
+    """One topic in one window, tier by tier."""
+
+    topic: str
+    start_ms: int
+    tiers: tuple[TierCount, ...]
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether a tier misses messages that the tier before it has counted."""
+        return any(count.missing for count in self.tiers)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every tier has counted the same messages, and each of them once."""
+        return not any(count.missing or count.repeated or count.never_counted for count in self.tiers)
+
+
+class _Entry(NamedTuple):
+    """A report, whose messages lie at a position of the file."""
+
+    tier: str
+    partition: tuple[str, TopicPartition] | None
+    messages: int
+    position: int
+
+
+@dataclass(slots=True)
+class _Tier:
+    """One tier of one window."""
+
+    total: int
+    ids: NDArray[np.uint64]  # distinct and sorted
+
+
+class Ledger:
+    """All reports, of which one window at a time is opened; a file holds what they count.
+
+    So memory is that of the busiest window, and some hundred bytes for each report.
+    """
+
+    def __init__(self, file: BinaryIO, grace_ms: int = DEFAULT_GRACE_MS) -> None:
+        self._file = file
+        self._grace_ms = grace_ms
+        self._windows: Windows | None = None  # of the length that reports are about
+        self._end = 0
+        self._seen: set[str] = set()
+        self._entries: dict[tuple[str, int], list[_Entry]] = defaultdict(list)
+        self._sources: dict[str, bool] = {}  # by tier, in the order first named: whether it reads from no partition
+        self._tiers_of: dict[str, set[str]] = defaultdict(set)
+
+    def add(self, report: Report) -> bool:
+        """Take a report; False for one that was taken before. Raises MixedWindowsError."""
+        if report.report_id in self._seen:
+            return False
+        if self._windows is None:
+            self._windows = Windows(report.window_ms, self._grace_ms)
+        if report.window_ms != self._windows.length_ms:
+            raise MixedWindowsError(
+                f"tier {report.tier} counts topic {report.topic} in windows of {report.window_ms} ms, and others in"
+                f" those of {self._windows.length_ms} ms"
+            )
+        self._seen.add(report.report_id)
+        partition = None if report.where is None else (report.cluster, report.where)
+        self._entries[report.topic, report.start_ms].append(_Entry(report.tier, partition, report.count, self._end))
+        self._sources[report.tier] = self._sources.get(report.tier, False) or partition is None
+        self._tiers_of[report.topic].add(report.tier)
+        self._file.seek(self._end)
+        self._end += self._file.write(report.ids.astype(ID_TYPE, copy=False).tobytes())
+        if report.places is not None:
+            self._end += self._file.write(report.places.offsets.astype(OFFSET_TYPE, copy=False).tobytes())
+            self._end += self._file.write(report.places.indexes.astype(INDEX_TYPE, copy=False).tobytes())
+        return True
+
+    @property
+    def tiers(self) -> list[str]:
+        """All tiers: those that read from no partition first, and otherwise in the order first named."""
+        return sorted(self._sources, key=lambda tier: not self._sources[tier])
+
+    @property
+    def topics(self) -> list[str]:
+        """All topics that anybody has counted, sorted."""
+        return sorted(self._tiers_of)
+
+    def open_windows(self, now_ms: float) -> int:
+        """How many windows of topics are not to be judged yet."""
+        return sum(not self._is_closed(start_ms, now_ms) for _, start_ms in self._entries)
+
+    def accounts(self, now_ms: float, tiers: Sequence[str] | None = None) -> Iterator[WindowAccount]:
+        """Yield an account of every window that is closed by now, sorted by topic and time.
+
+        With `tiers` each of them is expected to have counted every topic; without, those that have counted the topic at
+        all, in the order of `tiers`.
+        """
+        for topic, start_ms in sorted(self._entries):
+            if not self._is_closed(start_ms, now_ms):
+                continue
+            chosen = tiers if tiers is not None else [t for t in self.tiers if t in self._tiers_of[topic]]
+            found = self._read(self._entries[topic, start_ms])
+            yield WindowAccount(topic, start_ms, tuple(_counts(chosen, found)))
+
+    def _is_closed(self, start_ms: int, now_ms: float) -> bool:
+        return self._windows is not None and self._windows.is_closed(start_ms, now_ms)
+
+    def _read(self, entries: list[_Entry]) -> dict[str, _Tier]:
+        by_tier: dict[str, dict[tuple[str, TopicPartition] | None, list[_Entry]]] = {}
+        for entry in entries:
+            by_tier.setdefault(entry.tier, {}).setdefault(entry.partition, []).append(entry)
+        return {tier: self._read_tier(partitions) for tier, partitions in by_tier.items()}
+
+    def _read_tier(self, partitions: dict[tuple[str, TopicPartition] | None, list[_Entry]]) -> _Tier:
+        total = 0
+        ids: list[NDArray[np.uint64]] = []
+        for partition, entries in partitions.items():
+            places: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+            for entry in entries:
+                self._file.seek(entry.position)
+                ids.append(np.unique(np.frombuffer(self._file.read(ID_TYPE.itemsize * entry.messages), ID_TYPE)))
+                if partition is not None:
+                    offsets = np.frombuffer(self._file.read(OFFSET_TYPE.itemsize * entry.messages), OFFSET_TYPE)
+                    indexes = np.frombuffer(self._file.read(INDEX_TYPE.itemsize * entry.messages), INDEX_TYPE)
+                    places.append((offsets, indexes))
+            total += sum(entry.messages for entry in entries) if partition is None else _different(places)
+        return _Tier(total, np.unique(np.concatenate(ids)))
+
+
+def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int:
+    """Count the places that are different from one another."""
+    offsets = np.concatenate([each[0] for each in places])
+    indexes = np.concatenate([each[1] for each in places])
+    order = np.lexsort((indexes, offsets))
+    is_new = (np.diff(offsets[order]) != 0) | (np.diff(indexes[order]) != 0)
+    return int(np.count_nonzero(is_new)) + 1
+
+
+def _counts(tiers: Iterable[str], found: dict[str, _Tier]) -> Iterator[TierCount]:
+    nothing = _Tier(0, np.empty(0, ID_TYPE))
+    before: _Tier | None = None
+    for tier in tiers:
+        here = found.get(tier, nothing)
+        both = here.ids.size if before is None else np.intersect1d(before.ids, here.ids, assume_unique=True).size
+        missing = 0 if before is None else before.ids.size - both
+        yield TierCount(tier, here.total, here.ids.size, missing, here.ids.size - both)
+        before = here

@@ -1,0 +1,230 @@
+"""Keeps lines that cannot be read again on disk until they are confirmed, bounded in bytes.
+
+The spool is a log as a broker keeps it: segments of messages with a CRC each, which recovery cuts after the last whole
+one. Everything that arrives goes through it, so that one rule holds whether the cluster is there or not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafka2011.broker.log import Log
+from kafka2011.broker.log_settings import LogSettings
+from kafka2011.errors import InvalidMessageError, LogError
+from kafka2011.message import MessageSet, complete_prefix_bytes, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kafka2011.pipeline.collect.counts import CollectCounts
+    from zk.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 256 * 1024
+SPOOL_BYTES = 1024**3
+MIN_SPOOL_BYTES = 1024**2
+_SEGMENTS = 8
+_NEVER = 1 << 60
+_SPARE_BYTES = 64 * 1024
+"""What appends leave free, so that positions can still be saved."""
+_RETRY_S = 1.0
+
+
+class Spool:
+    """Lines in `directory`, at most `max_bytes` (at least MIN_SPOOL_BYTES) on disk; `offset` is where reading begins.
+
+    One thread appends and another reads. Full, it makes the one that appends wait or, with `drops`, drops what comes,
+    says so and counts it; a disk without room is as good as full. `on_append` is called after each append.
+    Raises LogError when the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        topic: str,
+        max_bytes: int,
+        offset: int,
+        counts: CollectCounts,
+        clock: Clock,
+        *,
+        drops: bool = False,
+        on_append: Callable[[], object] = lambda: None,
+        fsync: Callable[[int], None] = os.fsync,
+    ) -> None:
+        self._directory = directory
+        self._topic = topic
+        self._max_bytes = max_bytes
+        self._counts = counts
+        self._clock = clock
+        self._drops = drops
+        self._on_append = on_append
+        self._fsync = fsync
+        self._has_room = threading.Condition()
+        self._is_closed = False
+        self._is_full = False
+        self._log = self._open()
+        # A spool that was deleted begins again; one whose last bytes went with a power cut ends earlier.
+        self.offset = self.confirmed_offset = min(max(offset, self._log.start_offset), self._log.end_offset)
+        if self.waiting_bytes:
+            logger.warning("%s holds %d bytes that will be sent first", directory, self.waiting_bytes)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much is not confirmed."""
+        return self._log.appended_end_offset - self.confirmed_offset
+
+    @property
+    def is_read(self) -> bool:
+        """Whether `read` has given everything."""
+        return self.offset >= self._log.appended_end_offset
+
+    def append(self, lines: list[bytes]) -> None:
+        """Keep lines, once there is room; what cannot be kept is dropped and counted.
+
+        After `interrupt` they need no room: they were read already, and no more will be.
+        """
+        data = bytes(MessageSet(lines))
+        if not data:
+            return
+        with self._has_room:
+            while not self._try_append(data, len(lines)):
+                if self._drops or self._is_closed:
+                    self._counts.lines_dropped += len(lines)
+                    return
+                self._has_room.wait(_RETRY_S)
+        self._on_append()
+
+    def read(self) -> tuple[list[bytes], int] | None:
+        """Return the next lines, on disk by now, and the offset after them; None when there are none.
+
+        What is corrupt is left out, logged and counted. Raises LogError.
+        """
+        with self._has_room:
+            self._flush()
+            while self.offset < self._log.end_offset:
+                data = self._read_whole(self.offset)
+                try:
+                    lines = list(MessageSet.from_bytes(data))
+                except InvalidMessageError as error:
+                    data = data[: scan(data).end]
+                    if not data:
+                        self._skip(str(error))
+                        continue
+                    lines = list(MessageSet.from_bytes(data))
+                self.offset += len(data)
+                return lines, self.offset
+            return None
+
+    def _read_whole(self, offset: int) -> bytes:
+        """Read whole messages, as they seem by their lengths; nothing else if there are none."""
+        max_bytes = READ_BYTES
+        while True:
+            with self._log.read(offset, max_bytes) as piece:
+                data = os.pread(piece.fd, piece.size, piece.position)
+            whole_bytes = complete_prefix_bytes(data)
+            if whole_bytes or len(data) < max_bytes:
+                return data[:whole_bytes] if whole_bytes else data
+            max_bytes *= 2
+
+    def _skip(self, fault: str) -> None:
+        log = self._log
+        following = min((start for start in log.segment_offsets if start > self.offset), default=log.end_offset)
+        lost_bytes = following - self.offset
+        self._counts.losses += 1
+        self._counts.bytes_lost += lost_bytes
+        logger.error(
+            "the spool %s is corrupt after offset %d, and %d bytes of it are left out: %s",
+            *(self._directory, self.offset, lost_bytes, fault),
+        )
+        self.offset = following
+
+    def confirm(self, offset: int) -> None:
+        """Note that everything before an offset has arrived."""
+        self.confirmed_offset = offset
+
+    def trim(self) -> None:
+        """Delete the segments that are confirmed. The confirmed offset must have been saved: they are gone then."""
+        with self._has_room:
+            log = self._log
+            is_all = self.confirmed_offset == log.end_offset
+            confirmed_bytes = self.confirmed_offset - log.start_offset
+            if confirmed_bytes <= (
+                0 if is_all and (self._is_full or self._is_closed) else log.settings.max_segment_bytes
+            ):
+                return
+            # The log keeps at least so much; only it knows where segments end.
+            log.settings = replace(log.settings, retention_bytes=log.end_offset - self.confirmed_offset)
+            try:
+                log.delete_old_segments(by_age=False)
+            except LogError as error:
+                self._full(str(error))
+                self._open_again()
+            self._has_room.notify_all()
+
+    def interrupt(self) -> None:
+        """Let an append that waits go on."""
+        with self._has_room:
+            self._is_closed = True
+            self._has_room.notify_all()
+
+    def close(self) -> None:
+        """Close the files. May be called twice. Raises LogError."""
+        self.interrupt()
+        self._log.close()
+
+    def _open(self) -> Log:
+        segment_bytes = self._max_bytes // _SEGMENTS
+        settings = LogSettings(max_segment_bytes=segment_bytes, flush_interval=_NEVER, roll_ms=_NEVER)
+        return Log(self._directory, self._topic, 0, settings, clock=self._clock, fsync=self._fsync, recover=True)
+
+    def _try_append(self, data: bytes, count: int) -> bool:
+        log = self._log
+        used_bytes = log.appended_end_offset - log.start_offset
+        if used_bytes and used_bytes + len(data) > self._max_bytes and not self._is_closed:
+            self._full(f"it holds {used_bytes} of {self._max_bytes} bytes")
+            return False
+        disk = os.statvfs(self._directory)
+        if disk.f_bavail * disk.f_frsize < len(data) + _SPARE_BYTES:
+            self._full("its disk has no room")
+            return False
+        try:
+            log.append(data, count)
+        except LogError as error:
+            self._full(str(error))
+            self._open_again()
+            return False
+        if self._is_full:
+            dropped = self._counts.lines_dropped
+            logger.warning("the spool %s has room again; %d lines were dropped so far", self._directory, dropped)
+            self._is_full = False
+        return True
+
+    def _full(self, why: str) -> None:
+        if not self._is_full:
+            then = "lines are dropped" if self._drops else "nothing more is read"
+            logger.error("the spool %s is full (%s): %s until there is room", self._directory, why, then)
+        self._is_full = True
+
+    def _flush(self) -> None:
+        try:
+            self._log.flush()
+        except LogError as error:
+            self._full(str(error))
+            self._open_again()
+
+    def _open_again(self) -> None:
+        """After an I/O error only recovery finds out what is on disk."""
+        log = self._log
+        try:
+            log.close()
+            self._log = self._open()
+        except LogError:
+            logger.exception("the spool %s cannot be opened again for now", self._directory)
+        else:
+            self.offset = min(self.offset, self._log.end_offset)

@@ -1,0 +1,1 @@
+"""What a mirror costs a message, beside a consumer that only reads."""

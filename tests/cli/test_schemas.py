@@ -1,0 +1,129 @@
+"""`kafka2011 schemas`, over znodes in memory, and what commands say without the extra."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.cli import schemas
+from kafka2011.cli.app import main
+from kafka2011.pipeline.schemas import EventSchema, event_schema
+from tests.support.zk_in_memory import ZkClientInMemory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VIEW = event_schema("View", {"name": "url", "type": "string"})
+NEWER = event_schema("View", {"name": "url", "type": "string"}, {"name": "n", "type": "int", "default": 0})
+BROKEN = event_schema("View", {"name": "url", "type": "long"})
+
+
+@pytest.fixture(autouse=True)
+def client(monkeypatch: pytest.MonkeyPatch) -> ZkClientInMemory:
+    """Give every command znodes in memory."""
+    client = ZkClientInMemory()
+    monkeypatch.setattr(schemas, "open_session", lambda zk_connect: client)
+    return client
+
+
+def written(directory: Path, schema: EventSchema | str) -> str:
+    path = directory / "view.avsc"
+    path.write_text(schema if isinstance(schema, str) else json.dumps(schema.document, indent=4))
+    return str(path)
+
+
+def test_what_is_registered_is_listed_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By topic and number, by topic alone, and by fingerprint."""
+    assert main(["schemas", "register", "views", written(tmp_path, VIEW)]) == 0
+    assert main(["schemas", "register", "views", written(tmp_path, NEWER), "--json"]) == 0
+    capsys.readouterr()
+    assert main(["schemas", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [list(each.values()) for each in listed] == [
+        ["views", 1, "kafka2011.View", VIEW.fingerprint, 5],
+        ["views", 2, "kafka2011.View", NEWER.fingerprint, 6],
+    ]
+    for what, schema in ((["views"], NEWER), (["views", "--number", "1"], VIEW), (["--fingerprint"], VIEW)):
+        assert (
+            main(["schemas", "show", *what, *([VIEW.fingerprint.upper()] if what[0] == "--fingerprint" else [])]) == 0
+        )
+        assert EventSchema(capsys.readouterr().out) == schema
+
+
+def test_a_schema_is_checked_without_being_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status and text say whether it goes with the topic's others."""
+    main(["schemas", "register", "views", written(tmp_path, VIEW)])
+    capsys.readouterr()
+    assert main(["schemas", "check", "views", written(tmp_path, VIEW)]) == 0
+    assert "is schema 1 of views already" in capsys.readouterr().out
+    assert main(["schemas", "check", "views", written(tmp_path, NEWER)]) == 0
+    assert "goes with 1 schema of views" in capsys.readouterr().out
+    assert main(["schemas", "check", "views", written(tmp_path, BROKEN)]) == 1
+    assert "topic views: with the new schema, events of schema 1 could not be read" in capsys.readouterr().err
+    assert main(["schemas", "show", "views", "--number", "2"]) == 1
+    assert "topic views has 1 schema, none of number 2" in capsys.readouterr().err
+
+
+def test_what_does_not_go_with_the_others_must_be_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is registered before."""
+    main(["schemas", "register", "views", written(tmp_path, VIEW)])
+    assert main(["schemas", "register", "views", written(tmp_path, BROKEN)]) == 1
+    assert "type mismatch" in capsys.readouterr().err
+    assert main(["schemas", "register", "views", written(tmp_path, BROKEN), "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "not an Avro schema"),
+        ('"string"', "is a record"),
+        ('{"type": "record", "name": "View", "fields": []}', "field 1 must be"),
+        (" " * 300_000, "at most 262144"),
+        ("[" * 100_000, "not an Avro schema"),
+    ],
+)
+def test_a_file_that_is_no_schema_of_events_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, why: str
+) -> None:
+    """The error names the file."""
+    path = written(tmp_path, text)
+    assert main(["schemas", "check", "views", path]) == 1
+    error = capsys.readouterr().err
+    assert why in error
+    assert path in error
+
+
+@pytest.mark.parametrize("arguments", [[], ["views", "--fingerprint", "0"], ["--number", "1"]])
+def test_show_wants_one_schema(arguments: list[str]) -> None:
+    """A topic or a fingerprint."""
+    assert main(["schemas", "show", *arguments]) == 2
+
+
+def test_without_the_extra_commands_say_what_to_install() -> None:
+    """In one line; commands that have nothing to do with events do not need it."""
+    script = (
+        "import sys; sys.modules['fastavro'] = None; sys.modules['avro'] = None\n"
+        "from kafka2011.cli.app import main\n"
+        "sys.exit(main(['schemas', 'check', 'views', sys.argv[1]]) * 10 + main(['consume', '--help']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, __file__], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 10
+    assert "fastavro is not installed: pip install fastavro (or '.[pipeline]' in a checkout" in done.stderr
+    assert "internal error" not in done.stderr
+
+
+def test_commands_import_fastavro_only_when_they_need_it() -> None:
+    """A start should not wait for it."""
+    script = (
+        "import sys\nfrom kafka2011.cli import app\n"
+        "[app.cli.get_command(None, name) for name in app.COMMANDS]\n"
+        "print({'fastavro', 'avro', 'psutil', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,45 @@
+"""Lines in bounded memory."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka2011.pipeline.collect.lines import LineCutter, cut_line
+
+
+@given(st.lists(st.binary(max_size=400)), st.booleans())
+def test_it_does_not_matter_how_the_bytes_come(chunks: list[bytes], refuse: bool) -> None:
+    """However a stream is divided, the same lines come out; long ones are cut or left out."""
+    whole = b"".join(chunks)
+    cutter = LineCutter(100, refuse=refuse)
+    lines = [line for chunk in chunks for line in cutter.feed(chunk)] + cutter.finish()
+    expected = whole.split(b"\n")
+    if not expected[-1]:
+        del expected[-1]
+    too_long = [line for line in expected if len(line) > 100]
+    assert cutter.too_long == len(too_long)
+    if refuse:
+        assert lines == [line for line in expected if len(line) <= 100]
+    else:
+        assert lines == [line if len(line) <= 100 else cut_line(line, len(line), 100) for line in expected]
+    assert cutter.held_bytes == 0
+
+
+def test_a_cut_line_says_what_is_missing() -> None:
+    """The beginning stays, within the limit, and the mark has the right number."""
+    line = cut_line(b"a" * 100, 1_000_000, 100)
+    start, _, mark = line.partition(b" ")
+    assert len(line) <= 100
+    assert mark == b"[cut: %d bytes more]" % (1_000_000 - len(start))
+
+
+def test_an_endless_line_stays_small_in_memory() -> None:
+    """Of a line without an end only so much is kept as may be sent."""
+    cutter = LineCutter(1000)
+    for _ in range(1000):
+        assert cutter.feed(b"x" * 10_000) == []
+    assert len(cutter._held) == 1000
+    [line] = cutter.feed(b"\n")
+    assert line.endswith(b" bytes more]")
+    assert cutter.held_bytes == 0
