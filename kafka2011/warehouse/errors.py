@@ -1,0 +1,25 @@
+"""What can go wrong between brokers and tables, beyond the errors that all of the package shares."""
+
+from __future__ import annotations
+
+from kafka2011.errors import KafkaError
+
+
+class WarehouseError(KafkaError):
+    """A table cannot be read, written or committed to; names its topic and path."""
+
+
+class MalformedCommitError(WarehouseError):
+    """What a table says of a commit is not what this package writes."""
+
+
+class OvertakenError(WarehouseError):
+    """Another loader has committed first: nothing of this load is in the table."""
+
+
+class CoverageError(WarehouseError):
+    """What was written does not cover the range that was to be loaded, so nothing was committed."""
+
+
+class ReplacedLogError(WarehouseError):
+    """A partition's log ends before the offset that the table has: its disk was replaced."""
