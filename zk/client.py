@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_FIRST_PATIENCE_S = 1.0
 _wanted_session: ContextVar[int | None] = ContextVar("wanted_session", default=None)
 
 
@@ -47,13 +48,18 @@ class CallRefused(ConnectionLoss):  # type: ignore[misc]  # kazoo is untyped
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
-    """Records the server's answer to a connect, counts requests on, and waits for no address longer than its share."""
+    """Records the server's answer to a connect, counts requests on, and waits for no address longer than its share.
+
+    A server that has just started may swallow a connect and never answer. So the first answer is waited for only a
+    short time, and each further one twice as long as the one before.
+    """
 
     def __init__(self, client: ZkClient, retry_sleeper: Any, logger: logging.Logger) -> None:
         self._last_xid = 0
         super().__init__(client, retry_sleeper, logger=logger)
         self.handler = _PatientForAShare(client.handler, self)
         self._addresses = 1
+        self._patience_s = _FIRST_PATIENCE_S
 
     @property
     def _xid(self) -> int:
@@ -78,7 +84,13 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
         if not isinstance(request, Connect):
             return super()._invoke(timeout, request, xid)
         asked_s = self.client.clock.monotonic_s()
-        answer = super()._invoke(min(timeout, self.share_s), request, xid)
+        patience_s = min(timeout, self.share_s, self._patience_s)
+        try:
+            answer = super()._invoke(patience_s, request, xid)
+        except self.handler.timeout_exception:
+            self._patience_s = 2 * patience_s
+            raise
+        self._patience_s = _FIRST_PATIENCE_S
         self.client.granted_timeout_ms = answer[0].time_out
         self.client.connect_asked = (answer[0].session_id, asked_s)
         return answer

@@ -64,7 +64,8 @@ def test_zookeeper_is_away_for_less_than_the_session(
     cluster = new_cluster(zk_connect=own_zookeeper.connect_string, settings={"zk.sessiontimeout.ms": 20_000})
     produce(cluster.brokers[0], TOPIC, range(100))
     settings = {"zk.sessiontimeout.ms": 20_000}
-    member = open_member(cluster, TOPIC, settings)
+    # At the end it may still be without a connection, and waits so long for one.
+    member = open_member(cluster, TOPIC, settings | {"rebalance.backoff.ms": 20_000})
     reader = read(member, 0.001)
     eventually(lambda: len(reader.receipts) > 50)
     own_zookeeper.kill()

@@ -32,6 +32,7 @@ class Server:
     """Grants every connection one session, and notes the numbers of its requests.
 
     `orders` are for the syncs to come: `wrong` is to answer with another number than the request's, `drop` to hang up.
+    So many as `silences` of the connections to come are never answered.
     """
 
     def __init__(self, stack: ExitStack) -> None:
@@ -40,6 +41,7 @@ class Server:
         self.address = "{}:{}".format(*self._listener.getsockname())
         self.xids: list[list[int]] = []
         self.orders: deque[str] = deque()
+        self.silences = 0
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
@@ -62,6 +64,10 @@ class Server:
             client.sendall(struct.pack(">i", len(body)) + body)
 
         read()
+        if self.silences:
+            self.silences -= 1
+            requests.read(1)  # type: ignore[attr-defined]  # until the client hangs up
+            return
         send(struct.pack(">iiqi", 0, SESSION_MS, SESSION_ID, 16) + bytes(16) + b"\0")
         xids: list[int] = []
         self.xids.append(xids)
@@ -118,3 +124,11 @@ def test_an_answer_to_another_request(client: ZkClient, server: Server) -> None:
     fail_once(client, server, "wrong")
     Nodes(client).sync()
     assert client.session_id == SESSION_ID
+
+
+def test_a_server_that_does_not_answer_is_asked_again_soon(server: Server) -> None:
+    """One that has just started may swallow a connect: only from then on is it given more time to answer."""
+    server.silences = 2
+    with connect(server.address, 60_000, connection_timeout_ms=int(TIMEOUT_S * 1000)) as client:
+        assert client.session_id == SESSION_ID
+    assert server.silences == 0
