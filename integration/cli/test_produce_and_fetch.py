@@ -125,7 +125,7 @@ def test_a_topic_that_nobody_knows(name: str, zookeeper: tuple[str, str], broker
     """A slip of the pen is an error where ZooKeeper is asked, and a warning where one broker is."""
     done = run(name, "typo", *zookeeper)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "topic typo is not registered at" in done.stderr
+    assert "topic typo is not registered in ZooKeeper" in done.stderr
     done = run(name, "typo", *broker)
     assert done.returncode == 0
     assert "nobody has sent anything to topic typo yet" in done.stderr

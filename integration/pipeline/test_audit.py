@@ -15,11 +15,13 @@ from integration.cli.calling import TIMEOUT_S, command
 from kafka2011 import LocalCluster, Producer
 from kafka2011.cli.app import main
 from kafka2011.pipeline.audit.publishing import open_counter
+from kafka2011.pipeline.audit.reading import AuditReader, has_audit
 from kafka2011.pipeline.event_types import CLICK
 from kafka2011.pipeline.events import EventEncoder, Stamp
 from kafka2011.pipeline.publisher import EventPublisher
 from kafka2011.pipeline.registry import SchemaRegistry
 from tests.support.clocks import ManualClock
+from tests.support.waiting import eventually
 from zk.connecting import connect
 
 if TYPE_CHECKING:
@@ -124,3 +126,20 @@ def test_the_audit_names_the_window_and_the_tier(
     assert main([*audit, "--from", "2023-11-14T22:13:30Z"]) == 0
     assert main([*audit, "--topic", KILLED, "--strict"]) == 1
     assert f"tier live: {UNCOUNTED} never counted by the tier before" in capfd.readouterr().err
+
+
+def test_a_reader_that_is_asked_again_finds_what_is_new(cluster: LocalCluster) -> None:
+    """It reads no window again that is not wanted any more, and from wherever is asked for after that."""
+    publish(cluster)
+    reader = AuditReader()
+    second_ms = START_S * 1000 + 10_000
+    with connect(cluster.zk_connect) as client:
+        everything = [report.report_id for report in reader.read(client, TOPICS)]
+        late = [report.report_id for report in reader.read(client, TOPICS, second_ms)]
+        assert set(late) < set(everything)
+        assert [report.report_id for report in reader.read(client, TOPICS, second_ms)] == late
+        with open_counter("late", cluster.zk_connect) as counter:
+            counter.count("other", [Stamp(second_ms * 1000, str(uuid.uuid4()), 0)])
+        eventually(lambda: [each.tier for each in reader.read(client, ["other"], second_ms)] == ["late"])
+        assert {report.report_id for report in reader.read(client, TOPICS)} == set(everything)
+        assert has_audit(client)

@@ -71,6 +71,24 @@ def describe_topic(client: ZkClient, topic: str) -> list[PartitionEnds]:
     ]
 
 
+def living_partitions(client: ZkClient, topic: str) -> dict[TopicPartition, Broker]:
+    """Return a topic's partitions on living brokers, sorted, with their brokers. Raises KafkaError when there are none.
+
+    Those of a broker that is away are not among them.
+    """
+    registry = BrokerRegistry(client)
+    partitions = TopicPartition.all_of(topic, registry.partitions_of(topic))
+    brokers = registry.brokers()
+    is_known = topic in registry.topics()
+    if not partitions:
+        state = "has no partitions on living brokers" if is_known else "is not registered"
+        raise KafkaError(f"topic {topic} {state} in ZooKeeper")
+    missing = sorted({where.broker_id for where in partitions} - brokers.keys())
+    if missing:
+        raise KafkaError(f"topic {topic} is registered by broker {missing[0]}, which is not registered itself")
+    return {where: brokers[where.broker_id] for where in sorted(partitions)}
+
+
 def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[int | None, int | None]]:
     """Ask a broker for the first offset and the end of each partition."""
     answered = 0

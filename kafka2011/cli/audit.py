@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 import time
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -15,8 +13,6 @@ import click
 
 from kafka2011.cli.options import examples, parse_time_ms, zookeeper_option
 from kafka2011.cli.output import counted, json_option, printable, show_json, show_table
-from kafka2011.cli.partitions import find_partitions
-from kafka2011.cli.reading import open_places, to_the_end
 from kafka2011.cli.session import open_session
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
@@ -25,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafka2011.pipeline.audit.compare import Ledger, TierCount, WindowAccount
-
-logger = logging.getLogger(__name__)
 
 _COLUMNS = ("tier", "total", "distinct", "missing", "repeated", "never_counted")
 
@@ -153,30 +147,13 @@ def command(
 
 def _read_reports(ledger: Ledger, zk_connect: str, topics: tuple[str, ...], from_ms: int | None) -> int:
     """Read all reports of windows from a time on; return how many could not be read."""
-    from kafka2011.pipeline.audit.encoding import InvalidReportError, report_of
-    from kafka2011.pipeline.audit.report import AUDIT_TOPIC
-    from kafka2011.pipeline.errors import UndecodableEventError
-    from kafka2011.pipeline.events import EventDecoder
-    from kafka2011.pipeline.registry import SchemaRegistry
+    from kafka2011.pipeline.audit.reading import AuditReader
 
-    unreadable = 0
-    config = SimpleConsumerConfig.from_sources(environ=os.environ)
-    with ExitStack() as stack:
-        client = stack.enter_context(open_session(zk_connect))
-        decoder = EventDecoder(SchemaRegistry(client))
-        places = open_places(stack, AUDIT_TOPIC, find_partitions(AUDIT_TOPIC, None, zk_connect, ()), config)
-        for place in places:
-            place.go_to("earliest" if from_ms is None else f"@{from_ms}")
-        for message in to_the_end(places):
-            try:
-                report = report_of(decoder.decode(message))
-            except (UndecodableEventError, InvalidReportError) as error:
-                unreadable += 1
-                logger.warning("%s", error)
-                continue
-            if (not topics or report.topic in topics) and (from_ms is None or report.start_ms >= from_ms):
-                ledger.add(report)
-    return unreadable
+    reader = AuditReader(SimpleConsumerConfig.from_sources(environ=os.environ))
+    with open_session(zk_connect) as client:
+        for report in reader.read(client, topics, from_ms):
+            ledger.add(report)
+    return reader.unreadable
 
 
 def _totals(accounts: Iterable[WindowAccount]) -> Iterator[tuple[object, ...]]:

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from kafka2011.admin.groups import Groups
+from kafka2011.admin.reading import following, open_places
 from kafka2011.cli.formats import NAMES, format_option, named
 from kafka2011.cli.options import (
     delimiter_option,
@@ -26,7 +27,6 @@ from kafka2011.cli.options import (
     zookeeper_option,
 )
 from kafka2011.cli.partitions import find_partitions, partitions_option
-from kafka2011.cli.reading import following, open_places
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import ConsumerConfig

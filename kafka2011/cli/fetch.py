@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafka2011.admin.reading import following, open_places, to_the_end
 from kafka2011.cli.formats import as_object, format_option, named
 from kafka2011.cli.options import broker_option, broker_or_zookeeper, delimiter_option, examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json_list
 from kafka2011.cli.partitions import find_partitions, partitions_option
-from kafka2011.cli.reading import following, open_places, to_the_end
 from kafka2011.config import SimpleConsumerConfig
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from kafka2011.admin.groups import Groups
+from kafka2011.admin.reading import open_places
 from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, parse_time_ms, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.partitions import find_partitions, partitions_option
-from kafka2011.cli.reading import open_places
 from kafka2011.cli.session import open_session
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kafka2011.admin.topics import living_partitions
 from kafka2011.cli.session import open_session
-from kafka2011.errors import KafkaError, WrongPartitionError
-from zk.brokers import BrokerRegistry
-from zk.cluster import TopicPartition
+from kafka2011.errors import WrongPartitionError
 
 if TYPE_CHECKING:
-    from zk.cluster import Broker
+    from zk.cluster import Broker, TopicPartition
 
 _PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})")
 
@@ -64,18 +63,10 @@ def find_partitions(
 
 def _registered(topic: str, zk_connect: str, wanted: tuple[Wanted, ...]) -> list[tuple[Broker, int]]:
     with open_session(zk_connect) as client:
-        registry = BrokerRegistry(client)
-        partitions = TopicPartition.all_of(topic, registry.partitions_of(topic))
-        brokers = registry.brokers()
-        is_known = topic in registry.topics()
-    if not partitions:
-        state = "has no partitions on living brokers" if is_known else "is not registered"
-        raise KafkaError(f"topic {topic} {state} at {zk_connect}")
+        living = living_partitions(client, topic)
+    partitions = list(living)
     chosen = [where for each in wanted for where in _matching(topic, each, partitions)] if wanted else partitions
-    missing = sorted({where.broker_id for where in chosen} - brokers.keys())
-    if missing:
-        raise KafkaError(f"topic {topic} is registered by broker {missing[0]}, which is not registered itself")
-    return [(brokers[where.broker_id], where.partition) for where in sorted(set(chosen))]
+    return [(living[where], where.partition) for where in sorted(set(chosen))]
 
 
 def _matching(topic: str, wanted: Wanted, partitions: list[TopicPartition]) -> list[TopicPartition]:

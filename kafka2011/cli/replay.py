@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import click
 
 from kafka2011.admin.partitions import ends_of, fault_of_offset
+from kafka2011.admin.reading import Place, open_places
 from kafka2011.cli.mirror import copied
 from kafka2011.cli.options import (
     consumer_property_option,
@@ -20,7 +21,6 @@ from kafka2011.cli.options import (
     zookeeper_option,
 )
 from kafka2011.cli.partitions import Wanted, find_partitions, partitions_option
-from kafka2011.cli.reading import Place, open_places
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import SimpleConsumerConfig

@@ -149,6 +149,26 @@ class Ledger:
             found = self._read(self._entries[topic, start_ms])
             yield WindowAccount(topic, start_ms, tuple(_counts(chosen, found)))
 
+    def missing(self, topic: str, tier: str, now_ms: float) -> Iterator[tuple[int, int]]:
+        """Yield each window of a topic that is closed by now, and how many messages a tier misses there, by time.
+
+        Those are what any tier that reads from no partition has counted, such as the producers, and this one has not.
+        """
+        for start_ms in sorted(start_ms for each, start_ms in self._entries if each == topic):
+            if self._is_closed(start_ms, now_ms):
+                found = self._read(self._entries[topic, start_ms])
+                here = found.get(tier, _NOTHING).ids
+                first = [found[each].ids for each in found if each != tier and self._sources[each]]
+                yield start_ms, np.setdiff1d(np.concatenate([_NOTHING.ids, *first]), here).size
+
+    def is_counted(self, topic: str) -> bool:
+        """Say whether a tier that reads from no partition, such as the producers, has counted a topic at all."""
+        return any(self._sources[tier] for tier in self._tiers_of.get(topic, ()))
+
+    def closed_before_ms(self, now_ms: float) -> int | None:
+        """Return the end of the newest window that is closed by now; None while no report tells of any window."""
+        return None if self._windows is None else self._windows.closed_before_ms(now_ms)
+
     def _is_closed(self, start_ms: int, now_ms: float) -> bool:
         return self._windows is not None and self._windows.is_closed(start_ms, now_ms)
 
@@ -183,11 +203,13 @@ def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int
     return int(np.count_nonzero(is_new)) + 1
 
 
+_NOTHING = _Tier(0, np.empty(0, ID_TYPE))
+
+
 def _counts(tiers: Iterable[str], found: dict[str, _Tier]) -> Iterator[TierCount]:
-    nothing = _Tier(0, np.empty(0, ID_TYPE))
     before: _Tier | None = None
     for tier in tiers:
-        here = found.get(tier, nothing)
+        here = found.get(tier, _NOTHING)
         both = here.ids.size if before is None else np.intersect1d(before.ids, here.ids, assume_unique=True).size
         missing = 0 if before is None else before.ids.size - both
         yield TierCount(tier, here.total, here.ids.size, missing, here.ids.size - both)

@@ -35,3 +35,7 @@ class Windows:
     def is_closed(self, start_ms: int, now_ms: float) -> bool:
         """Say whether a window is over, its grace too."""
         return now_ms >= start_ms + self.length_ms + self.grace_ms
+
+    def closed_before_ms(self, now_ms: float) -> int:
+        """Return the end of the newest window that is closed."""
+        return int(now_ms - self.grace_ms) // self.length_ms * self.length_ms
