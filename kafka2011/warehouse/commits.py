@@ -53,7 +53,8 @@ class Commit:
 
     `offsets` has every partition that was ever loaded, moved by this commit or not: the next load starts there.
     Events that happened before `complete_through_ms` are all in the table, as far as the audit can tell; None: unknown.
-    `schema` is the number of the topic's newest schema when it was made. `replaces` are numbers of earlier commits.
+    `schema` is the number of the topic's newest schema when it was made; of a compaction, the newest that it rewrote.
+    `replaces` are numbers of earlier commits.
     """
 
     topic: str
@@ -70,6 +71,8 @@ class Commit:
     replaces: tuple[int, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What reports and others write down with it; JSON."""
+    attempt: str = ""
+    """Tells it from another attempt at the same number: the name of its staging directory. Tables fill it in."""
 
     def to_json(self) -> str:
         """Return it as JSON text."""
@@ -100,6 +103,7 @@ class Commit:
                 "complete_through_ms": self.complete_through_ms,
                 "replaces": list(self.replaces),
                 "extra": dict(self.extra),
+                "attempt": self.attempt,
             },
             indent=1,
         )
@@ -126,6 +130,7 @@ class Commit:
                 found["complete_through_ms"],
                 tuple(map(int, found["replaces"])),
                 found["extra"],
+                found["attempt"],
             )
         except (ValueError, KeyError, TypeError, AttributeError, MalformedNode) as error:
             raise MalformedCommitError(f"{where} is not what a load writes: {error!r}") from error
