@@ -182,11 +182,15 @@ class OffsetLookup:
         """Go from the boundary `start` to the last one at or before `target`, by fetching what lies between."""
 
         def fetch(offset: int, max_bytes: int) -> bytes:
-            return self._ask(
-                partition, lambda consumer: consumer.fetch(partition.topic, partition.partition, offset, max_bytes).data
-            )
+            return self.fetch(partition, offset, max_bytes)
 
         return walk(fetch, start, target, self._options.fetch_size)
+
+    def fetch(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
+        """Fetch bytes of a log; waits for a broker that is away. Raises OffsetOutOfRangeError."""
+        return self._ask(
+            partition, lambda consumer: consumer.fetch(partition.topic, partition.partition, offset, max_bytes).data
+        )
 
     def persist(self, ask: Callable[[], T]) -> T:
         """Ask until no BrokerConnectionError comes, reading the registry again each time. Raises BrokerAwayError."""

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import BrokerConnectionError, ConfigError, KafkaError, OffsetOutOfRangeError
 from kafka2011.protocol import EARLIEST, LATEST
@@ -35,11 +35,28 @@ MAX_THREADS = 16
 """How many brokers are read from at once to cut ranges."""
 
 
+class ReplacedLog(NamedTuple):
+    """A partition whose log ends before the offset where reading is to go on: its disk was replaced."""
+
+    partition: TopicPartition
+    stored: int
+    earliest: int
+    latest: int
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedOffsets:
-    """What a batch would read now, as fixed offsets."""
+    """What a batch would read now, as fixed offsets.
+
+    The last three are of reads that go on `after` stored offsets: partitions whose brokers are away, which have empty
+    ranges; what was removed from logs before it was read, each range of which ends where that partition's range
+    begins; logs that end too early, which have no range.
+    """
 
     ranges: tuple[OffsetRange, ...]
+    away: tuple[TopicPartition, ...] = ()
+    lost: tuple[OffsetRange, ...] = ()
+    replaced: tuple[ReplacedLog, ...] = ()
 
     @property
     def starting_offsets(self) -> str:
@@ -57,16 +74,22 @@ class ResolvedOffsets:
         return sum(each.size_bytes for each in self.ranges)
 
 
-def resolve_offsets(options: Mapping[str, object]) -> ResolvedOffsets:
+def resolve_offsets(
+    options: Mapping[str, object], after: Mapping[TopicPartition, int] | None = None
+) -> ResolvedOffsets:
     """Turn a batch's options into explicit offsets, so that several reads of it give the same rows.
 
     Spark plans a `load()` anew for each DataFrame made of it, and `latest` moves meanwhile. Asks ZooKeeper and brokers
-    from the driver. Raises ConfigError, DataLossError, BrokerAwayError, KafkaError for a topic that nobody has.
+    from the driver. With `after`, the offsets where the last read ended, the ranges are those from there to now, and
+    from the earliest offset in partitions that it does not name; nobody waits for a broker that is away.
+    Raises ConfigError, DataLossError, BrokerAwayError, KafkaError for a topic that nobody has.
     """
     from kafka2011.spark.lookup import OffsetLookup  # noqa: PLC0415 (executors import this module too)
 
     read = BatchOptions.from_options({key: str(value) for key, value in options.items()})
     with OffsetLookup(read) as lookup:
+        if after is not None:
+            return resolve_after(read, lookup, after)
         return ResolvedOffsets(tuple(resolve_batch(read, lookup)))
 
 
@@ -110,6 +133,47 @@ def resolve_batch(
     starts = _starting_offsets(options, lookup, bounds)
     ends = _ending_offsets(options, lookup, bounds)
     return [_within(bounds[each], each, starts[each], ends[each], loss) for each in sorted(partitions)]
+
+
+def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[TopicPartition, int]) -> ResolvedOffsets:
+    """Return the ranges from where the last read ended to now; see `resolve_offsets`. Raises DataLossError, KafkaError.
+
+    A broker that is away, or does not answer within the lookup's patience, is not waited for: its partitions keep their
+    offsets. So does a partition that a live broker does not have (yet): nothing can be read there.
+    """
+    loss = DataLoss(options)
+    cluster = lookup.cluster()
+    stored = {each: offset for each, offset in after.items() if options.wants(each.topic)}
+    for topic in unknown_topics(options, cluster):
+        if all(each.topic != topic for each in stored):
+            raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
+    ends = answered(lookup.ends(cluster.partitions))
+    begins = births(lookup, ends)
+    ranges: list[OffsetRange] = []
+    away: list[TopicPartition] = []
+    lost: list[OffsetRange] = []
+    replaced: list[ReplacedLog] = []
+    for each in sorted(stored.keys() | set(cluster.partitions)):
+        start = stored.get(each)
+        if each not in begins:
+            away.append(each)
+            if start is not None:
+                ranges.append(OffsetRange(each, start, start))
+            continue
+        earliest, latest = begins[each], max(ends[each], begins[each])
+        if start is None:
+            start = earliest
+        elif start > latest:
+            replaced.append(ReplacedLog(each, start, earliest, latest))
+            continue
+        elif start < earliest:
+            loss.report(f"{each} was read up to offset {start}, but begins at {earliest} now")
+            lost.append(OffsetRange(each, start, earliest))
+            start = earliest
+        ranges.append(OffsetRange(each, start, latest))
+    if away:
+        logger.warning("not read now, since their brokers are away: %s", ", ".join(map(str, away)))
+    return ResolvedOffsets(tuple(ranges), tuple(away), tuple(lost), tuple(replaced))
 
 
 def unknown_topics(options: ReadOptions, cluster: Cluster) -> list[str]:

@@ -11,7 +11,7 @@ from kafka2011.message import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
 from kafka2011.spark.offsets import OffsetRange
 from kafka2011.spark.options import BatchOptions
-from kafka2011.spark.plan import DataLoss, ResolvedOffsets, admit, plan, resolve_batch
+from kafka2011.spark.plan import DataLoss, ReplacedLog, ResolvedOffsets, admit, plan, resolve_after, resolve_batch
 from tests.support.cluster_in_memory import ClusterInMemory
 from tests.support.logs_in_memory import LogInMemory
 from zk.cluster import TopicPartition
@@ -321,3 +321,49 @@ def test_offsets_of_a_topic_that_is_not_subscribed_to_are_an_error(cluster: Clus
         resolve(cluster, startingOffsets='{"views": {"0-0": -2, "1-0": -2}, "vews": {"0-0": 5}}')
     with pytest.raises(ConfigError, match="endingOffsets names topic vews"):
         resolve(cluster, endingOffsets='{"views": {"0-0": -1, "1-0": -1}, "vews": {"0-0": 5}}')
+
+
+def go_on(cluster: ClusterInMemory, after: dict[TopicPartition, int], **options: str) -> ResolvedOffsets:
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views", **options})
+    return resolve_after(read, cluster.lookup(read), after)
+
+
+def test_reading_goes_on_after_stored_offsets(cluster: ClusterInMemory) -> None:
+    """To the ends of now; from the beginning in partitions that are new."""
+    found = go_on(cluster, {ONE: 5100, OTHER: 5})
+    assert found == ResolvedOffsets((OffsetRange(ONE, 5100, 8000), OffsetRange(TWO, 0, 1000)))
+    assert go_on(cluster, {ONE: 8000, TWO: 1000}).size_bytes == 0
+
+
+def test_nobody_waits_for_a_broker_that_is_away(cluster: ClusterInMemory) -> None:
+    """Its partitions keep their offsets; those that were never read have none. So it is with one that hangs."""
+    cluster.away = {1}
+    assert go_on(cluster, {ONE: 5100, TWO: 400}) == ResolvedOffsets(
+        (OffsetRange(ONE, 5100, 8000), OffsetRange(TWO, 400, 400)), away=(TWO,)
+    )
+    assert go_on(cluster, {ONE: 5100}).ranges == (OffsetRange(ONE, 5100, 8000),)
+    cluster.away = {0, 1}
+    assert go_on(cluster, {ONE: 5100}).ranges == (OffsetRange(ONE, 5100, 5100),)
+    assert cluster.slept_s == []
+
+
+def test_what_was_removed_before_it_was_read_is_lost(cluster: ClusterInMemory) -> None:
+    with pytest.raises(DataLossError, match=r"views/0-0 was read up to offset 4000, but begins at 5000"):
+        go_on(cluster, {ONE: 4000, TWO: 0})
+    found = go_on(cluster, {ONE: 4000, TWO: 0}, failOnDataLoss="false")
+    assert found.lost == (OffsetRange(ONE, 4000, 5000),)
+    assert found.ranges == (OffsetRange(ONE, 5000, 8000), OffsetRange(TWO, 0, 1000))
+
+
+def test_a_log_that_ends_too_early_has_no_range(cluster: ClusterInMemory) -> None:
+    """Its disk was replaced: whoever reads decides."""
+    found = go_on(cluster, {ONE: 9000, TWO: 1000})
+    assert found.replaced == (ReplacedLog(ONE, 9000, 5000, 8000),)
+    assert found.ranges == (OffsetRange(TWO, 1000, 1000),)
+
+
+def test_a_topic_that_nobody_knows_is_unknown_unless_it_was_read_before(cluster: ClusterInMemory) -> None:
+    gone = TopicPartition("gone", 0, 0)
+    with pytest.raises(KafkaError, match="topic gone is unknown"):
+        go_on(cluster, {}, subscribe="gone")
+    assert go_on(cluster, {gone: 7}, subscribe="gone").away == (gone,)
