@@ -1,0 +1,67 @@
+"""Quarantine: messages that could not be decoded, as JSON lines in a tree beside the tables.
+
+    {warehouse}-quarantine/{topic}/load_id=000007/{attempt}-00000.json
+
+They are written before the load is committed, and count only if the table's commit of that number has that attempt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka2011.warehouse.files import Files
+
+FILE_BYTES = 16 * 1024 * 1024
+"""So much is held in memory, and written as one file."""
+
+
+class Quarantine:
+    """The quarantine of one topic, at `path`."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self.path = path
+
+    def directory(self, number: int) -> str:
+        """Return where the quarantined messages of a commit are."""
+        return f"{self.path}/load_id={number:06d}"
+
+    def write(self, number: int, attempt: str, lines: Iterable[str]) -> int:
+        """Write lines for an attempt at a commit; return how many files they are in. Raises OSError."""
+        held: list[bytes] = []
+        size_bytes = files = 0
+        for line in lines:
+            held.append(line.encode() + b"\n")
+            size_bytes += len(held[-1])
+            if size_bytes >= FILE_BYTES:
+                self._write(number, attempt, files, held)
+                files += 1
+                held, size_bytes = [], 0
+        if held:
+            self._write(number, attempt, files, held)
+            files += 1
+        return files
+
+    def _write(self, number: int, attempt: str, file: int, lines: list[bytes]) -> None:
+        self._files.make_directory(self.directory(number))
+        self._files.write(f"{self.directory(number)}/{attempt}-{file:05d}.json", b"".join(lines))
+
+    def paths(self, number: int, attempt: str) -> list[str]:
+        """Return the files of a commit."""
+        directory = self.directory(number)
+        return [f"{directory}/{name}" for name in self._files.names(directory) if name.startswith(f"{attempt}-")]
+
+    def remove(self, number: int, attempt: str) -> None:
+        """Remove what an attempt that failed has written."""
+        for path in self.paths(number, attempt):
+            self._files.delete(path)
+
+    def remove_others(self, number: int, attempt: str) -> None:
+        """Remove what others than the attempt that was committed have left: they cannot commit any more."""
+        directory = self.directory(number)
+        for name in self._files.names(directory):
+            if not name.startswith(f"{attempt}-"):
+                self._files.delete(f"{directory}/{name}")
