@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TOPIC = "views"
 PARTITION = TopicPartition(TOPIC, 0, 1)
-FIRST_MS = 1_307_865_600_000  # 2011-06-12, midnight
+FIRST_MS = 1_307_836_800_000  # 2011-06-12, midnight
 HOUR_MS = 3_600_000
 ROW_BYTES = 100
 
@@ -60,7 +60,7 @@ def commit_of(number: int, end: int, *, start: int = 0, rows: int = 0, **more: A
     return Commit(TOPIC, number, Kind.LOAD, **given)
 
 
-def rows_of(load_id: int, first: int, times_ms: Sequence[int], schema: pa.Schema = SCHEMA, **columns: Any) -> pa.Table:
+def rows_of(load_id: int, first: int, times_ms: Sequence[int], arrow: pa.Schema = SCHEMA, **columns: Any) -> pa.Table:
     """Return rows for given times, in that order, which are those of messages `first`, `first + 1` and so on."""
     numbers = range(first, first + len(times_ms))
     every: dict[str, Any] = {
@@ -77,7 +77,7 @@ def rows_of(load_id: int, first: int, times_ms: Sequence[int], schema: pa.Schema
         "kafka2011_load_id": [load_id] * len(times_ms),
         "kafka2011_schema": pa.array(["00" * 8] * len(times_ms)).dictionary_encode(),
     } | columns
-    return pa.table({name: every[name] for name in schema.names}, schema=schema)
+    return pa.table({name: every[name] for name in arrow.names}, schema=arrow)
 
 
 def write_rows(staging: str, rows: pa.Table, *, by_hour: bool = False) -> None:
