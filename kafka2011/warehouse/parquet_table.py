@@ -146,6 +146,15 @@ class ParquetTable:
                     removed.append(path)
         return removed
 
+    def remove_rows(self, number: int) -> bool:
+        """Remove the files of a commit that was replaced, and say whether there were any. Its number stays taken."""
+        with self._speaking():
+            directory = self.directory(number)
+            names = [name for name in self.files.names(directory) if name != OFFSETS_NAME]
+            for name in names:
+                self.files.delete(f"{directory}/{name}")
+            return bool(names)
+
     def directory(self, number: int) -> str:
         """Return where the files of a commit lie."""
         return f"{self.path}/{directory_name(number)}"
