@@ -1,0 +1,92 @@
+"""Reports are what plain Python makes of the same events, load after load."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafka2011.warehouse.reports.catalog import REPORTS, ReportSettings
+from kafka2011.warehouse.reports.derive import derive
+from kafka2011.warehouse.reports.results import Results
+from kafka2011.warehouse.reports.table_inputs import TableInputs
+from tests.support.event_tables import EventTable, read_results
+from tests.support.odd_events import Events, odd_events
+from tests.support.plain_reports import plain_reports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from kafka2011.warehouse.reports.derivation import Derivation
+
+OWN_SITES = ("mail.example",)
+SETTINGS = ReportSettings(own_sites=OWN_SITES)
+
+
+class Warehouse:
+    """Tables, and results derived from them."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self.spark = spark
+        self.directory = directory
+        self.results = directory / "reports"
+        self.tables: dict[str, EventTable] = {}
+
+    def load(self, events: Events) -> None:
+        """Load events, a commit for each topic."""
+        for topic in {topic for topic, _ in events}:
+            table = self.tables.setdefault(topic, EventTable(self.directory / "tables", topic))
+            table.load([event for name, event in events if name == topic])
+
+    def derive(self, **more: Any) -> Derivation | None:
+        """Derive what is new."""
+        inputs = TableInputs(self.spark, [table.view() for table in self.tables.values()])
+        with Results(self.results) as results:
+            return derive(self.spark, inputs, results, SETTINGS, **more)
+
+    def check(self, events: Events) -> None:
+        """Compare the newest results with plain Python's."""
+        expected = plain_reports(events, OWN_SITES)
+        assert set(expected) == {report.name for report in REPORTS}
+        for name, rows in expected.items():
+            rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
+            assert read_results(self.results / "latest", name) == rows, name
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_reports_are_exact_load_after_load(spark: SparkSession, tmp_path: Path) -> None:
+    """Late events change old days; repeats count once; a rerun, a failure and a compaction change nothing."""
+    events = odd_events(seed=7)
+    warehouse = Warehouse(spark, tmp_path)
+    first = [each for each in events if each[0] not in {"clicks", "server_stats"}][:600]
+    rest = [each for each in events if each not in first]
+    warehouse.load(first)
+    made = warehouse.derive()
+    assert made is not None
+    assert not made.after
+    warehouse.check(first)
+
+    warehouse.load(rest)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("the page cannot be written")
+
+    with pytest.raises(RuntimeError):
+        warehouse.derive(finish=fail)
+    warehouse.check(first)
+    made = warehouse.derive()
+    assert made is not None
+    assert made.after["page_views"]["commit"] == 1
+    warehouse.check(events)
+
+    for table in warehouse.tables.values():
+        table.compact()
+    made = warehouse.derive()
+    assert made is not None
+    assert not any(made.days.values())
+    warehouse.check(events)
+    assert warehouse.derive() is None

@@ -1,0 +1,122 @@
+"""`kafka2011 report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka2011.cli.options import examples
+from kafka2011.cli.output import json_option, show_json, show_table
+from kafka2011.cli.spark_session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka2011.warehouse.reports.derivation import Derivation
+    from kafka2011.warehouse.reports.inputs import Inputs
+    from kafka2011.warehouse.reports.results import Results
+
+
+@click.command(
+    "report",
+    epilog=examples(
+        "kafka2011 report --warehouse /data/warehouse --into /data/reports --own-site www.example.com",
+        "kafka2011 report --warehouse /data/warehouse --into /data/reports --days 30 --again",
+    ),
+)
+@click.option("--warehouse", required=True, metavar="DIR", help="Where `kafka2011 load` has put the tables.")
+@click.option(
+    "--into",
+    "directory",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where results go, which every executor must reach: DIR/latest is the newest.",
+)
+@click.option("--days", type=click.IntRange(1), default=7, show_default=True, help="How many days the page shows.")
+@click.option(
+    "--own-site", "own_sites", multiple=True, metavar="HOST", help="No referrer: the site itself. May be repeated."
+)
+@click.option(
+    "--scraper-rate",
+    type=click.IntRange(1),
+    default=60,
+    show_default=True,
+    help="Page views within a minute, above which a client is a scraper.",
+)
+@click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="How many derivations stay.")
+@click.option("--again", is_flag=True, help="Derive all days, not only those of new events.")
+@json_option
+def command(
+    warehouse: str,
+    directory: Path,
+    days: int,
+    own_sites: tuple[str, ...],
+    scraper_rate: int,
+    keep: int,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Derive reports from loaded tables, as Parquet files and as one page.
+
+    They are page views, unique visitors, sessions, referrers, searches and their click-through, errors of servers, and
+    scrapers. Days that new events belong to are derived anew, the others are as they were. Results are Parquet files
+    and one page, report.html, and appear at once, with the commits that they were derived from. Without new events
+    nothing changes.
+    """
+    from kafka2011.warehouse.reports.catalog import ReportSettings
+    from kafka2011.warehouse.reports.derive import derive
+    from kafka2011.warehouse.reports.page import write_page
+    from kafka2011.warehouse.reports.results import Results
+
+    settings = ReportSettings(own_sites=own_sites, scraper_views_per_minute=scraper_rate)
+    with Results(directory) as results, spark_session("report") as spark:
+        derived = derive(
+            spark,
+            _inputs(spark, warehouse),
+            results,
+            settings,
+            finish=lambda made, derivation: write_page(made, derivation, settings, days),
+            again=again,
+            keep=keep,
+        )
+        _show(results, derived, as_json=as_json)
+
+
+def _inputs(spark: SparkSession, warehouse: str) -> Inputs:
+    from kafka2011.warehouse.errors import WarehouseError
+    from kafka2011.warehouse.parquet_table import ParquetTable
+    from kafka2011.warehouse.reports.catalog import TOPICS
+    from kafka2011.warehouse.reports.table_inputs import TableInputs
+    from kafka2011.warehouse.reports.views import view_of_parquet
+
+    inputs = TableInputs(spark, (view_of_parquet(ParquetTable(warehouse, topic, spark=spark)) for topic in TOPICS))
+    if not inputs.through:
+        raise WarehouseError(f"{warehouse} has no table of {', '.join(TOPICS)}: load one first")
+    return inputs
+
+
+def _show(results: Results, derived: Derivation | None, *, as_json: bool) -> None:
+    from kafka2011.warehouse.reports.page import FILE
+
+    newest = derived or results.newest()
+    assert newest is not None
+    page = results.of(newest.number) / FILE
+    if as_json:
+        document: dict[str, Any] = {"derivation": newest.number, "new": derived is not None, "page": str(page)}
+        document["through"] = dict(newest.through)
+        document["days"] = {
+            name: [day.isoformat() for day in days] for name, days in (derived.days.items() if derived else ())
+        }
+        show_json(document)
+    elif derived is None:
+        click.echo(f"Nothing is new since derivation {newest.number}: {page}")
+    else:
+        rows = [
+            (name, len(days), days[0] if days else None, days[-1] if days else None)
+            for name, days in derived.days.items()
+        ]
+        show_table(("report", "days_derived", "first", "last"), rows, as_json=False)
+        click.echo(f"Derivation {newest.number}: {page}")

@@ -1,0 +1,121 @@
+"""Events of loaded tables, up to the commits that were the newest when they were looked at."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as sql
+from pyspark.sql.types import LongType, StructField, StructType
+
+from kafka2011.warehouse.commits import Kind
+from kafka2011.warehouse.reports.events import DAY_S, dated, no_events, wanted_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafka2011.warehouse.commits import Commit
+
+_LOAD_ID = "kafka2011_load_id"
+_DAY = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/")
+
+
+class TableFile(NamedTuple):
+    """A file of a table, and the number of the commit that brought it."""
+
+    path: str
+    number: int
+
+    @property
+    def day(self) -> date | None:
+        """The one day of all its rows; None when it may have rows of any."""
+        found = _DAY.search(self.path)
+        return date.fromisoformat(found[1]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table as it was at one moment: its commits that are still known, and the files that readers read."""
+
+    topic: str
+    commits: Sequence[Commit]
+    files: Sequence[TableFile]
+
+    @property
+    def newest(self) -> Commit:
+        """The newest commit."""
+        return self.commits[-1]
+
+
+def live_numbers(commits: Iterable[Commit]) -> list[int]:
+    """Return the numbers of the commits whose files are read: a compaction stands for those that it replaces."""
+    known = list(commits)
+    replaced = {number for each in known if each.kind is Kind.COMPACT for number in each.replaces}
+    return [each.number for each in known if each.number not in replaced]
+
+
+class TableInputs:
+    """Implements `inputs.Inputs` on views of tables."""
+
+    kind = "tables"
+
+    def __init__(self, spark: SparkSession, views: Iterable[TableView]) -> None:
+        self._spark = spark
+        self._views = {view.topic: view for view in views if view.commits}
+        self.through: Mapping[str, Any] = {topic: _place(view.newest) for topic, view in self._views.items()}
+
+    def goes_on(self, after: Mapping[str, Any]) -> bool:
+        """Say whether each table still has the commit that its topic was read through, or has compacted it since.
+
+        A table that was built again has another one with that number, or none that large.
+        """
+        for topic, place in after.items():
+            view = self._views.get(topic)
+            if view is None or view.newest.number < place["commit"]:
+                return False
+            same = [each for each in view.commits if each.number == place["commit"]]
+            if same and _place(same[0]) != place:
+                return False
+        return True
+
+    def touched(self, topic: str, after: Any, reach_s: int) -> set[date]:
+        """Return the days of events that later commits have brought; compactions bring none of their own."""
+        number = after["commit"] if after else 0
+        view = self._views[topic]
+        files = [file for file in view.files if file.number > number]
+        brought = {each.number for each in view.commits if each.kind is not Kind.COMPACT}
+        days = {file.day for file in files}
+        if not reach_s and None not in days and all(file.number in brought for file in files):
+            return {day for day in days if day is not None}
+        second = sql.col("second")
+        both = sql.array("date", sql.date_from_unix_date(sql.floor((second - reach_s) / DAY_S).cast("int")))
+        rows = self._read(topic, [file.path for file in files], number).select(sql.explode(both).alias("day"))
+        return {row.day for row in rows.distinct().collect()}
+
+    def events(self, topic: str, dates: Collection[date] | None) -> DataFrame:
+        """Return events of some days, read from the files of these days alone."""
+        files = [file.path for file in self._files(topic) if dates is None or file.day is None or file.day in dates]
+        frame = self._read(topic, files, 0)
+        return frame if dates is None else frame.where(frame.date.isin(sorted(dates)))
+
+    def _files(self, topic: str) -> Sequence[TableFile]:
+        return self._views[topic].files
+
+    def _read(self, topic: str, paths: list[str], after: int) -> DataFrame:
+        if not paths:
+            return no_events(self._spark, topic)
+        columns = StructType([*wanted_columns(topic), StructField(_LOAD_ID, LongType())])
+        rows = self._spark.read.schema(columns).parquet(*paths)
+        return dated((rows.where(rows[_LOAD_ID] > after) if after else rows).drop(_LOAD_ID))
+
+
+def _place(commit: Commit) -> dict[str, Any]:
+    return {
+        "commit": commit.number,
+        "written_at_ms": commit.written_at_ms,
+        "complete_through_ms": commit.complete_through_ms,
+    }

@@ -1,0 +1,74 @@
+"""Events as a generator makes them, and others that no generator makes, around two midnights. By seed."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Any
+
+from kafka2011.pipeline.generate import Profile, generate
+
+MIDNIGHT_US = 1_307_836_800_000_000
+"""2011-06-12, 00:00 UTC."""
+
+DAY_US = 86_400 * 1_000_000
+Events = list[tuple[str, dict[str, Any]]]
+
+_NAMES = ("/home", "/a?q=1", "/a#b", "/ü/$x$", "<script>alert(1)</script>", None)
+_REFERRERS = (None, "", "-", "https://Search.example:8080/a?b", "http://me@mail.example", "android-app://x", "nonsense")
+_AGENTS = (None, "curl", "Mozilla/5.0 \u202e & <b>")
+_STATUSES = (None, 200, 301, 404, 499, 500, 599)
+
+
+def odd_events(seed: int) -> Events:
+    """Return events of three days, in the order of publication; some come twice, and some a day late."""
+    rng = random.Random(seed)
+    profile = Profile(rate=20, users=30, seed=seed, start_us=MIDNIGHT_US - 10_000_000, late=0.05, repeated=0.05)
+    events: Events = [(each.topic, each.event) for each in generate(profile, 30)]
+    for _ in range(150):
+        at_us = (
+            MIDNIGHT_US + rng.choice((-1, 0, 1)) * DAY_US + rng.choice((rng.randrange(DAY_US), rng.randrange(10**9)))
+        )
+        events.append(("page_views", _view(rng, at_us)))
+        events += _search(rng, at_us)
+    scraper = {"remote_host": "192.0.2.7", "user_agent": "scraper/1.0"}
+    for number in range(100):
+        events.append(("page_views", {**_view(rng, MIDNIGHT_US + number * 700_000), **scraper}))
+    rng.shuffle(events)
+    events += rng.sample(events, 20)
+    return [(topic, {"published_at": event["time"], "server": "web-1", **event}) for topic, event in events]
+
+
+def _new(rng: random.Random) -> str:
+    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
+
+def _view(rng: random.Random, at_us: int) -> dict[str, Any]:
+    return {
+        "time": at_us,
+        "id": _new(rng),
+        "server": rng.choice(("web-1", "web-2")),
+        "member_id": rng.choice((None, None, 1, 2)),
+        "session_id": rng.choice((None, None, None, "one", "two")),
+        "url": rng.choice(_NAMES),
+        "referrer": rng.choice(_REFERRERS),
+        "status": rng.choice(_STATUSES),
+        "response_bytes": rng.choice((None, 0, 1000)),
+        "remote_host": rng.choice((None, "192.0.2.1", "192.0.2.2")),
+        "user_agent": rng.choice(_AGENTS),
+    }
+
+
+def _search(rng: random.Random, at_us: int) -> Events:
+    search = {
+        "time": at_us,
+        "id": _new(rng),
+        "query": rng.choice((" Kafka", "kafka", "ÄÖ x")),
+        "results": rng.choice((0, 3)),
+    }
+    events: Events = [("searches", search)]
+    for _ in range(rng.choice((0, 1, 2))):
+        later_us = rng.choice((-1, 0, 1_500_000, 3_600_000_000, 3_600_000_001, rng.randrange(4 * 10**9)))
+        click = {"time": at_us + later_us, "id": _new(rng), "item": "jobs/1", "position": rng.randint(1, 5)}
+        events.append(("clicks", {**click, "search_id": rng.choice((search["id"], search["id"], None))}))
+    return events

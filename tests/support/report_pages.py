@@ -1,0 +1,39 @@
+"""Results in files, and the page of them, without Spark."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka2011.warehouse.reports.catalog import REPORTS, ReportSettings
+from kafka2011.warehouse.reports.derivation import Derivation
+from kafka2011.warehouse.reports.page import FILE, write_page
+from tests.support.plain_reports import plain_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+
+def write_results(directory: Path, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    """Write the reports of events as a derivation does."""
+    for name, rows in plain_reports(events).items():
+        for day in sorted({row["date"] for row in rows}):
+            of_day = [{key: value for key, value in row.items() if key != "date"} for row in rows if row["date"] == day]
+            target = directory / name / f"date={day}"
+            target.mkdir(parents=True)
+            pq.write_table(pa.Table.from_pylist(of_day), target / "part-0.parquet")
+
+
+def page_of(directory: Path, events: Iterable[tuple[str, Mapping[str, Any]]], **more: Any) -> Path:
+    """Write results and their page, and return its path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    write_results(directory, events)
+    place = {"commit": 3, "written_at_ms": 1, "complete_through_ms": None}
+    days = {report.name: (date(2011, 6, 12),) for report in REPORTS}
+    derivation = Derivation(1, 1_307_836_800_000, "tables", ReportSettings().to_json(), {}, {"page_views": place}, days)
+    write_page(directory, derivation, ReportSettings(), **more)
+    return directory / FILE
