@@ -825,10 +825,7 @@ def test_a_release_whose_commit_was_not_answered_commits_before_others_own_the_p
     world = world_of_four()
     a = Member(world, "b", {"t": 1})
     settle([a])
-    for _ in range(9):
-        a.run("fetch")
-        while a.read():
-            pass
+    read_everything(a)
     b = Member(world, "a", {"t": 1})
     b.run("rebalance")
     a.registries.faults.append(("commit_offset", fault))
@@ -842,16 +839,37 @@ def test_a_release_whose_commit_was_not_answered_commits_before_others_own_the_p
     assert set(world.deliveries.values()) == {1}
 
 
+def read_everything(member: Member) -> None:
+    """Have a member fetch and consume all that its partitions hold; nothing of it is committed."""
+    for _ in range(9):
+        member.run("fetch")
+        while member.read():
+            pass
+
+
+def with_a_release_that_is_not_committed(fault: str) -> tuple[World, Member, Member]:
+    """Return a member that gives one of two partitions up to another, with a fault when it commits that one's offset."""
+    world = World({"t": {0: 2}})
+    for where in (T0, T1):
+        world.produce(where, [b"%d" % number for number in range(10)])
+    a = Member(world, "a", {"t": 1})
+    settle([a])
+    read_everything(a)
+    b = Member(world, "b", {"t": 1})
+    b.run("rebalance")
+    a.registries.faults.append(("commit_offset", fault))
+    a.run("rebalance")
+    assert a.owned == {T0}
+    return world, a, b
+
+
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
 def test_a_member_that_leaves_commits_before_others_own_its_partitions(fault: str) -> None:
     """Also when the first try was not answered."""
     world = world_of_four()
     a = Member(world, "a", {"t": 1})
     settle([a])
-    for _ in range(9):
-        a.run("fetch")
-        while a.read():
-            pass
+    read_everything(a)
     a.registries.faults.append(("commit_offset", fault))
     a.run("leave")
     b = Member(world, "b", {"t": 1})
@@ -863,20 +881,7 @@ def test_a_member_that_leaves_commits_before_others_own_its_partitions(fault: st
 @pytest.mark.parametrize("fault", [REFUSED, LOST])
 def test_what_could_not_be_committed_at_a_release_comes_again_only_elsewhere(fault: str) -> None:
     """If we take the partition again and nobody wrote its offset meanwhile, we go on where we were."""
-    world = World({"t": {0: 2}})
-    for where in (T0, T1):
-        world.produce(where, [b"%d" % number for number in range(10)])
-    a = Member(world, "a", {"t": 1})
-    settle([a])
-    for _ in range(9):
-        a.run("fetch")
-        while a.read():
-            pass
-    b = Member(world, "b", {"t": 1})
-    b.run("rebalance")
-    a.registries.faults.append(("commit_offset", fault))
-    a.run("rebalance")
-    assert a.owned == {T0}
+    world, a, b = with_a_release_that_is_not_committed(fault)
     b.kill()
     settle([a, b])
     check_nothing_lost(world, a)
@@ -885,20 +890,7 @@ def test_what_could_not_be_committed_at_a_release_comes_again_only_elsewhere(fau
 
 def test_what_could_not_be_committed_before_the_session_ended_comes_again_only_elsewhere() -> None:
     """It is remembered beyond the session, as what was owned until then is."""
-    world = World({"t": {0: 2}})
-    for where in (T0, T1):
-        world.produce(where, [b"%d" % number for number in range(10)])
-    a = Member(world, "a", {"t": 1})
-    settle([a])
-    for _ in range(9):
-        a.run("fetch")
-        while a.read():
-            pass
-    b = Member(world, "b", {"t": 1})
-    b.run("rebalance")
-    a.registries.faults.append(("commit_offset", REFUSED))
-    a.run("rebalance")
-    assert a.owned == {T0}
+    world, a, b = with_a_release_that_is_not_committed(REFUSED)
     a.registries.expire()
     b.kill()
     settle([a, b])

@@ -57,11 +57,10 @@ class AuditedConsumer(RebalanceListener):
         self._ownerships: dict[TopicPartition, object] = {}  # a new object for each time that a partition came
         self._ends: dict[TopicPartition, int] = {}  # where to go on after what was counted
         self._committed: dict[TopicPartition, int] = {}
-        self._explicit: set[str] = set()  # topics whose offsets only this class moves
         self._committing = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="audited commits", daemon=True)
-        self.connector = ConsumerConnector(replace(given, autocommit_enable=False), self)
+        self.connector = ConsumerConnector(replace(given, autocommit_enable=False), self, explicit_commits=True)
         self._thread.start()
 
     def batches(self, stream: MessageStream, max_messages: int = 1000) -> Iterator[list[Message]]:
@@ -78,7 +77,6 @@ class AuditedConsumer(RebalanceListener):
             topic, broker_id, partition = messages[0][:3]
             assert broker_id is not None, "a group reads from brokers that it knows"
             where = TopicPartition(topic, broker_id, partition)
-            self._make_explicit(where, messages[0].offset)
             with self._lock:
                 ownership = self._ownerships.get(where)
                 self._in_hand[stream] = _InHand(threading.current_thread(), where, ownership, messages)
@@ -136,16 +134,6 @@ class AuditedConsumer(RebalanceListener):
     def _forget(self, where: TopicPartition) -> None:
         self._ends.pop(where, None)
         self._committed.pop(where, None)
-
-    def _make_explicit(self, where: TopicPartition, offset: int) -> None:
-        """Let nothing but our own commits move a topic's offsets, before its first message can be consumed."""
-        if where.topic in self._explicit:
-            return
-        try:
-            self.connector.commit_offsets({where: offset})
-            self._explicit.add(where.topic)
-        except KafkaError as error:  # the partition is just going; its next owner counts again what comes now
-            logger.info("%s is not committed explicitly yet: %s", where.topic, error)
 
     def _count_in_hand(self, stream: MessageStream) -> None:
         """Count the list of a stream that the program has come back from."""
