@@ -180,15 +180,17 @@ class ComposeCluster:
         self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
         self.host = host_address()
         ports: list[int] = []
-        while len(ports) < 7:
+        while len(ports) < 8:
             port = free_port(self.host)
             if port not in ports:
                 ports.append(port)
         self.zookeeper_ports = ports[:3]
         for number, port in enumerate(self.zookeeper_ports, 1):
             self._environ.setenv(f"ZOOKEEPER_{number}_PORT", str(port))
-        for number, port in enumerate(ports[3:], 1):
+        for number, port in enumerate(ports[3:7], 1):
             self._environ.setenv(f"BROKER_{number}_PORT", str(port))
+        self.balancer_port = ports[7]
+        self._environ.setenv("BALANCER_PORT", str(self.balancer_port))
         self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
         self._environ.setenv("HOST_ADDRESS", self.host)
         self._environ.setenv("KAFKA_IMAGE", "kafka2011:test")
@@ -243,6 +245,13 @@ class ComposeCluster:
         """Take away what `watch` started."""
         self._run_compose("--profile", "demo", "rm", "--stop", "--force", *WATCHED)
 
+    def add_balancer(self) -> None:
+        """Start the load balancer before the first three brokers."""
+        _run([str(ROOT / "scripts" / "images.sh"), "balancer"], timeout_s=540)
+        self._run_compose("up", "-d", "--no-deps", "balancer")
+        self._await_health()
+        self._services.append("balancer")
+
     def kill_broker(self, broker_id: int) -> None:
         # Its parent, the container's first process, ends with it; from inside, that one itself cannot be killed.
         command = "kill -9 $(cat /proc/1/task/1/children)"
@@ -271,7 +280,8 @@ class ComposeCluster:
         return text
 
     def _down(self, *options: str) -> None:
-        self._run_compose("--profile", "demo", "--profile", "grow", "--profile", "tools", "down", *options)
+        profiles = [word for name in ("balancer", "demo", "grow", "tools") for word in ("--profile", name)]
+        self._run_compose(*profiles, "down", *options)
 
     def _run_compose(self, *arguments: str, lines: bytes = b"") -> str:
         return _run([str(COMPOSE), *arguments], lines, cwd=ROOT)

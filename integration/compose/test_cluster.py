@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from integration.compose.clusters import Cluster, ComposeCluster
+    from kafka2011.producer.batch import Receipt
 
 # The first of them waits for the images.
 pytestmark = pytest.mark.timeout(600)
@@ -136,6 +137,31 @@ def test_the_demo_becomes_healthy(cluster: ComposeCluster) -> None:
         assert len(consume_here(cluster, "activity", 20, "spectators")) == 20
     finally:
         cluster.end_watch()
+
+
+@pytest.mark.parametrize("cluster", ["compose-2"], indirect=True)
+def test_producers_work_through_the_load_balancer(cluster: ComposeCluster) -> None:
+    """Confirmed sends through its one address reach all brokers, since reconnecting spreads them anew."""
+    cluster.add_balancer()
+    run_here(["topics", "create", "balanced"], cluster.zk_connect)
+    settings = {
+        "broker.list": f"0:{cluster.host}:{cluster.balancer_port}",
+        "producer.type": "async",
+        "confirm": True,
+        "queue.time": 1,
+        "reconnect.interval": 10,
+    }
+    sent: list[Future[Receipt]] = []
+    with Producer(settings) as producer:
+
+        def reaches_all() -> bool:
+            sent.extend(producer.send("balanced", b"%d" % number) for number in range(len(sent), len(sent) + 20))
+            return brokers_of(cluster, "balanced", with_messages=True) == set(cluster.broker_ids)
+
+        eventually(reaches_all, what="messages on all brokers")
+        assert all(future.result(60).confirmed for future in sent)
+    got = consume_here(cluster, "balanced", len(sent), "balanced")
+    assert sorted(got, key=int) == [str(number) for number in range(len(sent))]
 
 
 def owners(cluster: Cluster, group: str) -> set[str]:

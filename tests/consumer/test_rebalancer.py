@@ -848,7 +848,7 @@ def read_everything(member: Member) -> None:
 
 
 def with_a_release_that_is_not_committed(fault: str) -> tuple[World, Member, Member]:
-    """Return a member that gives one of two partitions up to another, with a fault when it commits that one's offset."""
+    """Return a member that gives one of two partitions up to another, with a fault when it commits that one."""
     world = World({"t": {0: 2}})
     for where in (T0, T1):
         world.produce(where, [b"%d" % number for number in range(10)])
