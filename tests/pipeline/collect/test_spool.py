@@ -103,7 +103,7 @@ def test_it_is_bounded_and_its_writer_waits(tmp_path: Path, caplog: pytest.LogCa
             spool.append([b"%d" % number * 65536])
             written = number + 1
 
-    writing = threading.Thread(target=write)
+    writing = threading.Thread(target=write, daemon=True)
     writing.start()
     eventually(lambda: "is full" in caplog.text)
     assert "nothing more is read" in caplog.text
@@ -114,6 +114,7 @@ def test_it_is_bounded_and_its_writer_waits(tmp_path: Path, caplog: pytest.LogCa
             lines += found[0]
             spool.confirm(found[1])
         spool.trim()
+        writing.join(0.001)  # let it have the lock, which would else be taken again at once
     writing.join(10)
     assert lines == [b"%d" % number * 65536 for number in range(30)]
     assert "has room again; 0 lines were dropped" in caplog.text
