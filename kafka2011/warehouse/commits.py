@@ -28,6 +28,8 @@ class Kind(StrEnum):
     """Wrote the rows of the commits that it `replaces` into fewer files; its own rows are no new ones."""
     REDRIVE = "redrive"
     """Decoded messages that `replaces` had put into quarantine; no partition moved."""
+    ROLLBACK = "rollback"
+    """Took note that the commits that it `replaces` were rolled back (Iceberg); its offsets are where to go on."""
 
 
 @dataclass(frozen=True, slots=True)

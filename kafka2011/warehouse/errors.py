@@ -23,3 +23,11 @@ class CoverageError(WarehouseError):
 
 class ReplacedLogError(WarehouseError):
     """A partition's log ends before the offset that the table has: its disk was replaced."""
+
+
+class RolledBackError(WarehouseError):
+    """A table was rolled back to an earlier snapshot, and somebody has to say how loading goes on."""
+
+
+class UnknownOutcomeError(WarehouseError):
+    """A commit was sent and its answer lost: it is in the table, or not, or will be. Its files must stay."""
