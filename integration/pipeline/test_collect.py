@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local import LocalCluster
+from kafka2011.pipeline.audit.reading import AuditReader
 from kafka2011.pipeline.events import EventDecoder
 from kafka2011.pipeline.registry import SchemaRegistry
 from tests.support.waiting import eventually
@@ -121,21 +123,28 @@ def test_no_line_is_lost_though_the_collector_is_killed_and_files_rotate(cluster
 
 
 def test_an_access_log_becomes_page_views(cluster: LocalCluster, tmp_path: Path) -> None:
-    """Without --follow it ends with the file; its lines are events, also the one that is no line of an access log."""
+    """Also the line that is none. What is read again, as after a crash, has the same ids; both runs are counted."""
     line = '10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /jobs HTTP/1.1" 200 42 "-" "a browser"'
     (tmp_path / "access.log").write_text(f"{line}\nnothing of the kind\n")
-    collect = Collect(cluster, tmp_path, str(tmp_path / "access.log"), "--topic", "page_views", "--as", "access-log")
-    collect.start()
-    assert collect.wait() == 0, collect.output()
+    log = str(tmp_path / "access.log")
+    options = ("--topic", "page_views", "--as", "access-log", "--audit", "collector")
+    collect = Collect(cluster, tmp_path, log, *options)
+    positions = tmp_path / "state" / "positions.json"
+    for _ in range(2):
+        collect.start()
+        assert collect.wait() == 0, collect.output()
+        saved = json.loads(positions.read_text())
+        positions.write_text(json.dumps({**saved, "files": []}))
     messages = Messages(cluster, "page_views")
-    eventually(lambda: len(messages.look()) == 2)
+    eventually(lambda: messages.look() and len(messages.payloads) == 4)
     with connect(cluster.zk_connect) as client:
+        eventually(lambda: sum(report.count for report in AuditReader().read(client, ["page_views"])) == 4)
         decoder = EventDecoder(SchemaRegistry(client))
         events = [decoder.decode_payload(payload).fields for payload in messages.payloads]
-    assert [(event["url"], event["status"], event["line"]) for event in events if not event["parse_error"]] == [
-        ("/jobs", 200, line)
-    ]
-    assert [event["line"] for event in events if event["parse_error"]] == ["nothing of the kind"]
+    good = [event for event in events if not event["parse_error"]]
+    assert {(event["url"], event["status"], event["line"]) for event in good} == {("/jobs", 200, line)}
+    assert {event["line"] for event in events if event["parse_error"]} == {"nothing of the kind"}
+    assert len({event["id"] for event in events}) == 2
 
 
 def test_what_came_by_a_pipe_waits_for_the_cluster(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
     epilog=examples(
         "kafka2011 collect /var/log/nginx/access.log --topic access --follow",
         "kafka2011 collect --listen unix:/run/app/log.sock --topic app --spool-bytes 10000000000",
-        "kafka2011 collect access.log --topic page_views --as access-log",
+        "kafka2011 collect access.log --topic page_views --as access-log --audit collector",
         "journalctl --follow --output cat | kafka2011 collect - --topic journal",
     ),
 )
@@ -114,6 +114,9 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
     show_default=True,
     help="What to do beyond that: read nothing more, or drop lines and count them.",
 )
+@click.option(
+    "--audit", "tier", metavar="TIER", help="Count the events that arrived as this tier of `kafka2011 audit`."
+)
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
 @property_option
 @click.pass_context
@@ -131,6 +134,7 @@ def command(
     too_long: str,
     spool_bytes: int,
     spool_full: str,
+    tier: str | None,
     compress: str | None,
     properties: tuple[str, ...],
 ) -> None:
@@ -149,6 +153,8 @@ def command(
         raise click.UsageError("there is nothing to read: give a FILE, - for standard input, or --listen")
     if form != "lines" and broker is not None:
         raise click.UsageError(f"--as {form} needs ZooKeeper, where schemas are registered, and not --broker")
+    if tier is not None and form == "lines":
+        raise click.UsageError("--audit counts events, and plain lines are none: give --as too")
     from kafka2011.pipeline.collect.run import DEFAULTS, CollectOptions, collect
 
     fixed = [f"zk.connect={zk_connect}", "broker.list="]
@@ -180,6 +186,7 @@ def command(
         form == "access-log",
         spool_bytes,
         spool_full == "drop",
+        tier or "",
     )
     if options.runs_on:
         log_progress_of_a_server()

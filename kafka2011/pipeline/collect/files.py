@@ -45,7 +45,10 @@ class Watch:
 
 @dataclass
 class Files:
-    """The watched paths and all open files, through rotations. Where nothing is followed, each file is read once."""
+    """The watched paths and all open files, through rotations. Where nothing is followed, each file is read once.
+
+    With `places` lines know where they stand.
+    """
 
     paths: Sequence[str]
     positions: Positions
@@ -53,6 +56,7 @@ class Files:
     new_cutter: NewCutter
     clock: Clock
     follow: bool = True
+    places: bool = False
     tails: dict[FileKey, FileTail] = field(default_factory=dict, init=False)
     """From the oldest to the newest, as far as they had the same name."""
 
@@ -199,7 +203,7 @@ class Files:
         try:
             opened_key = FileKey.of(os.fstat(fd))
             saved = self.positions.files.setdefault(opened_key, FilePosition(opened_key, watched))
-            tail = FileTail(fd, path, saved, self.new_cutter(), self.counts)
+            tail = FileTail(fd, path, saved, self.new_cutter(), self.counts, places=self.places)
         except BaseException:
             os.close(fd)
             raise

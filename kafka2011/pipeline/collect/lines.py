@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,6 +50,17 @@ class LineCutter:
                 lines = list(self._fitting(lines))
         self._hold(rest)
         return lines
+
+    def starts(self, chunk: bytes) -> list[int]:
+        """Return where the lines begin that `feed` would return for a chunk, counted from the chunk's first byte on."""
+        sizes = list(map(len, chunk.split(b"\n")[:-1]))
+        starts = list(accumulate((size + 1 for size in sizes), initial=0))[:-1]
+        if sizes:
+            starts[0] -= self.held_bytes
+            sizes[0] += self.held_bytes
+        if not self._refuse:
+            return starts
+        return [start for start, size in zip(starts, sizes, strict=True) if size <= self._max_line_bytes]
 
     def finish(self) -> list[bytes]:
         """Return the line that has no end yet as it is; none if there is none."""

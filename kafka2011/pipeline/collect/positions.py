@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import secrets
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,7 +62,8 @@ class FilePosition:
 class Positions:
     """All of them, and how far the spool was confirmed (`spool_offset`), kept in `directory` for one topic.
 
-    Only one collector at a time may use a directory. Raises CollectStateError.
+    `id` is that of the collector, made when the directory was. Only one collector at a time may use a directory.
+    Raises CollectStateError.
     """
 
     directory: Path
@@ -69,6 +71,7 @@ class Positions:
     fsync: Callable[[int], None] = os.fsync
     files: dict[FileKey, FilePosition] = field(default_factory=dict, init=False)
     spool_offset: int = field(default=0, init=False)
+    id: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         try:
@@ -79,9 +82,15 @@ class Positions:
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._saved = self._load()
+            if not self.id:
+                self.id = secrets.token_hex(16)
+                self.save()  # before anything is sent that names it
         except BlockingIOError as error:
             os.close(self._lock_fd)
             raise CollectStateError(f"another collector uses {self.directory}") from error
+        except OSError as error:
+            os.close(self._lock_fd)
+            raise CollectStateError(f"cannot use {self.directory}: {error.strerror}") from error
         except BaseException:
             os.close(self._lock_fd)
             raise
@@ -120,6 +129,7 @@ class Positions:
         document = {
             "version": _VERSION,
             "topic": self.topic,
+            "id": self.id,
             "spool_offset": self.spool_offset,
             "files": [asdict(each) for each in self.files.values()],
         }
@@ -139,6 +149,7 @@ class Positions:
                 raise ValueError(f"its version is {document['version']}")  # noqa: TRY301
             self.files = {each.key: each for each in map(_file_position, document["files"])}
             self.spool_offset = int(document["spool_offset"])
+            self.id = str(document.get("id", ""))
         except (ValueError, KeyError, TypeError) as error:
             raise CollectStateError(
                 f"{self.path} does not hold positions ({error}); without it, files are sent again from their start"

@@ -47,7 +47,8 @@ class CollectOptions:
 
     `state` is the directory with positions and spool. Lines over `max_line_bytes` are cut, or left out. The spool takes
     `spool_bytes`; beyond that it `drops_when_full`, or nothing more is read. With `as_page_views` each line, of an
-    access log, becomes a PageView; that needs zk.connect, where its schema is registered, and the extra `pipeline`.
+    access log, becomes a PageView, and counts as tier `audit` of the audit, if that is named; that needs zk.connect,
+    where the schema is registered, and the extra `pipeline`.
     """
 
     paths: tuple[str, ...]
@@ -60,6 +61,7 @@ class CollectOptions:
     as_page_views: bool = False
     spool_bytes: int = SPOOL_BYTES
     drops_when_full: bool = False
+    audit: str = ""
 
     @property
     def runs_on(self) -> bool:
@@ -98,45 +100,32 @@ def collect(options: CollectOptions, config: ProducerConfig, stop: threading.Eve
                 counts,
                 SYSTEM_CLOCK,
                 drops=options.drops_when_full,
+                places=options.as_page_views,
                 on_append=wake.set,
             )
             opened.callback(spool.close)
             stdin = sys.stdin.fileno() if takes_stdin else None
             inputs = Inputs(spool, counts, new_cutter, stdin=stdin, listener=listener)
+        publish = _publishing(options, config, positions.id, opened)
         producer = opened.enter_context(Producer(config))
-        delivery = Delivery(
-            _page_views(options, config, producer, opened)
-            if options.as_page_views
-            else lambda lines: producer.send(options.topic, lines),
-            producer.flush,
-            counts,
-            SYSTEM_CLOCK,
-            tries_again=options.runs_on,
-        )
+        delivery = Delivery(publish(producer), producer.flush, counts, SYSTEM_CLOCK, tries_again=options.runs_on)
         paths = [path for path in options.paths if path != STDIN]
-        files = Files(paths, positions, counts, new_cutter, SYSTEM_CLOCK, follow=options.follow)
+        files = Files(
+            paths, positions, counts, new_cutter, SYSTEM_CLOCK, follow=options.follow, places=options.as_page_views
+        )
         collector = Collector(
             files, positions, delivery, counts, SYSTEM_CLOCK, spool=spool, inputs=inputs, stop=stop, wake=wake
         )
         collector.run(config.confirm_timeout_ms / 1000)
 
 
-def _page_views(
-    options: CollectOptions, config: ProducerConfig, producer: Producer, opened: ExitStack
-) -> Callable[[list[bytes]], Future[Receipt]]:
-    """Return what publishes lines of an access log as events; their schema is registered."""
+def _publishing(
+    options: CollectOptions, config: ProducerConfig, collector: str, opened: ExitStack
+) -> Callable[[Producer], Callable[[list[bytes]], Future[Receipt]]]:
+    """Return what makes a function that publishes lines through a producer."""
+    if not options.as_page_views:
+        return lambda producer: lambda lines: producer.send(options.topic, lines)
     # Imported here, so that plain lines need neither Avro nor, with broker.list, kazoo.
-    from kafka2011.pipeline.access_log import page_view  # noqa: PLC0415
-    from kafka2011.pipeline.event_types import PAGE_VIEW  # noqa: PLC0415
-    from kafka2011.pipeline.events import EventEncoder  # noqa: PLC0415
-    from kafka2011.pipeline.publisher import EventPublisher  # noqa: PLC0415
-    from kafka2011.pipeline.registry import SchemaRegistry  # noqa: PLC0415
-    from zk.connecting import connect  # noqa: PLC0415
+    from kafka2011.pipeline.collect.page_views import page_views  # noqa: PLC0415
 
-    client = opened.enter_context(
-        connect(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms)
-    )
-    registry = SchemaRegistry(client)
-    registry.register(options.topic, PAGE_VIEW)
-    publisher = EventPublisher(producer, EventEncoder(registry, {options.topic: PAGE_VIEW}))
-    return lambda lines: publisher.publish_all(options.topic, map(page_view, lines))
+    return opened.enter_context(page_views(config, options.topic, collector, options.audit))

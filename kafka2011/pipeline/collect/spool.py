@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from kafka2011.broker.log import Log
 from kafka2011.broker.log_settings import LogSettings
 from kafka2011.errors import InvalidMessageError, LogError
-from kafka2011.message import MessageSet, complete_prefix_bytes, scan
+from kafka2011.message import MessageSet, complete_prefix_bytes, decode, scan
+from kafka2011.pipeline.collect.placed import placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ SPOOL_BYTES = 1024**3
 MIN_SPOOL_BYTES = 1024**2
 _SEGMENTS = 8
 _NEVER = 1 << 60
+_ORIGIN = "spool"
 _SPARE_BYTES = 64 * 1024
 """What appends leave free, so that positions can still be saved."""
 _RETRY_S = 1.0
@@ -40,8 +42,8 @@ class Spool:
     """Lines in `directory`, at most `max_bytes` (at least MIN_SPOOL_BYTES) on disk; `offset` is where reading begins.
 
     One thread appends and another reads. Full, it makes the one that appends wait or, with `drops`, drops what comes,
-    says so and counts it; a disk without room is as good as full. `on_append` is called after each append.
-    Raises LogError when the directory cannot be used.
+    says so and counts it; a disk without room is as good as full. `on_append` is called after each append. With
+    `places` lines know where they stand. Raises LogError when the directory cannot be used.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Spool:
         clock: Clock,
         *,
         drops: bool = False,
+        places: bool = False,
         on_append: Callable[[], object] = lambda: None,
         fsync: Callable[[int], None] = os.fsync,
     ) -> None:
@@ -63,6 +66,7 @@ class Spool:
         self._counts = counts
         self._clock = clock
         self._drops = drops
+        self._places = places
         self._on_append = on_append
         self._fsync = fsync
         self._has_room = threading.Condition()
@@ -110,16 +114,23 @@ class Spool:
             while self.offset < self._log.end_offset:
                 data = self._read_whole(self.offset)
                 try:
-                    lines = list(MessageSet.from_bytes(data))
+                    lines = self._lines(data)
                 except InvalidMessageError as error:
                     data = data[: scan(data).end]
                     if not data:
                         self._skip(str(error))
                         continue
-                    lines = list(MessageSet.from_bytes(data))
+                    lines = self._lines(data)
                 self.offset += len(data)
                 return lines, self.offset
             return None
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        """Open whole messages that begin at the offset. Raises InvalidMessageError."""
+        if not self._places:
+            return list(MessageSet.from_bytes(data))
+        messages = list(decode(data, self._topic, None, 0, self.offset))
+        return placed((each.payload for each in messages), (each.offset for each in messages), _ORIGIN)
 
     def _read_whole(self, offset: int) -> bytes:
         """Read whole messages, as they seem by their lengths; nothing else if there are none."""

@@ -8,8 +8,11 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import KafkaError
+from kafka2011.pipeline.collect.placed import placed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafka2011.pipeline.collect.counts import CollectCounts
     from kafka2011.pipeline.collect.lines import LineCutter
     from kafka2011.pipeline.collect.positions import FileKey, FilePosition
@@ -53,10 +56,19 @@ class FileTail:
     """Reads one file, also after it was renamed, and notes in `saved` how far that was confirmed.
 
     It begins where `saved` says, or at the start if the bytes before that are others now. `fd` is its own from then on;
-    `path` is what messages call it. Raises OSError.
+    `path` is what messages call it. With `places` lines know where they stand. Raises OSError.
     """
 
-    def __init__(self, fd: int, path: str, saved: FilePosition, cutter: LineCutter, counts: CollectCounts) -> None:
+    def __init__(
+        self,
+        fd: int,
+        path: str,
+        saved: FilePosition,
+        cutter: LineCutter,
+        counts: CollectCounts,
+        *,
+        places: bool = False,
+    ) -> None:
         self.path = path
         self.saved = saved
         self.is_rotated = False
@@ -66,6 +78,7 @@ class FileTail:
         self.trouble = ""
         """What went wrong with it last."""
         self._cutter = cutter
+        self._origin = f"{saved.key.device}:{saved.key.inode}" if places else ""
         self._counts = counts
         self._generation = 0  # of the file's content
         self._left: list[bytes] = []  # what was read of the content before
@@ -123,7 +136,8 @@ class FileTail:
                 )
             chunk = chunk[:text_bytes]
         too_long = self._cutter.too_long
-        lines = self._cutter.feed(chunk)
+        starts = self._cutter.starts(chunk) if self._origin else []
+        lines = self._placed(self._cutter.feed(chunk), starts)
         self.position += len(chunk)
         self._tell_too_long(self._cutter.too_long - too_long)
         return self._piece(lines, self.position - self._cutter.held_bytes)
@@ -136,7 +150,7 @@ class FileTail:
         self._counts.lines_without_end += 1
         logger.warning("%s ends without a newline: its last %d bytes are sent as a line", self.path, rest_bytes)
         too_long = self._cutter.too_long
-        lines = self._cutter.finish()
+        lines = self._finished()
         self._tell_too_long(self._cutter.too_long - too_long)
         return self._piece(lines, self.position)
 
@@ -150,6 +164,18 @@ class FileTail:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _finished(self) -> list[bytes]:
+        """Return the line that has no end yet as it is; none if there is none."""
+        rest_bytes = self._cutter.held_bytes
+        lines = self._cutter.finish()
+        return self._placed(lines, [-rest_bytes] * len(lines))
+
+    def _placed(self, lines: list[bytes], starts: Sequence[int]) -> list[bytes]:
+        """Tell lines where they stand, given where they start from the position on, if that is wanted."""
+        if not self._origin:
+            return lines
+        return placed(lines, (self.position + start for start in starts), self._origin)
 
     def _piece(self, lines: list[bytes], position: int) -> Piece:
         # None if it was truncated just now; the next look finds that no content has this fingerprint.
@@ -168,7 +194,7 @@ class FileTail:
             logger.error("%s: the next %d bytes, and whatever followed them, are lost", where, self.unread_bytes)
         else:
             logger.warning("%s: what was written between then and the truncation is lost, if anything was", where)
-        self._left = self._cutter.finish()
+        self._left = self._finished()
         self._generation += 1
         self.position = saved.position = saved.sent_position = 0
         saved.fingerprint = ""

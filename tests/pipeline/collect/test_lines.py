@@ -26,6 +26,23 @@ def test_it_does_not_matter_how_the_bytes_come(chunks: list[bytes], refuse: bool
     assert cutter.held_bytes == 0
 
 
+@given(st.lists(st.binary(max_size=400)), st.booleans())
+def test_it_says_where_lines_begin(chunks: list[bytes], refuse: bool) -> None:
+    """In the stream, however it is divided, and whatever is cut or left out."""
+    whole = b"".join(chunks)
+    cutter = LineCutter(100, refuse=refuse)
+    position = 0
+    for chunk in chunks:
+        starts = [position + start for start in cutter.starts(chunk)]
+        lines = cutter.feed(chunk)
+        assert len(lines) == len(starts)
+        for line, start in zip(lines, starts, strict=True):
+            end = whole.index(b"\n", start)
+            assert start == 0 or whole[start - 1 : start] == b"\n"
+            assert line in (whole[start:end], cut_line(whole[start:end], end - start, 100))
+        position += len(chunk)
+
+
 def test_a_cut_line_says_what_is_missing() -> None:
     """The beginning stays, within the limit, and the mark has the right number."""
     line = cut_line(b"a" * 100, 1_000_000, 100)
