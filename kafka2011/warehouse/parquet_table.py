@@ -71,12 +71,15 @@ class ParquetTable:
     def newest(self) -> Commit | None:
         """Return the newest commit, None before the first.
 
-        Raises WarehouseError when a directory has rows without offsets, or a commit is missing.
+        Raises WarehouseError when a directory has rows without offsets, when a commit is missing, and when the table is
+        another topic's.
         """
         with self._speaking():
             numbers = self._checked_numbers()
             self._newest = self._read(numbers[-1]) if numbers else None
-            return self._newest
+        if self._newest is not None and self._newest.topic != self.topic:
+            raise WarehouseError(f"{self.path} is a table of topic {self._newest.topic}, not of {self.topic}")
+        return self._newest
 
     def commits(self, after: int = 0) -> Sequence[Commit]:
         """Return the commits with larger numbers, oldest first. Raises WarehouseError as `newest` does."""
