@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERSION = 1
+_COUNTS = ("start", "end", "rows", "quarantined", "lost_bytes", "empty_bytes", "repeats")
 
 
 class Kind(StrEnum):
@@ -37,7 +38,7 @@ class LoadedRange:
     """What one commit read of one partition: from byte `start` of the log to byte `end`, all of it accounted for.
 
     `lost_bytes` were no longer in the log, `empty_bytes` belonged to compressed sets without a message: of both there
-    are no rows. The rest is covered by `rows` and by `quarantined` messages.
+    are no rows. The rest is covered by `rows`, by `quarantined` messages and by `repeats`, left out by `--dedup`.
     """
 
     partition: TopicPartition
@@ -47,6 +48,7 @@ class LoadedRange:
     quarantined: int = 0
     lost_bytes: int = 0
     empty_bytes: int = 0
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class Commit:
                         "quarantined": each.quarantined,
                         "lost_bytes": each.lost_bytes,
                         "empty_bytes": each.empty_bytes,
+                        "repeats": each.repeats,
                     }
                     for each in self.ranges
                 ],
@@ -139,5 +142,5 @@ class Commit:
 
 
 def _range(topic: str, found: Mapping[str, Any]) -> LoadedRange:
-    numbers = {name: int(found[name]) for name in ("start", "end", "rows", "quarantined", "lost_bytes", "empty_bytes")}
+    numbers = {name: int(found[name]) for name in _COUNTS}
     return LoadedRange(TopicPartition.from_znode_name(topic, found["partition"]), **numbers)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS_IN_MEMORY = 4_000_000
 _ROW_GROUP_ROWS = 256 * 1024
-_IN_ORDER = [
+IN_ORDER = [
     (name, "ascending")
     for name in (
         "time",
@@ -47,28 +48,28 @@ def merge(
 
     About `max_rows` are in memory at a time. No column is lost, not even one that the newest schema no longer has.
     """
-    schema = _every_column(replaced)
+    schema = every_column(replaced)
     rows = 0
-    for place, files in sorted(_by_place(replaced).items(), key=lambda each: each[1][0].path):
+    for place, files in sorted(by_place(replaced).items(), key=lambda each: each[1][0].path):
         directory = Path(staging, place.directory)
         directory.mkdir(parents=True)
         dataset = dataset_of([LiveFiles(replaced[0].commit, files)], schema)
         row_count = dataset.count_rows()
         bytes_per_row = sum(each.size_bytes for each in files) / max(row_count, 1)
         rows_per_file = max(1, int(target_bytes / max(bytes_per_row, 1)))
-        writer = _Writer(directory, prefix, schema, rows_per_file)
+        writer = RowWriter(directory, prefix, schema, rows_per_file)
         with writer:
-            for part in _slices(place, -(-row_count // max_rows)):
+            for part in slices(place, -(-row_count // max_rows)):
                 table = dataset.to_table(columns=schema.names, filter=part)
-                writer.write(table.sort_by(_IN_ORDER))
+                writer.write(table.sort_by(IN_ORDER))
         rows += writer.rows
     return rows
 
 
-class _Writer:
-    """Files of so many rows each, one after the other."""
+class RowWriter:
+    """Writes files of so many rows each, one after the other."""
 
-    def __init__(self, directory: Path, prefix: str, schema: pa.Schema, rows_per_file: int) -> None:
+    def __init__(self, directory: Path, prefix: str, schema: pa.Schema, rows_per_file: int = sys.maxsize) -> None:
         self._directory = directory
         self._prefix = prefix
         self._schema = schema
@@ -78,7 +79,7 @@ class _Writer:
         self._rows_in_file = 0
         self.rows = 0
 
-    def __enter__(self) -> _Writer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -107,7 +108,8 @@ class _Writer:
             self._rows_in_file = 0
 
 
-def _by_place(replaced: Sequence[LiveFiles]) -> dict[Place, list[FileStatus]]:
+def by_place(replaced: Sequence[LiveFiles]) -> dict[Place, list[FileStatus]]:
+    """Return the files of commits by the date or hour that they hold."""
     found: dict[Place, list[FileStatus]] = defaultdict(list)
     for commit in replaced:
         for each in commit.files:
@@ -115,7 +117,7 @@ def _by_place(replaced: Sequence[LiveFiles]) -> dict[Place, list[FileStatus]]:
     return found
 
 
-def _every_column(replaced: Sequence[LiveFiles]) -> pa.Schema:
+def every_column(replaced: Sequence[LiveFiles]) -> pa.Schema:
     """Return the newest schema with, after it, the columns that only older ones have."""
     fields: dict[str, pa.Field] = {}
     for each in newest_schema_first(replaced):
@@ -124,7 +126,7 @@ def _every_column(replaced: Sequence[LiveFiles]) -> pa.Schema:
     return pa.schema(list(fields.values()))
 
 
-def _slices(place: Place, count: int) -> Iterator[ds.Expression | None]:
+def slices(place: Place, count: int) -> Iterator[ds.Expression | None]:
     """Cut a date or an hour into so many parts of one length; the first and the last have no end outwards."""
     if count <= 1:
         yield None
