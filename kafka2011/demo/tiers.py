@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ LOAD_INTERVAL_S = 5
 _SESSION = "zk.sessiontimeout.ms=2000"
 _COMMITS = "autocommit.interval.ms=500"
 _TIMEOUT_S = 120.0
-_LOOK_S = 0.1
+_LOOK_S = 0.5
 _MASTER = "local[2]"
 _LAST_WORDS_BYTES = 1000
 
@@ -105,12 +106,18 @@ class Tiers:
         self._warehouse = directory / "warehouse"
         self._arrivals: Arrivals | None = None
         self._began_s = 0.0
+        self._following = threading.Thread(target=self._run, name="demo tiers", daemon=True)
+        self._closing = threading.Event()
+        self._failure: Exception | None = None
         self.result = TiersResult(frontends.tier)
 
     def __enter__(self) -> Tiers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        if self._following.ident is not None:
+            self._following.join()
         self._stack.close()
 
     def start(self, live: LocalCluster, settings: dict[str, object]) -> None:
@@ -153,9 +160,28 @@ class Tiers:
         self._began_s = time.monotonic()
         state = self._directory / "collector"
         self._begin(self._frontends.tier, *self._frontends.arguments(live.zk_connect, state, balancer.address))
+        self._following.start()
 
     def finish(self) -> TiersResult:
-        """See every event through to the last tier, then make the reports and the audit. Raises KafkaError."""
+        """Wait until every event is in the last tier, then make the audit and the reports. Raises KafkaError."""
+        self._following.join()
+        if self._failure is not None:
+            raise self._failure
+        self._audit()
+        if self._has_spark:
+            self._make_reports()
+        return self.result
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:  # noqa: BLE001  # raised by finish, in the thread that waits
+            self._failure = error
+
+    def _follow(self) -> None:
+        """See every event through, and end each tier once it has them all."""
         tier = self._frontends.tier
         self._await(lambda: self._processes[tier].poll() is not None, "the frontends' end")
         self._reached(tier)
@@ -172,12 +198,6 @@ class Tiers:
             arrivals.close()
             self.result.rows, self.result.quarantined = arrivals.rows, arrivals.quarantined
             self.result.latency = arrivals.latency()
-        self._audit()
-        if self._has_spark:
-            self._make_reports()
-        return self.result
-
-    # Inside ----------------------------------------------------------------------------------------------------------
 
     def _begin(self, name: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "kafka2011", *arguments]
@@ -212,7 +232,8 @@ class Tiers:
                 return
             if time.monotonic() > deadline_s:
                 raise KafkaError(f"waited {_TIMEOUT_S:g} s for {what}; logs are in {self._directory}")
-            time.sleep(_LOOK_S)
+            if self._closing.wait(_LOOK_S):
+                raise KafkaError(f"stopped while waiting for {what}")
 
     def _has_read(self, cluster: LocalCluster, group: str, topics: Sequence[str]) -> bool:
         """Say whether a group has committed all that there is of these topics."""

@@ -24,6 +24,15 @@ def test_a_file_goes_in_by_the_collector() -> None:
     assert {"collect", "generate"} <= set(COMMANDS)
 
 
+@pytest.mark.parametrize("file", [None, Path("/a.log")])
+def test_a_load_balancer_is_the_one_address(file: Path | None) -> None:
+    """ZooKeeper is named too, for schemas; connections are spread anew after so many requests."""
+    words = Frontends(file, 30).arguments("zk:1", Path("/state"), "127.0.0.1:7")
+    assert words[words.index("--broker") + 1] == "127.0.0.1:7"
+    assert words[words.index("--zookeeper") + 1] == "zk:1"
+    assert any(word.startswith("reconnect.interval=") for word in words)
+
+
 def test_latency_is_summed_up() -> None:
     """Mean, median, and what all but the slowest twentieth stay below."""
     latency = latency_of([*range(100), 1000])
