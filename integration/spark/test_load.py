@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafka2011.cli.app import main
 from kafka2011.compression import Codec
+from kafka2011.pipeline.audit.publishing import open_counter
 from kafka2011.pipeline.errors import UnknownSchemaError
-from kafka2011.pipeline.events import EventEncoder
+from kafka2011.pipeline.events import EventEncoder, read_stamps
 from kafka2011.pipeline.registry import SchemaRegistry
 from kafka2011.pipeline.schemas import KnownSchemas, event_schema
+from kafka2011.warehouse.commits import Commit, Kind
+from kafka2011.warehouse.errors import ReplacedLogError
 from kafka2011.warehouse.parquet_table import ParquetTable
 from kafka2011.warehouse.quarantine import Quarantine
 from kafka2011.warehouse.settings import LoadSettings
 from kafka2011.warehouse.topic_load import TopicLoad
 from kafka2011.warehouse.write import PartitionBy
 from tests.support.warehouse import payloads_of, places_in, quarantined_by, rows_of
+from zk.cluster import TopicPartition
 from zk.connecting import connect
+from zk.offsets import OffsetRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,3 +155,124 @@ def test_hours_have_directories_of_their_own(
     assert [(str(date), hour) for date, hour in hours] == [(time.date().isoformat(), time.hour) for time in times]
     files = list((tmp_path / "warehouse").rglob("*.parquet"))
     assert len(files) == 72
+
+
+def last_line(capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(capfd.readouterr().out.splitlines()[-1])
+    return line
+
+
+def test_the_command_counts_what_it_loads(
+    spark: SparkSession,
+    cluster: LocalCluster,
+    topic: str,
+    tmp_path: Path,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It is a tier of the audit, knows through when its tables are complete, and decodes its quarantine after a fix."""
+    create(topic)
+    [one, two] = cluster.brokers.values()
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, OLD)
+    good, later = views(topic, OLD, 200), views(topic, NEW, 3, member="m")
+    with open_counter("producer", cluster.zk_connect) as counter:
+        counter.count(topic, [stamp for stamp in read_stamps(good + later) if stamp is not None])
+    publish(one, topic, good[:150], 0, Codec.SNAPPY)
+    publish(two, topic, [*good[150:], *later])
+    where = ("--zookeeper", cluster.zk_connect, "--warehouse", str(tmp_path / "warehouse"))
+    load = ("load", *where, "--whitelist", f"{topic}|audit", "--audit", "warehouse")
+    compare = ("audit", "--zookeeper", cluster.zk_connect, "--topic", topic, "--tiers", "producer,warehouse")
+
+    assert main([*load, "--group", "loaded"]) == 0
+    done = last_line(capfd)
+    assert (done["rows"], done["quarantined"], done["failed"]) == (200, 3, [])
+    table = ParquetTable(tmp_path / "warehouse", topic)
+    newest = table.newest()
+    assert newest is not None
+    assert newest.complete_through_ms == START_US // 1000
+    with connect(cluster.zk_connect) as client:
+        committed = OffsetRegistry(client).offsets("loaded", topic)
+    assert {each: found.offset for each, found in committed.items()} == newest.offsets
+    assert main([*compare, "--grace", "0"]) == 1
+    assert "tier warehouse: 3 missing" in capfd.readouterr().err
+
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, NEW)
+    assert main([*load, "--redrive"]) == 0
+    assert last_line(capfd)["rows"] == 3
+    assert main([*load, "--redrive"]) == 0
+    assert last_line(capfd)["rows"] == 0
+    assert main([*compare, "--grace", "0", "--strict"]) == 0
+    assert main([*load]) == 0
+    done = last_line(capfd)
+    assert (done["rows"], done["topics"][0]["number"]) == (0, 3)  # the table is known to be complete now
+    assert main([*load]) == 0
+    assert last_line(capfd)["topics"][0]["number"] is None
+    assert places_in(rows_of(table)) == sorted(payloads_of(cluster.zk_connect, topic))
+    assert main(["load", *where, "--status", "--json"]) == 0
+    [status] = json.loads(capfd.readouterr().out)
+    assert (status["topic"], status["rows"], status["quarantined"]) == (topic, 203, 0)
+    assert status["complete_through_ms"] > START_US // 1000
+
+    assert main([*load[:-4], "--topic", "nobody", "--topic", topic]) == 1
+    out, errors = capfd.readouterr()
+    assert [each["topic"] for each in json.loads(out.splitlines()[-1])["topics"]] == [topic]
+    assert "1 topic not loaded: nobody: topic nobody is unknown" in errors
+
+
+def test_a_killed_load_leaves_nothing_behind_that_counts(
+    cluster: LocalCluster,
+    topic: str,
+    tmp_path: Path,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    loading: Callable[..., TopicLoad],
+) -> None:
+    """A load that dies just before its commit; the rest of its kind are in proof/test_warehouse.py."""
+    create(topic)
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, OLD)
+    for broker in cluster.brokers.values():
+        publish(broker, topic, [*views(topic, OLD, 200), b"garbage"])
+    program = (sys.executable, "-m", "integration.spark.programs.load_and_die")
+    arguments = (cluster.zk_connect, str(tmp_path / "warehouse"), topic, "committing")
+    died = subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=110, check=False)
+    assert died.returncode == -9, died.stderr[-3000:]
+    assert died.stdout.split() == ["resolved", "written", "checked", "committing"]
+
+    done = loading(topic).load()
+    assert (done.number, done.rows, done.quarantined) == (1, 400, 2)
+    table = ParquetTable(tmp_path / "warehouse", topic)
+    logged, bad = payloads_of(cluster.zk_connect, topic), quarantined_by(table)
+    assert places_in(rows_of(table)) == sorted(logged.keys() - bad.keys())
+    assert list(bad.values()) == [b"garbage"] * 2
+
+
+def test_a_replaced_disk_is_refused_unless_one_says_otherwise(
+    cluster: LocalCluster,
+    topic: str,
+    tmp_path: Path,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    loading: Callable[..., TopicLoad],
+) -> None:
+    """A log that ends before the offset that the table has."""
+    create(topic)
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, OLD)
+    [one, *_] = cluster.brokers.values()
+    end = publish(one, topic, views(topic, OLD, 10))
+    where = TopicPartition(topic, one.broker_id, 0)
+    table = ParquetTable(tmp_path / "warehouse", topic)
+    staging = table.begin()
+    before = Commit(topic, 1, Kind.LOAD, 1, {where: end + 100})
+    table.commit(staging, before)
+    with pytest.raises(
+        ReplacedLogError, match=f"{where} was loaded up to offset {end + 100}, but its log ends at {end}"
+    ):
+        loading(topic).load()
+    assert [replace(each, attempt="") for each in table.commits()] == [before]
+    done = loading(topic, restart_replaced=True).load()
+    assert (done.number, done.rows, done.offsets[where]) == (2, 10, end)

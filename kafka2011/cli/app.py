@@ -33,7 +33,6 @@ EXIT_BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 COMMANDS = {
     "audit": "Compare what the tiers have counted, window by window, and fail when messages are missing in one.",
     "broker": "Run a broker until it is told to stop.",
-    "click-through": "Publish the click-through of searches over the last 1 and 5 minutes, until Ctrl-C.",
     "cluster": "Run a ZooKeeper and several brokers until Ctrl-C.",
     "collect": "Publish the lines of files, standard input and a local socket, each at least once.",
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",
@@ -42,6 +41,7 @@ COMMANDS = {
     "fetch": "Read partitions from an offset on, without a group.",
     "generate": "Publish made-up events of a social network.",
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
+    "load": "Load topics into tables of a warehouse, each message once, from where the last load ended up to now.",
     "mirror": "Copy topics of clusters into another one as they grow, until Ctrl-C.",
     "offsets": "Show where a partition begins and ends; save and restore a group's offsets.",
     "ping": "Ask brokers whether they serve requests.",

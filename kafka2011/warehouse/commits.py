@@ -56,7 +56,7 @@ class Commit:
     """One commit of a table: everything that the next load and a reader of the table must know of it.
 
     `offsets` has every partition that was ever loaded, moved by this commit or not: the next load starts there.
-    Events that happened before `complete_through_ms` are all in the table, as far as the audit can tell; None: unknown.
+    Events published before `complete_through_ms` are all in the table, as far as the audit can tell; None: unknown.
     `schema` is the number of the topic's newest schema when it was made; of a compaction, the newest that it rewrote.
     `replaces` are numbers of earlier commits.
     """

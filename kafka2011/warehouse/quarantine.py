@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from kafka2011.warehouse.commits import Kind
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kafka2011.warehouse.commits import Commit
     from kafka2011.warehouse.files import Files
 
 FILE_BYTES = 16 * 1024 * 1024
 """So much is held in memory, and written as one file."""
+
+
+def awaiting(commits: Sequence[Commit]) -> list[Commit]:
+    """Return the commits of a table whose quarantine counts: those that no redrive has taken over."""
+    done = {number for each in commits if each.kind is Kind.REDRIVE for number in each.replaces}
+    return [each for each in commits if each.quarantined and each.number not in done]
 
 
 class Quarantine:
@@ -53,6 +62,11 @@ class Quarantine:
         """Return the files of a commit."""
         directory = self.directory(number)
         return [f"{directory}/{name}" for name in self._files.names(directory) if name.startswith(f"{attempt}-")]
+
+    def read(self, number: int, attempt: str) -> Iterator[tuple[str, bytes]]:
+        """Yield path and content of each file of a commit. Raises OSError."""
+        for path in self.paths(number, attempt):
+            yield path, self._files.read(path)
 
     def remove(self, number: int, attempt: str) -> None:
         """Remove what an attempt that failed has written."""

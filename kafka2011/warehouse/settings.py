@@ -31,7 +31,8 @@ class LoadSettings:
     """How topics are loaded; the same for each topic of a run.
 
     `restart_replaced`: load partitions whose log ends before their stored offset again from their beginning, instead of
-    refusing. `source` holds more options of the Spark source, such as `fetch.size`.
+    refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of
+    the audit; none for no counting. `source` holds more options of the Spark source, such as `fetch.size`.
     """
 
     zk_connect: str
@@ -40,6 +41,7 @@ class LoadSettings:
     restart_replaced: bool = False
     target_file_bytes: int = TARGET_FILE_BYTES
     group: str = ""
+    tier: str = ""
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from kafka2011.pipeline.audit.report import short_ids
 from kafka2011.spark.reader import read_partition
 from kafka2011.warehouse.columns import BROKER_ID, INDEX_IN_SET, NEXT_OFFSET, OFFSET, PARTITION
 from kafka2011.warehouse.coverage import Run, runs_of
@@ -26,6 +27,14 @@ PLACES = (BROKER_ID, PARTITION, OFFSET, NEXT_OFFSET, INDEX_IN_SET)
 
 RUN_COLUMNS = "broker_id int, partition int, start long, end long, rows long, largest int, hashes long"
 REFUSED_COLUMNS = "broker_id int, partition int, start long, end long, index int, corrupt boolean, line string"
+COUNT_COLUMNS = "broker_id int, partition int, published_at binary, ids binary, offsets binary, indexes binary"
+
+_COUNTS = pa.schema(
+    [
+        *(pa.field(name, pa.int32()) for name in ("broker_id", "partition")),
+        *(pa.field(name, pa.binary()) for name in ("published_at", "ids", "offsets", "indexes")),
+    ]
+)
 
 _HELD_ROWS = 1_000_000
 """So many places are held until they are made runs of."""
@@ -80,6 +89,39 @@ def runs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held, rows = [], 0
     if rows:
         yield _as_batch(_runs_of(held))
+
+
+def counts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield what the audit counts of these rows: times, short ids and places, packed, for each partition in a batch."""
+    for batch in batches:
+        broker_ids, partitions = batch.column(BROKER_ID).to_numpy(), batch.column(PARTITION).to_numpy()
+        found = []
+        for broker_id, partition in sorted(set(zip(broker_ids.tolist(), partitions.tolist(), strict=True))):
+            rows = pa.array((broker_ids == broker_id) & (partitions == partition))
+            found.append((broker_id, partition, *_packed(batch.filter(rows))))
+        if found:
+            yield pa.RecordBatch.from_pylist([dict(zip(_COUNTS.names, row, strict=True)) for row in found], _COUNTS)
+
+
+def _packed(batch: pa.RecordBatch) -> tuple[bytes, bytes, bytes, bytes]:
+    ids = batch.column("id").to_pylist()
+    try:
+        short = short_ids(ids)
+    except ValueError:  # as every tier does, leave out what is no UUID
+        good = [row for row, each in enumerate(ids) if _is_uuid(each)]
+        batch = batch.take(pa.array(good, pa.int64()))
+        short = short_ids([ids[row] for row in good])
+    published_at = batch.column("published_at").cast(pa.int64()).to_numpy()
+    offsets, indexes = batch.column(OFFSET).to_numpy(), batch.column(INDEX_IN_SET).to_numpy()
+    return published_at.tobytes(), short.tobytes(), offsets.tobytes(), indexes.tobytes()
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        short_ids([text])
+    except ValueError:
+        return False
+    return True
 
 
 def _runs_of(batches: list[pa.RecordBatch]) -> list[Run]:

@@ -8,10 +8,11 @@ Until the commit nothing of it is in the table, so whatever dies on the way, the
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.pipeline.errors import UnknownSchemaError
 from kafka2011.pipeline.registry import SchemaRegistry
@@ -22,7 +23,7 @@ from kafka2011.spark.reader import ReadSettings
 from kafka2011.warehouse.commits import Commit, Kind, LoadedRange
 from kafka2011.warehouse.coverage import Coverage, Run
 from kafka2011.warehouse.decode import BatchDecoder
-from kafka2011.warehouse.errors import CoverageError, ReplacedLogError
+from kafka2011.warehouse.errors import CoverageError, OvertakenError, ReplacedLogError
 from kafka2011.warehouse.gaps import explain
 from kafka2011.warehouse.settings import TASK_BYTES
 from kafka2011.warehouse.tasks import LoadTasks
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka2011.spark.plan import ResolvedOffsets
+    from kafka2011.warehouse.counting import Account, LoadAudit
     from kafka2011.warehouse.coverage import Gap
     from kafka2011.warehouse.quarantine import Quarantine
     from kafka2011.warehouse.settings import LoadSettings
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+_SEEN = "seen_ms"
+"""The name in a commit of when ends were seen."""
+_HOUR_MS = 3_600_000
 
 PATIENCE_S = 5.0
 """A broker that has not said within this time where its logs end is left for the next load."""
@@ -100,6 +106,7 @@ class TopicLoad:
         quarantine: Quarantine,
         settings: LoadSettings,
         *,
+        audit: LoadAudit | None = None,
         on_step: Callable[[Step], None] = lambda _: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -111,6 +118,8 @@ class TopicLoad:
         self._options = settings.read_options(table.topic)
         self._on_step = on_step
         self._clock = clock
+        self._session = session_for(spark, settings.target_file_bytes)
+        self._audit = audit
 
     def load(self) -> Loaded:
         """Load what is new. Raises KafkaError of many kinds; nothing is in the table then.
@@ -121,23 +130,32 @@ class TopicLoad:
         began_s = self._clock.monotonic_s()
         newest = self._table.newest()
         stored = {} if newest is None else dict(newest.offsets)
-        with OffsetLookup(self._options, patience_s=PATIENCE_S) as lookup:
+        number = 1 if newest is None else newest.number + 1
+        with OffsetLookup(self._options, patience_s=PATIENCE_S) as lookup, ExitStack() as stack:
+            account = None if self._audit is None else stack.enter_context(self._audit.begin())
+            seen_ms = int(self._clock.wall_s() * 1000)
             resolved = self._resolve(lookup, stored)
             self._on_step(Step.RESOLVED)
+            seen = _Seen.after(newest, resolved, seen_ms)
             if not resolved.size_bytes and not resolved.lost:
-                return Loaded(
-                    self._topic, seconds=self._clock.monotonic_s() - began_s, away=resolved.away, offsets=stored
-                )
-            number = 1 if newest is None else newest.number + 1
+                through_ms = seen.through_ms(account, stored)
+                if newest is None or not _is_hour_later(through_ms, newest.complete_through_ms):
+                    return Loaded(
+                        self._topic, seconds=self._clock.monotonic_s() - began_s, away=resolved.away, offsets=stored
+                    )
             staging = self._table.begin()
             attempt = staging.rpartition("/")[2]
             try:
                 commit = self._write(lookup, resolved, stored, number, staging)
-                self._on_step(Step.COMMITTING)
-                self._table.commit(staging, commit)
+                if account is not None:
+                    account.count(self._session, staging, commit)
+                    commit = replace(commit, extra={_SEEN: seen.to_json()})
+                commit = replace(commit, complete_through_ms=seen.through_ms(account, commit.offsets))
             except BaseException:
                 self._clean(number, staging, attempt)
                 raise
+            self._on_step(Step.COMMITTING)
+            self._commit(staging, commit)
         self._on_step(Step.COMMITTED)
         self._quarantine.remove_others(number, attempt)
         return Loaded(
@@ -152,6 +170,13 @@ class TopicLoad:
             resolved.away,
             commit.offsets,
         )
+
+    def _commit(self, staging: str, commit: Commit) -> None:
+        try:
+            self._table.commit(staging, commit)
+        except OvertakenError:  # after any other error it may have been committed all the same
+            self._clean(commit.number, staging, staging.rpartition("/")[2])
+            raise
 
     def _resolve(self, lookup: OffsetLookup, stored: Mapping[TopicPartition, int]) -> ResolvedOffsets:
         resolved = resolve_after(self._options, lookup, stored)
@@ -187,7 +212,7 @@ class TopicLoad:
             if not known:
                 raise UnknownSchemaError.of_topic(self._topic)
             decoder = BatchDecoder(self._topic, registry.snapshot(), number)
-        session = session_for(self._spark, self._settings.target_file_bytes)
+        session = self._session
         work = self._tasks(lookup, resolved.ranges, decoder)
         if work.tasks:
             write_rows(session, work, staging, self._settings.partition_by)
@@ -264,6 +289,37 @@ class TopicLoad:
             self._table.abandon(staging)
         except Exception:  # the error that matters is on its way
             logger.exception("topic %s: what attempt %s has written could not be removed", self._topic, attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """When the end was seen that the table has now, of each partition; and through when it was complete before."""
+
+    at_ms: Mapping[TopicPartition, int]
+    before_ms: int | None
+
+    @classmethod
+    def after(cls, newest: Commit | None, resolved: ResolvedOffsets, now_ms: int) -> Self:
+        """Partitions that were just asked are seen now; those of brokers that are away were seen at an earlier load."""
+        stored = {} if newest is None else newest.extra.get(_SEEN, {})
+        away = {each: int(stored.get(each.znode_name, 0)) for each in resolved.away}
+        here = {each.topic_partition: now_ms for each in resolved.ranges}
+        return cls({**here, **away}, None if newest is None else newest.complete_through_ms)
+
+    def through_ms(self, account: Account | None, offsets: Mapping[TopicPartition, int]) -> int | None:
+        """Say through when the table is complete once it has everything before these offsets."""
+        if account is None:
+            return self.before_ms
+        found = account.through_ms(offsets, min(self.at_ms.values(), default=0), self.before_ms)
+        return max((each for each in (found, self.before_ms) if each is not None), default=None)
+
+    def to_json(self) -> dict[str, int]:
+        """Return what the next load reads."""
+        return {each.znode_name: at_ms for each, at_ms in sorted(self.at_ms.items())}
+
+
+def _is_hour_later(through_ms: int | None, before_ms: int | None) -> bool:
+    return through_ms is not None and through_ms // _HOUR_MS > (before_ms or 0) // _HOUR_MS
 
 
 def _gaps(coverage: Coverage, ranges: Iterable[OffsetRange]) -> list[Gap]:

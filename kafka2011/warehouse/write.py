@@ -9,20 +9,30 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
-from kafka2011.warehouse.columns import OWN
+from kafka2011.warehouse.columns import MICROS, OWN
 from kafka2011.warehouse.coverage import Run
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.tasks import PLACES, REFUSED_COLUMNS, RUN_COLUMNS, LoadTasks, runs_in
+from kafka2011.warehouse.tasks import (
+    COUNT_COLUMNS,
+    PLACES,
+    REFUSED_COLUMNS,
+    RUN_COLUMNS,
+    LoadTasks,
+    counts_in,
+    runs_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -81,14 +91,24 @@ def write_rows(session: SparkSession, work: LoadTasks, staging: str, partition_b
     Raises what reading raises: DataLossError, BrokerAwayError; WarehouseError for anything else.
     """
     schema = from_arrow_schema(work.decoder.schema)
-    rows = _tasks(session, work).mapInArrow(work.rows, schema)
+    _write(_tasks(session, work).mapInArrow(work.rows, schema), work.topic, staging, partition_by)
+
+
+def write_table(session: SparkSession, topic: str, rows: pa.Table, staging: str, partition_by: PartitionBy) -> None:
+    """Write rows that are in memory, as `write_rows` does."""
+    with _translated(topic):
+        frame = session.createDataFrame(rows)
+    _write(frame, topic, staging, partition_by)
+
+
+def _write(rows: DataFrame, topic: str, staging: str, partition_by: PartitionBy) -> None:
     rows = rows.withColumn("date", F.date_format("time", "yyyy-MM-dd"))
     if partition_by is PartitionBy.HOUR:
         rows = rows.withColumn("hour", F.date_format("time", "HH"))
     columns = partition_by.columns
     sorted_rows = rows.hint("rebalance", *columns).sortWithinPartitions(*columns, "time")
     writer = sorted_rows.write.partitionBy(*columns).mode("append").option("compression", "zstd")
-    with _translated(work.topic):
+    with _translated(topic):
         writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(_uri(staging))
     if staging.startswith("/"):
         for checksum in Path(staging).rglob(".*.crc"):  # Hadoop's own, which nobody else reads
@@ -100,15 +120,23 @@ def read_runs(session: SparkSession, topic: str, staging: str) -> Iterator[Run]:
     schema = from_arrow_schema(OWN)
     with _translated(topic):
         written = session.read.schema(schema).parquet(_uri(staging)).select(*PLACES)
-        for row in written.mapInArrow(runs_in, RUN_COLUMNS).toLocalIterator():
+        for row in written.mapInArrow(runs_in, RUN_COLUMNS).collect():
             yield Run._make([*row[:6], row.hashes % 2**64])
+
+
+def read_counts(session: SparkSession, topic: str, staging: str) -> Iterator[Row]:
+    """Read what the audit counts of all rows that were written below `staging`; see `tasks.counts_in`."""
+    schema = from_arrow_schema(pa.schema([*OWN, pa.field("published_at", MICROS), pa.field("id", pa.string())]))
+    with _translated(topic):
+        written = session.read.schema(schema).parquet(_uri(staging)).select("published_at", "id", *PLACES)
+        yield from written.mapInArrow(counts_in, COUNT_COLUMNS).toLocalIterator(prefetchPartitions=True)
 
 
 def read_refused(session: SparkSession, work: LoadTasks) -> Iterator[Refused]:
     """Read the ranges again, and yield what cannot be decoded."""
     with _translated(work.topic):
         found = _tasks(session, work).mapInArrow(work.refused, REFUSED_COLUMNS)
-        for row in found.toLocalIterator():
+        for row in found.toLocalIterator(prefetchPartitions=True):
             yield Refused(*row)
 
 
@@ -132,7 +160,7 @@ class _translated:  # noqa: N801 (a context manager that reads like a function)
         return None
 
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: object) -> None:
-        if not isinstance(exc, PySparkException):
+        if not isinstance(exc, PySparkException | Py4JError):
             return
         text = str(exc)
         for kind in (DataLossError, BrokerAwayError, CorruptMessageError):

@@ -60,11 +60,19 @@ def open_counter(
     cluster: str = "",
     windows: Windows | None = None,
 ) -> AuditCounter:
-    """Return a counter that reports to a cluster with a producer of its own, which confirms.
+    """Return a counter that reports to a cluster.
 
-    `producer` holds more of that one's settings, such as a broker.list. `cluster` names the cluster that the tier reads
-    from, where tiers of one name read from several. Registers the schema of reports. Raises ZkError when ZooKeeper
-    does not answer, and what `SchemaRegistry.register` raises.
+    `cluster` names the cluster that the tier reads from, where tiers of one name read from several. For `producer` and
+    errors see `open_publisher`.
+    """
+    return AuditCounter(tier, open_publisher(zk_connect, producer), cluster=cluster, windows=windows)
+
+
+def open_publisher(zk_connect: str, producer: Mapping[str, object] | None = None) -> ReportPublisher:
+    """Return a publisher of reports with a producer of its own, which confirms.
+
+    `producer` holds more of that one's settings, such as a broker.list. Registers the schema of reports. Raises ZkError
+    when ZooKeeper does not answer, and what `SchemaRegistry.register` raises.
     """
     given = dict(producer or {})
     where = {} if "broker.list" in given else {"zk.connect": zk_connect}
@@ -74,4 +82,4 @@ def open_counter(
         registry = SchemaRegistry(client)
         registry.register(AUDIT_TOPIC, AUDIT_COUNT)
     encoder = EventEncoder(registry, {AUDIT_TOPIC: AUDIT_COUNT})  # which never has to ask for another schema
-    return AuditCounter(tier, ReportPublisher(Producer(settings), encoder), cluster=cluster, windows=windows)
+    return ReportPublisher(Producer(settings), encoder)

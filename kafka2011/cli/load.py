@@ -1,0 +1,204 @@
+"""`kafka2011 load`."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.output import counted, json_option, show_table
+from kafka2011.cli.stopping import stop_signals
+from kafka2011.errors import KafkaError
+
+if TYPE_CHECKING:
+    import threading
+
+    from kafka2011.warehouse.formats import Format
+    from kafka2011.warehouse.loader import Loader, Round
+
+MB = 1024 * 1024
+
+
+@click.command(
+    "load",
+    epilog=examples(
+        "kafka2011 load --warehouse /data/warehouse --topic page_views --topic clicks",
+        "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",
+        "kafka2011 load --warehouse /data/warehouse --status",
+    ),
+)
+@zookeeper_option
+@click.option("--warehouse", required=True, metavar="PATH", help="Where the tables are: a directory, or hdfs://....")
+@click.option("--topic", "topics", multiple=True, help="A topic to load; may be given many times.")
+@click.option("--whitelist", "pattern", default="", metavar="REGEX", help="Load all topics whose whole name matches.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["parquet", "iceberg"]),
+    default="parquet",
+    show_default=True,
+    help="What tables are made of; iceberg needs the extra iceberg.",
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice(["day", "hour"]),
+    default="day",
+    show_default=True,
+    help="What has a directory of its own in a load, by the time of events.",
+)
+@click.option(
+    "--target-file-mb",
+    type=click.IntRange(1, 10_000),
+    default=128,
+    show_default=True,
+    metavar="MB",
+    help="About how large files become, where there is so much.",
+)
+@click.option(
+    "--fail-on-data-loss/--no-fail-on-data-loss",
+    default=True,
+    show_default=True,
+    help="Whether to stop when messages were removed before they were loaded, or write down how many bytes and go on.",
+)
+@click.option(
+    "--restart-replaced",
+    is_flag=True,
+    help="Load partitions whose log ends before their stored offset (a replaced disk) again from their beginning.",
+)
+@click.option("--group", default="", help="Commit what was loaded to this consumer group, for monitoring only.")
+@click.option(
+    "--audit", "tier", default="", metavar="TIER", help="Count the rows of each load as this tier of `kafka2011 audit`."
+)
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Load again and again, until Ctrl-C or SIGTERM, which let the load of a topic that has begun end first.",
+)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --follow, time from the start of one load to that of the next.  [default: 600; iceberg: 60]",
+)
+@click.option("--redrive", is_flag=True, help="Decode the messages in quarantine again, after a fix; load nothing new.")
+@click.option("--status", is_flag=True, help="Show how far each topic is loaded, and load nothing.")
+@click.option("--master", metavar="URL", help="Spark's master.  [default: as spark-submit says, else local[*]]")
+@click.option(
+    "--option",
+    "source_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One more option of the Spark source, such as fetch.size; may be given many times.",
+)
+@json_option
+def command(
+    zk_connect: str,
+    warehouse: str,
+    topics: tuple[str, ...],
+    pattern: str,
+    format_name: str,
+    partition_by: str,
+    target_file_mb: int,
+    fail_on_data_loss: bool,
+    restart_replaced: bool,
+    group: str,
+    tier: str,
+    follow: bool,
+    interval_s: float | None,
+    redrive: bool,
+    status: bool,
+    master: str | None,
+    source_options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Load topics into tables of a warehouse, each message once, from where the last load ended up to now.
+
+    Each topic is committed on its own, rows and offsets in one step; whatever dies before that, the next load begins
+    where this one did. Prints one line of JSON for each load of all topics. --json is for --status.
+    """
+    from kafka2011.warehouse.formats import Format
+
+    table_format = Format(format_name)
+    if status:
+        _show_status(warehouse, table_format, topics, pattern, as_json=as_json)
+        return
+    if bool(topics) == bool(pattern):
+        raise click.UsageError("give --topic or --whitelist, one of them")
+    if interval_s is not None and not follow:
+        raise click.UsageError("--interval needs --follow")
+    from kafka2011.warehouse.loader import Loader
+    from kafka2011.warehouse.sessions import spark_session
+    from kafka2011.warehouse.settings import LoadSettings
+    from kafka2011.warehouse.write import PartitionBy
+
+    settings = LoadSettings(
+        zk_connect=zk_connect,
+        partition_by=PartitionBy(partition_by),
+        fail_on_data_loss=fail_on_data_loss,
+        restart_replaced=restart_replaced,
+        target_file_bytes=target_file_mb * MB,
+        group=group,
+        tier=tier,
+        source=dict(_pair(text) for text in source_options),
+    )
+    with (
+        spark_session(master) as spark,
+        stop_signals() as stop,  # after the start of Spark, which takes SIGINT for itself
+        Loader(spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format) as loader,
+    ):
+        done = _run(loader, stop, (interval_s or table_format.follow_interval_s) if follow else None, redrive)
+    if done.failed:
+        first = next(iter(done.failed.values()))
+        raise KafkaError(f"{counted(len(done.failed), 'topic')} not loaded: {', '.join(done.failed)}: {first}")
+
+
+def _run(loader: Loader, stop: threading.Event, interval_s: float | None, redrive: bool) -> Round:
+    """Load once, or until the event; return how the last load went."""
+    import time
+
+    while True:
+        began_s = time.monotonic()
+        done = loader.redrive() if redrive else loader.run(stop.is_set)
+        click.echo(json.dumps(done.to_json(), ensure_ascii=False))
+        if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):
+            return done
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not found:
+        raise click.UsageError(f"--option {text}: give KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _show_status(warehouse: str, table_format: Format, topics: tuple[str, ...], pattern: str, *, as_json: bool) -> None:
+    from kafka2011.warehouse.status import status_of
+
+    found = status_of(warehouse, table_format, topics, pattern)
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in found], indent=2, ensure_ascii=False))
+        return
+    columns = ("topic", "loads", "rows", "quarantined", "size_bytes", "last_load", "complete_through")
+    rows: list[tuple[Any, ...]] = [
+        (
+            each.topic,
+            each.commits,
+            each.rows,
+            each.quarantined,
+            each.size_bytes,
+            _time(each.written_at_ms),
+            _time(each.complete_through_ms),
+        )
+        for each in found
+    ]
+    show_table(columns, rows, as_json=False)
+
+
+def _time(time_ms: int | None) -> str | None:
+    if time_ms is None:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,98 @@
+"""How far topics are loaded, from what their tables say of their commits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.errors import ConfigError
+from kafka2011.warehouse.commits import Kind
+from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.formats import Format, open_topic_table
+from kafka2011.warehouse.locations import files_of, location_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafka2011.warehouse.commits import Commit
+    from zk.cluster import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far one topic is loaded. `commits` counts loads; sizes and rows are those of all commits still known."""
+
+    topic: str
+    number: int
+    commits: int
+    rows: int
+    quarantined: int
+    size_bytes: int
+    lost_bytes: int
+    written_at_ms: int
+    complete_through_ms: int | None
+    offsets: Mapping[TopicPartition, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as what JSON can hold."""
+        return {
+            "topic": self.topic,
+            "number": self.number,
+            "loads": self.commits,
+            "rows": self.rows,
+            "quarantined": self.quarantined,
+            "size_bytes": self.size_bytes,
+            "lost_bytes": self.lost_bytes,
+            "written_at_ms": self.written_at_ms,
+            "complete_through_ms": self.complete_through_ms,
+            "offsets": {where.znode_name: offset for where, offset in sorted(self.offsets.items())},
+        }
+
+
+def status_of(warehouse: str, table_format: Format, topics: Iterable[str] = (), pattern: str = "") -> list[Status]:
+    """Return how far topics are loaded: those that are named, or whose whole name matches, or all there are.
+
+    Only a local warehouse of Parquet tables can be listed; of others topics must be named. Raises WarehouseError.
+    """
+    names = list(topics) or _tables_in(warehouse, table_format)
+    try:
+        wanted = re.compile(pattern or ".*")
+    except re.error as error:
+        raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
+    found = []
+    for topic in filter(wanted.fullmatch, names):
+        commits = open_topic_table(table_format, warehouse, topic).commits()
+        if commits:
+            found.append(status_from(topic, commits))
+    return found
+
+
+def status_from(topic: str, commits: Sequence[Commit]) -> Status:
+    """Return what the commits of a table say; at least one."""
+    newest = commits[-1]
+    replaced = {number for each in commits for number in each.replaces}
+    redriven = {number for each in commits if each.kind is Kind.REDRIVE for number in each.replaces}
+    rewritten = replaced - redriven
+    return Status(
+        topic=topic,
+        number=newest.number,
+        commits=sum(each.kind is Kind.LOAD for each in commits),
+        rows=sum(each.rows for each in commits if each.kind is not Kind.COMPACT),
+        quarantined=sum(each.quarantined for each in commits if each.number not in redriven),
+        size_bytes=sum(each.size_bytes for each in commits if each.number not in rewritten),
+        lost_bytes=sum(lost.lost_bytes for each in commits for lost in each.ranges),
+        written_at_ms=newest.written_at_ms,
+        complete_through_ms=next(
+            (each.complete_through_ms for each in reversed(commits) if each.complete_through_ms is not None), None
+        ),
+        offsets=newest.offsets,
+    )
+
+
+def _tables_in(warehouse: str, table_format: Format) -> list[str]:
+    location = location_of(warehouse)
+    if table_format is not Format.PARQUET:
+        raise WarehouseError(f"{warehouse}: name the topics whose status is wanted")
+    names = files_of(location).names(location)
+    return [name for name in names if not name.startswith((".", "_"))]
