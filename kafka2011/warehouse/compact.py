@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 TARGET_BYTES = 128 * 1024**2
 GRACE_S = 60.0
 HOUR_MS = 3_600_000
-_TRIES = 10
+_TRIES = 100
+"""Loads that commit all the time may come first so often: a try is only a rename."""
 
 
 def compact(
