@@ -14,8 +14,8 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 .PHONY: demo
-demo: setup-local ## run three brokers, replay FILE=path (or made-up activity) through them, and account for every line
-	@$(PYTHON) -m kafka2011 demo $${FILE:+--file "$$FILE"}
+demo: setup-demo ## have FILE=path, or made-up events, pass through every tier, and account for them
+	@$(PYTHON) -m kafka2011 demo --tiers quick $${FILE:+--file "$$FILE"} --report build/demo/report.html
 
 .PHONY: up
 up: ## start the cluster of docker-compose.yml and wait until it is healthy (COMPOSE_PROFILES=demo: with something to watch)
@@ -96,8 +96,8 @@ dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere
 docs: setup-test ## write the tables of settings and commands into docs/ again
 	@$(PYTHON) scripts/update_docs.py
 
-.PHONY: setup-local setup-test setup-bench
-setup-local setup-test setup-bench: setup-%:
+.PHONY: setup-local setup-demo setup-test setup-bench
+setup-local setup-demo setup-test setup-bench: setup-%:
 	@scripts/setup.sh $*
 
 .PHONY: clean

@@ -128,8 +128,8 @@ def test_the_demo(system: System, suite: str) -> None:
     assert system.run(".venv/bin/python -V").startswith(f"{python}.")
     assert f'version "{java}' in system.run("java -version 2>&1")
     assert "(messages in C, " in system.run(".venv/bin/kafka2011 --version")
-    assert "setup: " not in system.run("scripts/setup.sh local 2>&1")
-    system.run("sed -i 's/messages in C/messages in new C/' kafka2011/_plain.c && scripts/setup.sh local")
+    assert "setup: " not in system.run("scripts/setup.sh demo 2>&1")
+    system.run("sed -i 's/messages in C/messages in new C/' kafka2011/_plain.c && scripts/setup.sh demo")
     assert "(messages in new C, " in system.run(".venv/bin/kafka2011 --version")
 
 

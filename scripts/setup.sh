@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Makes .venv with this project and one of its extras in it, on a Debian machine that may have nothing yet:
-#   scripts/setup.sh local    what the demo needs
+#   scripts/setup.sh local    a cluster on this machine
+#   scripts/setup.sh demo     that, and the other tiers of the demo
 #   scripts/setup.sh test     that, and everything the tests need
-#   scripts/setup.sh bench    what the demo needs, and what the benchmarks need
+#   scripts/setup.sh bench    a cluster on this machine, and what the benchmarks need
 #   scripts/setup.sh packages print which Debian packages it may install
 # What is there is reused; a second run takes a few milliseconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV=.venv
-readonly EXTRA=${1:?which extra: local, test or bench}
+readonly EXTRA=${1:?which extra: local, demo, test or bench}
 readonly LEAST_JAVA=17
 # Names that every Debian has: its Java is 17 in Debian 12 and 21 in Debian 13, its Python 3.11 and 3.13.
 readonly JAVA_PACKAGES=(default-jre-headless)
@@ -78,7 +79,9 @@ state() {
 
 installed() {
     ! cmp -s <(state) "$VENV/installed-$EXTRA" || return 0
-    [ "$EXTRA" = local ] && cmp -s <(state) "$VENV/installed-test" # which has all that `local` has
+    # Which have all that these have.
+    [[ $EXTRA = @(local|demo) ]] && cmp -s <(state) "$VENV/installed-test" && return 0
+    [ "$EXTRA" = local ] && cmp -s <(state) "$VENV/installed-demo"
 }
 
 if [ "$EXTRA" = packages ]; then

@@ -161,6 +161,27 @@ def test_a_target_that_is_away_is_waited_for(live: LocalCluster, offline: LocalC
     assert lag_bytes(live, topic) == [0] * PARTITIONS
 
 
+def test_two_sources_of_which_one_is_away_at_the_start(
+    live: LocalCluster, offline: LocalCluster, own_zookeeper: LocalZooKeeper, topic: str
+) -> None:
+    """What the one has arrives at once, and what the other has once it answers; both come to the same partitions."""
+    connect_string = f"{own_zookeeper.connect_string}/east"
+    with LocalCluster(1, zk_connect=connect_string, properties=BROKER_SETTINGS) as east:
+        produce(live.brokers[0], topic, range(100))
+        produce(east.brokers[0], topic, range(100, 200))
+        own_zookeeper.stop()
+        properties = (*CONSUMER_PROPERTIES, "zk.connectiontimeout.ms=1000")
+        sources = [source_config(each.zk_connect, f"g-{topic}", properties) for each in (live, east)]
+        with Mirror(sources, target_config(offline.zk_connect), Whitelist(topic)) as mirror:
+            eventually(lambda: payloads(offline, topic) == expected(100), WAIT_S)
+            assert [report.zk_connect for report in mirror.report()] == [live.zk_connect]
+            own_zookeeper.start()
+            eventually(lambda: payloads(offline, topic) == expected(200), WAIT_S)
+            assert len(mirror.report()) == 2
+        assert mirror.error is None
+        assert lag_bytes(east, topic) == [0] * PARTITIONS
+
+
 def test_a_mirror_of_a_cluster_into_itself_is_refused(live: LocalCluster, topic: str) -> None:
     """It would copy its own copies for ever, however its address is written."""
     with pytest.raises(ConfigError, match=r"are the same cluster, both have the broker at 127\.0\.0\.1"):

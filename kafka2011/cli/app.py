@@ -33,6 +33,7 @@ EXIT_BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 COMMANDS = {
     "audit": "Compare what the tiers have counted, window by window, and fail when messages are missing in one.",
     "broker": "Run a broker until it is told to stop.",
+    "click-through": "Publish the click-through of searches over the last 1 and 5 minutes, until Ctrl-C.",
     "cluster": "Run a ZooKeeper and several brokers until Ctrl-C.",
     "collect": "Publish the lines of files, standard input and a local socket, each at least once.",
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",

@@ -13,6 +13,7 @@ from kafka2011.cli.options import (
     broker_option,
     broker_or_zookeeper,
     examples,
+    one_address,
     parse_broker,
     property_option,
     refuse_properties,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 _OPTIONS_OF = {"zk.connect": "--zookeeper", "broker.list": "--broker", "compression.codec": "--compress"}
 _CHOSEN = ("confirm", "producer.type")
-_ID = 0  # of the one --broker, whatever it is registered as
 
 
 def _read_address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> SocketAddress | None:
@@ -146,20 +146,19 @@ def command(
     something is not confirmed in time (confirm.timeout.ms). The exit status is 1 also when something was refused or is
     known to be lost.
     """
-    broker_or_zookeeper(context)
+    if form == "lines":
+        broker_or_zookeeper(context)
     refuse_properties(properties, _OPTIONS_OF, fixed=_CHOSEN)
     validate_topic(topic)
     if not files and listen is None:
         raise click.UsageError("there is nothing to read: give a FILE, - for standard input, or --listen")
-    if form != "lines" and broker is not None:
-        raise click.UsageError(f"--as {form} needs ZooKeeper, where schemas are registered, and not --broker")
     if tier is not None and form == "lines":
         raise click.UsageError("--audit counts events, and plain lines are none: give --as too")
     from kafka2011.pipeline.collect.run import DEFAULTS, CollectOptions, collect
 
     fixed = [f"zk.connect={zk_connect}", "broker.list="]
     if broker is not None:
-        fixed = ["zk.connect=", f"broker.list={_ID}:{broker.host}:{broker.port}", "partitioner.class="]
+        fixed = ["zk.connect=", f"broker.list={one_address(broker)}", "partitioner.class="]
     if compress is not None:
         fixed.append(f"compression.codec={compress}")
     config = ProducerConfig.from_sources(
@@ -187,6 +186,7 @@ def command(
         spool_bytes,
         spool_full == "drop",
         tier or "",
+        zk_connect if form != "lines" else "",
     )
     if options.runs_on:
         log_progress_of_a_server()

@@ -20,7 +20,10 @@ from kafka2011.demo.takeover import FLOW_AFTER_S
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka2011.demo.run import DemoResult
+    from kafka2011.demo.tiers import Tiers, TiersResult
 
 DEFAULT_LINES = 10_000
 MAX_LINES = 1_000_000
@@ -54,14 +57,40 @@ _FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there 
     type=click.Path(file_okay=False, path_type=Path),
     help="Where to leave logs and receipts. Default: a temporary directory, which stays only when the demo failed.",
 )
+@click.option(
+    "--tiers",
+    type=click.Choice(["none", "quick", "all"]),
+    default="none",
+    show_default=True,
+    help="Have events pass through the other tiers meanwhile: a mirror into an offline cluster and, with all, loads"
+    " into a warehouse and reports. Needs the extras pipeline and, with all, spark.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("kafka2011-report.html"),
+    show_default=True,
+    help="Where the page of reports is left; with --tiers all.",
+)
 @json_option
-def command(file: BinaryIO | None, seconds: float, faults: str, directory: Path | None, as_json: bool) -> None:
+def command(
+    file: BinaryIO | None,
+    seconds: float,
+    faults: str,
+    directory: Path | None,
+    tiers: str,
+    report: Path,
+    as_json: bool,
+) -> None:
     """Replay a log through a cluster with faults, and account for every line.
 
     Three brokers and two consumer groups run as processes of their own. While the lines are sent, confirmed and over
     some time, one group grows from one member to three, loses one by kill -9 and gets it back, and a broker is killed
     and started again. Fails if a line is missing or out of order, or if messages do not flow on after a fault;
     without faults, also if a line is repeated.
+
+    With --tiers the lines also go through the collector, as page views, into the same cluster, or made-up events do
+    where there is no file. Fails too when the audit finds that a tier misses one, or when one cannot be decoded.
     """
     if faults == "all" and seconds < MIN_SECONDS_WITH_FAULTS:
         raise click.UsageError(
@@ -72,7 +101,15 @@ def command(file: BinaryIO | None, seconds: float, faults: str, directory: Path 
     directory = directory or Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
     try:
         with count_progress("sent", len(lines)) as (on_sent, say):
-            result = run_demo(lines, directory, seconds=seconds, has_faults=faults == "all", say=say, on_sent=on_sent)
+            result = run_demo(
+                lines,
+                directory,
+                seconds=seconds,
+                has_faults=faults == "all",
+                say=say,
+                on_sent=on_sent,
+                tiers=_tiers(tiers, file, seconds, directory, report, say),
+            )
         failures = result.failures()
         is_temporary = is_temporary and not failures
     except Exception:
@@ -85,9 +122,23 @@ def command(file: BinaryIO | None, seconds: float, faults: str, directory: Path 
         show_json(_document(result, kept=not is_temporary))
     else:
         _show(result)
+        if result.tiers is not None:
+            _show_tiers(result.tiers)
         _show_end(result, kept=not is_temporary)
     if failures:
         raise KafkaError(f"the demo failed: {'; '.join(failures)} (logs are in {directory})")
+
+
+def _tiers(
+    wanted: str, file: BinaryIO | None, seconds: float, directory: Path, report: Path, say: Callable[[str], None]
+) -> Tiers | None:
+    if wanted == "none":
+        return None
+    from kafka2011.demo.frontends import Frontends
+    from kafka2011.demo.tiers import Tiers
+
+    frontends = Frontends(None if file is None else Path(file.name).absolute(), seconds)
+    return Tiers(frontends, directory, say, has_spark=wanted == "all", report=report)
 
 
 def _lines(file: BinaryIO | None) -> list[bytes]:
@@ -166,6 +217,25 @@ def _show(result: DemoResult) -> None:
             ],
             as_json=False,
         )
+
+
+def _show_tiers(result: TiersResult) -> None:
+    click.echo("\nEvery tier, and how long after the first event it had them all")
+    rows = [(rate.tier, rate.events, f"{rate.seconds:.1f}", int(rate.events_per_s)) for rate in result.rates]
+    show_table(("tier", "events", "seconds", "events_per_s"), rows, as_json=False)
+    if result.latency is not None:
+        latency = result.latency
+        click.echo("\nFrom published_at to visible in the warehouse")
+        show_table(
+            ("events", "mean_s", "median_s", "p95_s", "quarantined"),
+            [(latency.events, *(f"{each:.1f}" for each in latency[1:]), result.quarantined)],
+            as_json=False,
+        )
+    click.echo("\nThe audit")
+    columns = ("topic", "windows", "tier", "total", "distinct", "missing", "repeated", "never_counted")
+    show_table(columns, [[row[name] for name in columns] for row in result.totals], as_json=False)
+    if result.report is not None:
+        click.echo(f"\nReports: {result.report}")
 
 
 def _show_end(result: DemoResult, *, kept: bool) -> None:

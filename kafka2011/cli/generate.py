@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka2011.cli.options import examples, parse_time_ms, property_option, refuse_properties, zookeeper_option
+from kafka2011.cli.options import (
+    examples,
+    one_address,
+    parse_time_ms,
+    property_option,
+    read_broker,
+    refuse_properties,
+    zookeeper_option,
+)
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     from kafka2011.pipeline.machine import Machine
     from kafka2011.pipeline.publisher import EventPublisher
     from kafka2011.producer.batch import FailedBatch
+    from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +46,7 @@ _BEHIND_S = 2.0
 _MAX_TOGETHER = 1000
 _MACHINE_EVERY_S = 10.0
 _SHARE = click.FloatRange(0, 1)
-_OPTIONS_OF = {"zk.connect": "--zookeeper"}
+_OPTIONS_OF = {"zk.connect": "--zookeeper", "broker.list": "--broker"}
 _CHOSEN = ("confirm", "producer.type", "serializer.class")
 
 
@@ -58,6 +67,12 @@ def _read_start(_context: click.Context, _parameter: click.Parameter, text: str 
     ),
 )
 @zookeeper_option
+@click.option(
+    "--broker",
+    callback=read_broker,
+    metavar="HOST:PORT",
+    help="Publish through this one address, such as a load balancer's; ZooKeeper has the schemas.",
+)
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True, help="Events per second."
 )
@@ -91,6 +106,7 @@ def _read_start(_context: click.Context, _parameter: click.Parameter, text: str 
 @json_option
 def command(
     zk_connect: str,
+    broker: Broker | None,
     rate: float,
     users: int,
     seconds: float | None,
@@ -122,9 +138,17 @@ def command(
     if at_once and seconds is None:
         raise click.UsageError("--at-once needs --seconds")
     refuse_properties(properties, _OPTIONS_OF, fixed=_CHOSEN)
+    where = {"zk.connect": zk_connect, "broker.list": ""}
+    if broker is not None:
+        where = {"zk.connect": "", "broker.list": one_address(broker)}
     config = ProducerConfig.from_sources(
         environ=os.environ,
-        overrides=[*properties, f"zk.connect={zk_connect}", "broker.list=", "producer.type=async", "confirm=true"],
+        overrides=[
+            *properties,
+            *(f"{key}={value}" for key, value in where.items()),
+            "producer.type=async",
+            "confirm=true",
+        ],
         option="--property",
     )
     profile = Profile(
@@ -144,7 +168,7 @@ def command(
     failures: list[FailedBatch] = []
     with (
         stop_signals() as stop,
-        contextlib.nullcontext() if tier is None else _open_counter(tier, zk_connect) as counter,
+        contextlib.nullcontext() if tier is None else _open_counter(tier, zk_connect, where["broker.list"]) as counter,
         Producer(config, on_failure=failures.append) as producer,
     ):
         publisher = EventPublisher(producer, EventEncoder(registry, EVENT_TYPES), counter=counter)
@@ -157,10 +181,10 @@ def command(
         raise KafkaError(f"{counted(failed, 'event')} not sent: {failures[0].error}")
 
 
-def _open_counter(tier: str, zk_connect: str) -> AuditCounter:
+def _open_counter(tier: str, zk_connect: str, broker_list: str) -> AuditCounter:
     from kafka2011.pipeline.audit.publishing import open_counter
 
-    return open_counter(tier, zk_connect)
+    return open_counter(tier, zk_connect, producer={"broker.list": broker_list} if broker_list else None)
 
 
 def _this_machine() -> Machine:

@@ -34,6 +34,11 @@ def parse_broker(text: str) -> Broker:
     return Broker(UNKNOWN_ID, match["host"].strip("[]"), int(match["port"]))
 
 
+def one_address(broker: Broker) -> str:
+    """Return the broker.list that is one address, whatever id is behind it."""
+    return f"0:{broker.host}:{broker.port}"
+
+
 def parse_time_ms(text: str) -> int:
     """Read an ISO 8601 time, or @ and a number of ms, as ms since 1970. Raises ValueError.
 

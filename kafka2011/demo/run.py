@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from kafka2011.demo.tiers import Tiers, TiersResult
+
 BROKERS = 3
 PARTITIONS = 3
 TOPIC = "activity"
@@ -57,6 +59,7 @@ class DemoResult:
     takeovers: list[Takeover] = field(default_factory=list)
     latencies_ms: dict[str, dict[str, int]] = field(default_factory=dict)
     throughput: Throughput | None = None
+    tiers: TiersResult | None = None
     has_faults: bool = True
 
     @property
@@ -77,7 +80,7 @@ class DemoResult:
                 fault = takeover.fault
                 what = "nothing was read again" if takeover.seconds is None else "nothing flowed later"
                 found.append(f"group {takeover.group}: {what} after {fault.what} {fault.whom}")
-        return found
+        return found + (self.tiers.failures() if self.tiers is not None else [])
 
 
 def run_demo(
@@ -88,8 +91,12 @@ def run_demo(
     has_faults: bool,
     say: Callable[[str], None],
     on_sent: Callable[[int], None] = lambda _lines: None,
+    tiers: Tiers | None = None,
 ) -> DemoResult:
-    """Replay the lines over so many seconds and return the account. Logs and receipts are left in `directory`."""
+    """Replay the lines over so many seconds and return the account. Logs and receipts are left in `directory`.
+
+    With `tiers` the cluster is also the live one of a pipeline, whose events pass at the same time.
+    """
     result = DemoResult(directory, len(lines), seconds, has_faults=has_faults)
     with ExitStack() as stack:
         say(f"starting ZooKeeper and {BROKERS} brokers, logs in {directory}")
@@ -109,6 +116,8 @@ def run_demo(
             {"zk.connect": cluster.zk_connect, "zk.sessiontimeout.ms": 2000}, TOPIC, lines, keys, seconds, on_sent
         )
         say(f"replaying {len(lines)} lines over {seconds:g} s, two groups read them")
+        if tiers is not None:
+            stack.enter_context(tiers).start(cluster, BROKER_SETTINGS)
         replay.start()
         faults = list(_make_faults(cluster, groups[GROWING], seconds, say)) if has_faults else []
         replay.finish(seconds + DRAIN_TIMEOUT_S)
@@ -132,6 +141,8 @@ def run_demo(
                 for fault in faults
                 if fault.broker_id is not None or name == GROWING
             ]
+        if tiers is not None:
+            result.tiers = tiers.finish()
         say("a second run, as fast as it goes")
         create_topic(client, "unpaced")
         result.throughput = measure_throughput(cluster, "unpaced", lines)

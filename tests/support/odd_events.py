@@ -22,7 +22,7 @@ _STATUSES = (None, 200, 301, 404, 499, 500, 599)
 
 def odd_events(seed: int) -> Events:
     """Return events of three days, in the order of publication; some come twice, and some a day late."""
-    rng = random.Random(seed)
+    rng = random.Random(f"odd {seed}")  # apart from the generator's, or ids would be the same
     profile = Profile(rate=20, users=30, seed=seed, start_us=MIDNIGHT_US - 10_000_000, late=0.05, repeated=0.05)
     events: Events = [(each.topic, each.event) for each in generate(profile, 30)]
     for _ in range(150):

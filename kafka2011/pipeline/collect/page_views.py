@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 @contextmanager
 def page_views(
-    config: ProducerConfig, topic: str, collector: str, tier: str
+    config: ProducerConfig, zk_connect: str, topic: str, collector: str, tier: str
 ) -> Iterator[Callable[[Producer], Publish]]:
-    """Register the schema, and give what makes a function that publishes lines through a producer.
+    """Register the schema in a ZooKeeper, and give what makes a function that publishes lines through a producer.
 
     Its events count as a tier of the audit, unless that is empty: leave this after the producer is closed. Raises
     ZkError, and what `SchemaRegistry.register` raises.
     """
+    brokers = ",".join(f"{each.id}:{each.host}:{each.port}" for each in config.broker_list)
+    way = {"broker.list": brokers} if brokers else None
     with (
-        connect(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms) as client,
-        open_counter(tier, config.zk_connect) if tier else nullcontext() as counter,
+        connect(zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms) as client,
+        open_counter(tier, zk_connect, producer=way) if tier else nullcontext() as counter,
     ):
         registry = SchemaRegistry(client)
         registry.register(topic, PAGE_VIEW)

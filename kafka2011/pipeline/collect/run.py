@@ -47,7 +47,7 @@ class CollectOptions:
 
     `state` is the directory with positions and spool. Lines over `max_line_bytes` are cut, or left out. The spool takes
     `spool_bytes`; beyond that it `drops_when_full`, or nothing more is read. With `as_page_views` each line, of an
-    access log, becomes a PageView, and counts as tier `audit` of the audit, if that is named; that needs zk.connect,
+    access log, becomes a PageView, and counts as tier `audit` of the audit, if that is named; that needs `zk_connect`,
     where the schema is registered, and the extra `pipeline`.
     """
 
@@ -62,6 +62,7 @@ class CollectOptions:
     spool_bytes: int = SPOOL_BYTES
     drops_when_full: bool = False
     audit: str = ""
+    zk_connect: str = ""
 
     @property
     def runs_on(self) -> bool:
@@ -128,4 +129,4 @@ def _publishing(
     # Imported here, so that plain lines need neither Avro nor, with broker.list, kazoo.
     from kafka2011.pipeline.collect.page_views import page_views  # noqa: PLC0415
 
-    return opened.enter_context(page_views(config, options.topic, collector, options.audit))
+    return opened.enter_context(page_views(config, options.zk_connect, options.topic, collector, options.audit))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TOP = 15
 _LINE_HOURS = 3
 """A line over fewer hours says nothing."""
+_SMALLEST_SHARE = 0.0005
 _UNREADABLE = "(no address)"
 
 
@@ -78,7 +79,9 @@ def shown(cell: object) -> str:
 
 def share(part: int, whole: int) -> str:
     """Return a part of a whole in percent."""
-    return f"{100 * part / whole:.1f}%" if whole else "-"
+    if not whole:
+        return "-"
+    return f"{100 * part / whole:.1f}%" if not part or part / whole >= _SMALLEST_SHARE else "<0.1%"
 
 
 def sections_of(directory: Path, days: list[str], settings: ReportSettings) -> tuple[list[Section], list[Figure]]:

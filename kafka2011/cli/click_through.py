@@ -1,0 +1,66 @@
+"""`kafka2011 click-through`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.spark_session import spark_session
+from kafka2011.cli.stopping import stop_signals, wait_for_stop
+from kafka2011.errors import KafkaError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+
+@click.command(
+    "click-through",
+    epilog=examples(
+        "kafka2011 click-through --checkpoint /data/checkpoints/click-through --from-beginning",
+    ),
+)
+@zookeeper_option
+@click.option(
+    "--checkpoint",
+    required=True,
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Where the stream keeps how far it is: with the same DIR it goes on.",
+)
+@click.option(
+    "--topic", default="search_click_through", show_default=True, metavar="TOPIC", help="Where results are published."
+)
+@click.option(
+    "--within", type=click.IntRange(1), default=60, show_default=True, help="Seconds in which a click counts."
+)
+@click.option(
+    "--late", type=click.IntRange(0), default=30, show_default=True, help="Seconds by which an event may come late."
+)
+@click.option("--from-beginning", is_flag=True, help="Without a checkpoint: begin with the oldest events.")
+def command(zk_connect: str, checkpoint: str, topic: str, within: int, late: int, from_beginning: bool) -> None:
+    """Publish the click-through of searches over the last 1 and 5 minutes, until Ctrl-C.
+
+    A stream on Spark that joins the topics searches and clicks. For every ten seconds of events it publishes one event,
+    when nothing can change it any more: after the seconds of --within and --late. An event that comes later does not
+    count.
+    """
+    from kafka2011.warehouse.reports.click_through import ClickThroughSettings, start_click_through
+
+    settings = ClickThroughSettings(click_within_s=within, late_s=late)
+    start = "earliest" if from_beginning else "latest"
+    with stop_signals() as stop, spark_session("click-through") as spark:
+        query = start_click_through(
+            spark, zk_connect, checkpoint, topic=topic, settings=settings, starting_offsets=start
+        )
+        try:
+            click.echo(f"Publishing to {topic}. Ctrl-C ends it.", err=True)
+            wait_for_stop(stop, lambda: _look(query))
+        finally:
+            query.stop()
+
+
+def _look(query: StreamingQuery) -> None:
+    if not query.isActive:
+        raise KafkaError(f"the stream has ended: {query.exception()}")

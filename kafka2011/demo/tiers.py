@@ -1,0 +1,297 @@
+"""The tiers around the demo's live cluster (figure 3 of the paper), each a process of its own.
+
+frontends -> [load balancer] -> live cluster -> mirror -> offline cluster -> load -> reports
+|                        |
+online readers              audit of all of them
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.admin.client import Admin
+from kafka2011.demo.arrivals import Arrivals, Latency
+from kafka2011.demo.balancer import Balancer
+from kafka2011.errors import KafkaError
+from kafka2011.local import LocalCluster
+from kafka2011.pipeline.audit.report import AUDIT_TOPIC
+from zk.child import ChildProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from kafka2011.admin.groups import GroupPartition
+    from kafka2011.demo.frontends import Frontends
+    from zk.cluster import TopicPartition
+
+ONLINE, MIRROR, WAREHOUSE = "online", "mirror", "warehouse"
+LOAD_INTERVAL_S = 5
+_SESSION = "zk.sessiontimeout.ms=2000"
+_COMMITS = "autocommit.interval.ms=500"
+_TIMEOUT_S = 120.0
+_LOOK_S = 0.5
+_MASTER = "local[2]"
+_LAST_WORDS_BYTES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TierRate:
+    """How long after the first event a tier had them all, and what that comes to."""
+
+    tier: str
+    events: int
+    seconds: float
+
+    @property
+    def events_per_s(self) -> float:
+        """Events of the whole run, over that time."""
+        return self.events / max(self.seconds, 1e-3)
+
+
+@dataclass(slots=True)
+class TiersResult:
+    """What the tiers came to. `totals` and `gaps` are those of `kafka2011 audit --json`."""
+
+    frontends: str
+    rows: int = 0
+    quarantined: int = 0
+    totals: list[dict[str, Any]] = field(default_factory=list)
+    gaps: int = 0
+    rates: list[TierRate] = field(default_factory=list)
+    latency: Latency | None = None
+    report: Path | None = None
+
+    def failures(self) -> list[str]:
+        """Say what did not go as it should."""
+        found = []
+        if not self.totals:
+            found.append("nothing was audited")
+        if self.gaps:
+            found.append(f"the audit has found {self.gaps} windows with a gap")
+        if self.quarantined:
+            found.append(f"{self.quarantined} messages could not be decoded")
+        return found
+
+
+class Tiers:
+    """Starts the tiers around a live cluster, and sees everything through to the last of them; a context manager.
+
+    Without Spark the offline cluster is the last one. The page of reports is copied to `report`.
+    """
+
+    def __init__(
+        self,
+        frontends: Frontends,
+        directory: Path,
+        say: Callable[[str], None],
+        *,
+        has_spark: bool,
+        report: Path,
+    ) -> None:
+        self._frontends = frontends
+        self._directory = directory
+        self._say = say
+        self._has_spark = has_spark
+        self._report = report
+        self._stack = ExitStack()
+        self._processes: dict[str, ChildProcess] = {}
+        self._warehouse = directory / "warehouse"
+        self._arrivals: Arrivals | None = None
+        self._began_s = 0.0
+        self._following = threading.Thread(target=self._run, name="demo tiers", daemon=True)
+        self._closing = threading.Event()
+        self._failure: Exception | None = None
+        self.result = TiersResult(frontends.tier)
+
+    def __enter__(self) -> Tiers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        if self._following.ident is not None:
+            self._following.join()
+        self._stack.close()
+
+    def start(self, live: LocalCluster, settings: dict[str, object]) -> None:
+        """Start an offline cluster with these settings of its broker, and all that moves events."""
+        self._live = live
+        self._say("tiers: starting the offline cluster, a mirror into it and online readers")
+        self._offline = self._stack.enter_context(
+            LocalCluster(1, directory=self._directory / "offline", properties=settings)
+        )
+        topics = "|".join(self._frontends.topics)
+        self._begin(
+            MIRROR,
+            *("mirror", "--from", live.zk_connect, "--to", self._offline.zk_connect, "--group", MIRROR),
+            *("--whitelist", f"{topics}|{AUDIT_TOPIC}", "--audit", MIRROR, "--report-interval", "5"),
+            *("--consumer-property", _SESSION, "--consumer-property", _COMMITS),
+        )
+        self._begin(
+            ONLINE,
+            *("consume", "--whitelist", topics, "--group", ONLINE, "--audit", ONLINE, "--from-beginning"),
+            *("--format", ".", "--zookeeper", live.zk_connect, "--property", _SESSION),
+            *("--property", _COMMITS),
+        )
+        if self._has_spark:
+            self._say(f"tiers: starting Spark, which loads the offline cluster every {LOAD_INTERVAL_S} s")
+            self._arrivals = Arrivals(self._warehouse, self._frontends.topics, self._say)
+            self._arrivals.start()
+            self._stack.callback(self._arrivals.close)
+            self._begin(
+                WAREHOUSE,
+                *("load", "--warehouse", str(self._warehouse), "--whitelist", topics, "--audit", WAREHOUSE),
+                *("--follow", "--interval", str(LOAD_INTERVAL_S), "--master", _MASTER),
+                *("--zookeeper", self._offline.zk_connect),
+            )
+        balancer = self._stack.enter_context(Balancer(live, self._directory))
+        what = "made-up events" if self._frontends.file is None else f"{self._frontends.file} by the collector"
+        way = "straight to the brokers (haproxy is not installed)"
+        if balancer.address is not None:
+            way = f"through haproxy at {balancer.address}"
+        self._say(f"tiers: {what}, {way}")
+        self._began_s = time.monotonic()
+        state = self._directory / "collector"
+        self._begin(self._frontends.tier, *self._frontends.arguments(live.zk_connect, state, balancer.address))
+        self._following.start()
+
+    def finish(self) -> TiersResult:
+        """Wait until every event is in the last tier, then make the audit and the reports. Raises KafkaError."""
+        self._following.join()
+        if self._failure is not None:
+            raise self._failure
+        self._audit()
+        if self._has_spark:
+            self._make_reports()
+        return self.result
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:  # noqa: BLE001  # raised by finish, in the thread that waits
+            self._failure = error
+
+    def _follow(self) -> None:
+        """See every event through, and end each tier once it has them all."""
+        tier = self._frontends.tier
+        self._await(lambda: self._processes[tier].poll() is not None, "the frontends' end")
+        self._reached(tier)
+        topics = self._frontends.topics
+        self._await(lambda: self._has_read(self._live, ONLINE, topics), "the online readers")
+        self._end(ONLINE)
+        self._await(lambda: self._has_read(self._live, MIRROR, (*topics, AUDIT_TOPIC)), "the mirror")
+        self._end(MIRROR)
+        if self._arrivals is not None:
+            ends = self._ends_offline()
+            arrivals = self._arrivals
+            self._await(lambda: all(arrivals.has_reached(topic, ends[topic]) for topic in topics), "the last load")
+            self._end(WAREHOUSE)
+            arrivals.close()
+            self.result.rows, self.result.quarantined = arrivals.rows, arrivals.quarantined
+            self.result.latency = arrivals.latency()
+
+    def _begin(self, name: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "kafka2011", *arguments]
+        process = ChildProcess(command, self._directory / f"{name}.log", stop_timeout_s=_TIMEOUT_S)
+        self._processes[name] = self._stack.enter_context(process)
+
+    def _end(self, name: str) -> None:
+        """End a tier in order, which reports what it has counted."""
+        self._reached(name)
+        self._processes[name].stop()
+        self._check(name)
+
+    def _reached(self, name: str) -> None:
+        """Note that a tier has everything."""
+        seconds = time.monotonic() - self._began_s
+        self.result.rates.append(TierRate(name, 0, seconds))
+        self._say(f"tiers: {seconds:5.1f} s  {name} has everything")
+
+    def _check(self, name: str) -> None:
+        """Raise KafkaError when a process has failed."""
+        if self._processes[name].poll() not in {None, 0}:
+            log = self._directory / f"{name}.log"
+            last_words = log.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
+            raise KafkaError(f"{name} has failed: {last_words}")
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while True:
+            for name in self._processes:
+                self._check(name)
+            if condition():
+                return
+            if time.monotonic() > deadline_s:
+                raise KafkaError(f"waited {_TIMEOUT_S:g} s for {what}; logs are in {self._directory}")
+            if self._closing.wait(_LOOK_S):
+                raise KafkaError(f"stopped while waiting for {what}")
+
+    def _has_read(self, cluster: LocalCluster, group: str, topics: Sequence[str]) -> bool:
+        """Say whether a group has committed all that there is of these topics."""
+
+        def is_behind(partition: GroupPartition) -> bool:
+            return partition.end is None or 0 < partition.end != partition.committed
+
+        with Admin(cluster.zk_connect) as admin:
+            found = [each for each in admin.describe_group(group) if each.where.topic in topics]
+            known = set(topics) & set(admin.topics())
+        return {each.where.topic for each in found} >= known and not any(map(is_behind, found))
+
+    def _ends_offline(self) -> dict[str, dict[TopicPartition, int]]:
+        with Admin(self._offline.zk_connect) as admin:
+            known = set(admin.topics())
+            return {
+                topic: {each.where: each.latest or 0 for each in admin.describe_topic(topic)} if topic in known else {}
+                for topic in self._frontends.topics
+            }
+
+    def _audit(self) -> None:
+        """Compare the tiers, where all reports are: in the offline cluster."""
+        self._say("tiers: the audit")
+        tiers = [self._frontends.tier, ONLINE, MIRROR, *([WAREHOUSE] if self._has_spark else [])]
+        options = [word for topic in self._frontends.topics for word in ("--topic", topic)]
+        command = ("audit", "--json", "--tiers", ",".join(tiers), "--grace", "0", *options)
+        # A window that has only just begun is still open.
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while True:
+            account = self._run_json("audit", *command, "--zookeeper", self._offline.zk_connect)
+            if not account["open_windows"] or time.monotonic() > deadline_s:
+                break
+            time.sleep(1)
+        self.result.totals = account["totals"]
+        self.result.gaps = account["gaps"]
+        events = dict.fromkeys(tiers, 0)
+        for row in self.result.totals:
+            events[row["tier"]] += row["distinct"]
+        self.result.rates = [TierRate(each.tier, events[each.tier], each.seconds) for each in self.result.rates]
+
+    def _run_json(self, name: str, *arguments: str) -> dict[str, Any]:
+        """Run a command to its end, and return what it printed; `audit` ends with 1 when there is a gap."""
+        log = self._directory / f"{name}.log"
+        log.unlink(missing_ok=True)
+        self._begin(name, *arguments)
+        self._processes[name].wait(_TIMEOUT_S)
+        del self._processes[name]
+        text = log.read_text(errors="replace")
+        try:
+            found: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
+        except ValueError as error:
+            raise KafkaError(f"{name} has failed: {text[-_LAST_WORDS_BYTES:].strip()}") from error
+        return found
+
+    def _make_reports(self) -> None:
+        self._say("tiers: the reports")
+        into = self._directory / "reports"
+        made = self._run_json("report", "report", "--warehouse", str(self._warehouse), "--into", str(into), "--json")
+        self._report.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made["page"], self._report)
+        self.result.report = self._report.absolute()
