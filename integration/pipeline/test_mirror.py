@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,15 @@ from kafka2011.consumer.topic_filter import Whitelist
 from kafka2011.errors import ConfigError
 from kafka2011.local import LocalCluster
 from kafka2011.pipeline.mirror.mirror import Mirror
+from kafka2011.pipeline.mirror.schema_copy import SchemaCopy
 from kafka2011.pipeline.mirror.source import source_config
 from kafka2011.pipeline.mirror.target import target_config
+from kafka2011.pipeline.registry import SchemaRegistry
+from kafka2011.pipeline.schemas import event_schema
 from tests.support.waiting import eventually
+from zk.brokers import BrokerRegistry
 from zk.child import ChildProcess
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,6 +186,26 @@ def test_two_sources_of_which_one_is_away_at_the_start(
             assert len(mirror.report()) == 2
         assert mirror.error is None
         assert lag_bytes(east, topic) == [0] * PARTITIONS
+
+
+def test_schemas_are_there_before_the_first_events(live: LocalCluster, offline: LocalCluster, topic: str) -> None:
+    """And those that are registered later come after them; the target numbers them as the source does."""
+    produce(live.brokers[0], topic, range(10))
+    schemas = [
+        event_schema("View", *({"name": f"f{n}", "type": "int", "default": 0} for n in range(k))) for k in (1, 2)
+    ]
+    with connect(live.zk_connect) as source, connect(offline.zk_connect) as target:
+        SchemaRegistry(source).register(topic, schemas[0])
+        configs = [source_config(live.zk_connect, f"g-{topic}", CONSUMER_PROPERTIES)]
+        with (
+            SchemaCopy(offline.zk_connect, threading.Event()) as copy,
+            Mirror(configs, target_config(offline.zk_connect), Whitelist(topic), on_topic=copy.on_topic),
+        ):
+            registry = SchemaRegistry(target)
+            eventually(lambda: topic in BrokerRegistry(target).topics(), WAIT_S)
+            assert [each.schema for each in registry.schemas(topic)] == schemas[:1]
+            SchemaRegistry(source).register(topic, schemas[1])
+            eventually(lambda: [each.schema for each in registry.schemas(topic)] == schemas, WAIT_S)
 
 
 def test_a_mirror_of_a_cluster_into_itself_is_refused(live: LocalCluster, topic: str) -> None:

@@ -22,10 +22,12 @@ from kafka2011.cli.output import counted
 from kafka2011.cli.stopping import stop_signals
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping
 
     from kafka2011.pipeline.audit.counter import AuditCounter
     from kafka2011.pipeline.mirror.mirror import SourceReport
+    from kafka2011.pipeline.mirror.schema_copy import SchemaCopy
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,12 @@ MB = 1_000_000
     metavar="TIER",
     help="Count the events that the target has confirmed as this tier of `kafka2011 audit`; reports go to the target.",
 )
+@click.option(
+    "--schemas",
+    "has_schemas",
+    is_flag=True,
+    help="Register schemas of the topics in the target too, before their first events.",
+)
 @consumer_property_option
 @producer_property_option
 def command(
@@ -106,6 +114,7 @@ def command(
     window_mb: int,
     interval_s: float,
     tier: str | None,
+    has_schemas: bool,
     consumer_properties: tuple[str, ...],
     producer_properties: tuple[str, ...],
 ) -> None:
@@ -126,6 +135,7 @@ def command(
     topic_filter = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
     with stop_signals() as stop, ExitStack() as stack:
         counters = {each: stack.enter_context(_counter(tier, target, each)) for each in sources} if tier else {}
+        copy = stack.enter_context(_schema_copy(target, stop)) if has_schemas else None
         mirror = stack.enter_context(
             Mirror(
                 [of_consumers.source_config(each, group, consumer_properties, os.environ) for each in sources],
@@ -135,6 +145,7 @@ def command(
                 skip_refused=skip_refused,
                 window_bytes=window_mb * MB,
                 counters=counters,
+                on_topic=(lambda _source, _topic: None) if copy is None else copy.on_topic,
             )
         )
         waited_s = 0.0
@@ -156,6 +167,12 @@ def _counter(tier: str, target: str, source: str) -> AuditCounter:
     from kafka2011.pipeline.audit.publishing import open_counter
 
     return open_counter(tier, target, cluster=source)
+
+
+def _schema_copy(target: str, stop: threading.Event) -> SchemaCopy:
+    from kafka2011.pipeline.mirror.schema_copy import SchemaCopy
+
+    return SchemaCopy(target, stop)
 
 
 def _show(line: str) -> None:

@@ -131,7 +131,7 @@ class Tiers:
         self._begin(
             MIRROR,
             *("mirror", "--from", live.zk_connect, "--to", self._offline.zk_connect, "--group", MIRROR),
-            *("--whitelist", f"{topics}|{AUDIT_TOPIC}", "--audit", MIRROR, "--report-interval", "5"),
+            *("--whitelist", f"{topics}|{AUDIT_TOPIC}", "--audit", MIRROR, "--schemas"),
             *("--consumer-property", _SESSION, "--consumer-property", _COMMITS),
         )
         self._begin(

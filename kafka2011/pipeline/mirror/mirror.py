@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.errors import ConfigError, KafkaError
@@ -55,7 +56,8 @@ class Mirror:
 
     `sources` are settings made by `source_config`, `target` those of `target_config`. Several mirrors of one group
     share the work. `window_bytes` bounds what is sent and not confirmed, for all sources together. `counters`, by the
-    sources' zk.connect, are told what was confirmed before it is committed.
+    sources' zk.connect, are told what was confirmed before it is committed. `on_topic` is called with a source's
+    zk.connect and a topic before anything of that is forwarded, such as by `SchemaCopy`.
 
     Raises at the start: ConfigError for a loop, ZkError when the target's ZooKeeper or none of the sources' answers.
     """
@@ -70,6 +72,7 @@ class Mirror:
         skip_refused: bool = False,
         window_bytes: int = WINDOW_BYTES,
         counters: Mapping[str, Counting] | None = None,
+        on_topic: Callable[[str, str], object] = lambda _source, _topic: None,
     ) -> None:
         if len({config.zk_connect for config in sources}) < len(sources):
             raise ConfigError("a source is named twice")
@@ -89,7 +92,16 @@ class Mirror:
             )
 
         self._sources = [
-            Source(config, topic_filter, streams, self._target, new_forwarder, self._fail) for config in sources
+            Source(
+                config,
+                topic_filter,
+                streams,
+                self._target,
+                new_forwarder,
+                self._fail,
+                partial(on_topic, config.zk_connect),
+            )
+            for config in sources
         ]
         self._opening: list[threading.Thread] = []
         self._last = {source.zk_connect: (time.monotonic(), 0, 0) for source in self._sources}

@@ -67,7 +67,7 @@ def check_no_loop(source: ZkClient, source_connect: str, target: Target) -> None
 class Source(RebalanceListener):
     """Forwards what a group may read of a cluster, with threads of its own, from `open` to `close`.
 
-    `failed` is called with the error that ends it.
+    `failed` is called with the error that ends it, `on_topic` with each topic before anything of it is forwarded.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Source(RebalanceListener):
         target: Target,
         make_forwarder: MakeForwarder,
         failed: Callable[[Exception], object],
+        on_topic: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.config = config
         self.zk_connect = config.zk_connect
@@ -85,6 +86,7 @@ class Source(RebalanceListener):
         self._stream_count = streams
         self._target = target
         self._failed = failed
+        self._on_topic = on_topic
         self._release_wait_s = config.rebalance_backoff_ms / 1000
         self._client: ZkClient | None = None
         self._info: ZkBrokerPartitionInfo | None = None
@@ -169,8 +171,12 @@ class Source(RebalanceListener):
         thread.start()
 
     def _forward(self, stream: MessageStream) -> None:
+        known: set[str] = set()
         try:
             for stored in stream.sets():
+                if stored.where.topic not in known:
+                    self._on_topic(stored.where.topic)
+                    known.add(stored.where.topic)
                 self.forwarder.forward(stored)
         except Exception as error:  # noqa: BLE001  # whoever runs the mirror must hear of any
             if not self._closing.is_set():
