@@ -9,12 +9,10 @@ import pytest
 
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.local import LocalCluster
-from kafka2011.pipeline.event_types import EVENT_TYPES
-from kafka2011.pipeline.events import EventDecoder, EventEncoder
-from kafka2011.pipeline.publisher import EventPublisher
+from kafka2011.pipeline.events import EventDecoder
 from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.producer.producer import Producer
 from kafka2011.warehouse.reports.click_through import EVERY_S, TOPIC, ClickThroughSettings, start_click_through
+from tests.support.event_streams import publish
 from tests.support.odd_events import MIDNIGHT_US, odd_events
 from tests.support.waiting import eventually
 from zk.connecting import connect
@@ -40,17 +38,6 @@ def live(zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[LocalCluster]:
         1, zk_connect=f"{zookeeper.connect_string}/live", directory=tmp_path / "live", properties=properties
     ) as running:
         yield running
-
-
-def publish(cluster: LocalCluster, events: Events) -> None:
-    settings = {"zk.connect": cluster.zk_connect, "producer.type": "async", "confirm": True}
-    with connect(cluster.zk_connect) as client, Producer(settings) as producer:
-        registry = SchemaRegistry(client)
-        for topic in ("searches", "clicks"):
-            registry.register(topic, EVENT_TYPES[topic])
-        publisher = EventPublisher(producer, EventEncoder(registry, EVENT_TYPES))
-        for topic, event in events:
-            publisher.publish(topic, event)
 
 
 def plain_windows(events: Events) -> dict[int, tuple[int, int, int, int]]:
@@ -79,14 +66,14 @@ def plain_windows(events: Events) -> dict[int, tuple[int, int, int, int]]:
 def test_windows_reach_an_online_consumer(spark: SparkSession, live: LocalCluster, tmp_path: Path) -> None:
     """Each window arrives once it is complete, with exactly the searches of it, however often events were published."""
     events = [each for each in odd_events(seed=5) if each[0] in {"searches", "clicks"}]
-    publish(live, events)
+    publish(live.zk_connect, events)
     later = {"time": LATER_US, "id": "00000000-0000-4000-8000-000000000001", "server": "web-1"}
     settings = ClickThroughSettings(click_within_s=WITHIN_S, trigger_s=0.2)
     query = start_click_through(
         spark, live.zk_connect, tmp_path / "checkpoint", settings=settings, starting_offsets="earliest"
     )
     try:
-        publish(live, [("searches", {**later, "query": "the end", "results": 0})])
+        publish(live.zk_connect, [("searches", {**later, "query": "the end", "results": 0})])
         expected = plain_windows(events)
         found: dict[int, tuple[int, int, int, int]] = {}
         consuming = {"zk.connect": live.zk_connect, "groupid": "online", "autooffset.reset": "smallest"}

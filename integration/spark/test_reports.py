@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafka2011.cli import report
+from kafka2011.cli.app import main
+from kafka2011.local import LocalCluster
 from kafka2011.warehouse.reports.catalog import REPORTS, ReportSettings
 from kafka2011.warehouse.reports.derive import derive
 from kafka2011.warehouse.reports.results import Results
 from kafka2011.warehouse.reports.table_inputs import TableInputs
+from tests.support.event_streams import publish
 from tests.support.event_tables import EventTable, read_results
 from tests.support.odd_events import Events, odd_events
 from tests.support.plain_reports import plain_reports
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
     from kafka2011.warehouse.reports.derivation import Derivation
+    from zk.local import LocalZooKeeper
 
 OWN_SITES = ("mail.example",)
 SETTINGS = ReportSettings(own_sites=OWN_SITES)
@@ -54,6 +61,16 @@ class Warehouse:
         for name, rows in expected.items():
             rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
             assert read_results(self.results / "latest", name) == rows, name
+
+
+@pytest.fixture
+def live(zookeeper: LocalZooKeeper, tmp_path: Path) -> Iterator[LocalCluster]:
+    """Start a cluster of its own, since topics have fixed names."""
+    properties = {"log.flush.interval": 1, "num.partitions": 2}
+    with LocalCluster(
+        1, zk_connect=f"{zookeeper.connect_string}/reports", directory=tmp_path / "live", properties=properties
+    ) as running:
+        yield running
 
 
 @pytest.mark.slow
@@ -90,3 +107,38 @@ def test_reports_are_exact_load_after_load(spark: SparkSession, tmp_path: Path) 
     assert not any(made.days.values())
     warehouse.check(events)
     assert warehouse.derive() is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_command_reads_tables_and_brokers(
+    spark: SparkSession,
+    live: LocalCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Both come to the same; what was read stands beside the page; the second time there is nothing new."""
+    monkeypatch.setattr(report, "spark_session", lambda _: contextlib.nullcontext(spark))
+    events = [each for each in odd_events(seed=11) if each[0] != "impressions"]
+    warehouse = Warehouse(spark, tmp_path)
+    warehouse.load(events)
+    publish(live.zk_connect, events)
+    common = ["--into", str(warehouse.results), "--own-site", *OWN_SITES, "--json"]
+
+    def run(*options: str) -> dict[str, Any]:
+        assert main(["report", *options, *common]) == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    tables = run("--warehouse", str(tmp_path / "tables"))
+    assert tables["derivation"] == 1
+    assert {place["commit"] for place in tables["through"].values()} == {1}
+    warehouse.check(events)
+    assert not run("--warehouse", str(tmp_path / "tables"))["new"]
+
+    brokers = run("--from-brokers", "--zookeeper", live.zk_connect)
+    assert brokers["derivation"] == 2
+    assert set(brokers["through"]["page_views"]) == {"0-0", "0-1"}
+    warehouse.check(events)
+    assert not run("--from-brokers", "--zookeeper", live.zk_connect)["new"]
+    assert "page views" in Path(brokers["page"]).read_text(encoding="utf-8")

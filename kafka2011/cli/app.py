@@ -49,7 +49,7 @@ COMMANDS = {
     "produce": "Publish lines, each as one message.",
     "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",
     "replay": "Publish what a topic holds again, into another topic or cluster.",
-    "report": "Derive reports from loaded tables, as Parquet files and as one page.",
+    "report": "Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.",
     "schemas": "List, show, check and register the schemas of events.",
     "topics": "List, describe and create topics.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",

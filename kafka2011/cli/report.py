@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka2011.cli.options import examples
+from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session
+from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.reports.derivation import Derivation
     from kafka2011.warehouse.reports.inputs import Inputs
     from kafka2011.warehouse.reports.results import Results
+    from kafka2011.warehouse.reports.table_inputs import TableView
 
 
 @click.command(
@@ -24,9 +26,22 @@ if TYPE_CHECKING:
     epilog=examples(
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --own-site www.example.com",
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --days 30 --again",
+        "kafka2011 report --from-brokers --into /data/reports-of-live-cluster",
     ),
 )
-@click.option("--warehouse", required=True, metavar="DIR", help="Where `kafka2011 load` has put the tables.")
+@click.option("--warehouse", metavar="PATH", help="Where `kafka2011 load` has put the tables.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["parquet", "iceberg"]),
+    default="parquet",
+    show_default=True,
+    help="What tables are made of.",
+)
+@click.option(
+    "--from-brokers", is_flag=True, help="Instead of tables, read all that the logs of a cluster hold, every time."
+)
+@zookeeper_option
 @click.option(
     "--into",
     "directory",
@@ -50,7 +65,10 @@ if TYPE_CHECKING:
 @click.option("--again", is_flag=True, help="Derive all days, not only those of new events.")
 @json_option
 def command(
-    warehouse: str,
+    warehouse: str | None,
+    format_name: str,
+    from_brokers: bool,
+    zk_connect: str,
     directory: Path,
     days: int,
     own_sites: tuple[str, ...],
@@ -59,7 +77,7 @@ def command(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Derive reports from loaded tables, as Parquet files and as one page.
+    """Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.
 
     They are page views, unique visitors, sessions, referrers, searches and their click-through, errors of servers, and
     scrapers. Days that new events belong to are derived anew, the others are as they were. Results are Parquet files
@@ -71,11 +89,13 @@ def command(
     from kafka2011.warehouse.reports.page import write_page
     from kafka2011.warehouse.reports.results import Results
 
+    if (warehouse is None) != from_brokers:
+        raise click.UsageError("give --warehouse or --from-brokers, one of them")
     settings = ReportSettings(own_sites=own_sites, scraper_views_per_minute=scraper_rate)
     with Results(directory) as results, spark_session("report") as spark:
         derived = derive(
             spark,
-            _inputs(spark, warehouse),
+            _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse, format_name),
             results,
             settings,
             finish=lambda made, derivation: write_page(made, derivation, settings, days),
@@ -85,16 +105,36 @@ def command(
         _show(results, derived, as_json=as_json)
 
 
-def _inputs(spark: SparkSession, warehouse: str) -> Inputs:
+def _of_tables(spark: SparkSession, warehouse: str, format_name: str) -> Inputs:
     from kafka2011.warehouse.errors import WarehouseError
-    from kafka2011.warehouse.parquet_table import ParquetTable
     from kafka2011.warehouse.reports.catalog import TOPICS
     from kafka2011.warehouse.reports.table_inputs import TableInputs
-    from kafka2011.warehouse.reports.views import view_of_parquet
 
-    inputs = TableInputs(spark, (view_of_parquet(ParquetTable(warehouse, topic, spark=spark)) for topic in TOPICS))
+    inputs = TableInputs(spark, (_view(spark, warehouse, topic, format_name) for topic in TOPICS))
     if not inputs.through:
         raise WarehouseError(f"{warehouse} has no table of {', '.join(TOPICS)}: load one first")
+    return inputs
+
+
+def _view(spark: SparkSession, warehouse: str, topic: str, format_name: str) -> TableView:
+    from kafka2011.warehouse.reports.views import view_of_iceberg, view_of_parquet
+
+    if format_name == "iceberg":
+        from kafka2011.warehouse.iceberg_table import IcebergTable
+
+        return view_of_iceberg(IcebergTable(warehouse, topic))
+    from kafka2011.warehouse.parquet_table import ParquetTable
+
+    return view_of_parquet(ParquetTable(warehouse, topic, spark=spark))
+
+
+def _of_brokers(spark: SparkSession, zk_connect: str) -> Inputs:
+    from kafka2011.warehouse.reports.broker_inputs import BrokerInputs
+    from kafka2011.warehouse.reports.catalog import TOPICS
+
+    inputs = BrokerInputs(spark, zk_connect)
+    if not inputs.through:
+        raise KafkaError(f"the cluster at {zk_connect} has none of the topics {', '.join(TOPICS)}")
     return inputs
 
 

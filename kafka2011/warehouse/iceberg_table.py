@@ -104,9 +104,11 @@ class IcebergTable:
     def commits(self, after: int = 0) -> Sequence[Commit]:
         """Return the commits with larger numbers whose snapshots are still there, oldest first."""
         metadata = self._metadata()
-        if metadata is None:
-            return []
-        return [each for each in commits_in(metadata, self._where) if each.number > after][::-1]
+        return [] if metadata is None else [each for each in self.commits_of(metadata) if each.number > after]
+
+    def commits_of(self, metadata: TableMetadata) -> Sequence[Commit]:
+        """Return the commits whose snapshots are still there in this metadata of the table, oldest first."""
+        return list(commits_in(metadata, self._where))[::-1]
 
     def begin(self) -> str:
         """Make a directory for the files of one commit, in the table's own, where readers see no file of it yet.

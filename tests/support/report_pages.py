@@ -32,7 +32,7 @@ def page_of(directory: Path, events: Iterable[tuple[str, Mapping[str, Any]]], **
     """Write results and their page, and return its path."""
     directory.mkdir(parents=True, exist_ok=True)
     write_results(directory, events)
-    place = {"commit": 3, "written_at_ms": 1, "complete_through_ms": None}
+    place = {"commit": 3, "attempt": "1", "complete_through_ms": None}
     days = {report.name: (date(2011, 6, 12),) for report in REPORTS}
     derivation = Derivation(1, 1_307_836_800_000, "tables", ReportSettings().to_json(), {}, {"page_views": place}, days)
     write_page(directory, derivation, ReportSettings(), **more)

@@ -3,67 +3,73 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kafka2011.pipeline.errors import UndecodableEventError
-from kafka2011.pipeline.event_types import EVENT_TYPES
-from kafka2011.pipeline.events import EventDecoder
+from kafka2011.warehouse.decode import BatchDecoder
 from kafka2011.warehouse.reports.events import wanted_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
     from kafka2011.pipeline.schemas import KnownSchemas
+    from kafka2011.warehouse.decode import Refused
 
 logger = logging.getLogger(__name__)
 
 _TOPIC = "topic"
-_PLACE = ("topic", "brokerId", "partition", "offset")
+_SAID = 10  # refused messages of a batch that are logged one by one
 
 
 def decoded(
-    rows: DataFrame, topics: tuple[str, ...], schemas: KnownSchemas, columns: tuple[str, ...], *, skip: bool = False
+    rows: DataFrame, topics: Sequence[str], schemas: KnownSchemas, columns: Sequence[str], *, skip: bool = False
 ) -> DataFrame:
     """Return the events in rows of the source: `topic`, and columns of theirs, null where a topic has no such field.
 
-    Of a message that cannot be decoded, `UndecodableEventError` is raised; with `skip` it is left out, and logged by
-    the executor. `schemas` go to the executors.
+    For a message that cannot be decoded, `UndecodableEventError` is raised; with `skip` it is left out, and the
+    executor's log says so. `schemas` go to the executors.
     """
     fields = {field.name: field for topic in topics for field in wanted_columns(topic).fields}
     schema = StructType([StructField(_TOPIC, StringType()), *(fields[name] for name in columns)])
     arrow = to_arrow_schema(schema, timezone="UTC")
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoders = {topic: EventDecoder(schemas, EVENT_TYPES[topic]) for topic in topics}
+        decoders = {topic: BatchDecoder(topic, schemas, 0) for topic in topics}
         for batch in batches:
-            events = []
-            names = batch.column(_TOPIC).to_pylist()
-            for row, (topic, payload) in enumerate(zip(names, batch.column("value").to_pylist(), strict=True)):
-                try:
-                    fields = decoders[topic].decode_payload(payload).fields
-                except UndecodableEventError as error:
-                    if not skip:
-                        _refuse(batch, row, error)
-                    logger.warning("Left out: %s", _placed(batch, row, error))
-                    continue
-                events.append({_TOPIC: topic, **{name: fields.get(name) for name in columns}})
-            yield pa.RecordBatch.from_pylist(events, schema=arrow)
+            names = batch.column(_TOPIC)
+            for topic in pc.unique(names).to_pylist():
+                of_topic = batch.filter(pc.equal(names, topic))
+                found, refused = decoders[topic].decode(of_topic)
+                _report(topic, of_topic, refused, skip=skip)
+                yield _chosen(found, topic, arrow)
 
-    return rows.select("value", *_PLACE).mapInArrow(decode, schema)
+    return rows.mapInArrow(decode, schema)
 
 
-def _placed(batch: pa.RecordBatch, row: int, error: UndecodableEventError) -> UndecodableEventError:
-    topic, broker, partition, offset = (batch.column(name)[row].as_py() for name in _PLACE)
-    return UndecodableEventError(
-        error.reason, error.fingerprint, topic=topic, partition=f"{broker}-{partition}", offset=offset
-    )
+def _chosen(found: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.repeat(pa.scalar(topic), found.num_rows)]
+    for field in list(schema)[1:]:
+        has = field.name in found.schema.names
+        arrays.append(found.column(field.name).cast(field.type) if has else pa.nulls(found.num_rows, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _refuse(batch: pa.RecordBatch, row: int, error: UndecodableEventError) -> NoReturn:
-    raise _placed(batch, row, error) from error
+def _report(topic: str, batch: pa.RecordBatch, refused: Sequence[Refused], *, skip: bool) -> None:
+    for number, each in enumerate(refused):
+        broker, partition, offset = (
+            batch.column(name)[each.row].as_py() for name in ("brokerId", "partition", "offset")
+        )
+        error = UndecodableEventError(each.reason, None, topic=topic, partition=f"{broker}-{partition}", offset=offset)
+        if not skip:
+            raise error
+        if number < _SAID:
+            logger.warning("Left out: %s", error)
+    if len(refused) > _SAID:
+        logger.warning("Left out: %d more messages of topic %s", len(refused) - _SAID, topic)

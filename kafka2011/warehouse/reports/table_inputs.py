@@ -25,7 +25,7 @@ _DAY = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/")
 
 
 class TableFile(NamedTuple):
-    """A file of a table, and the number of the commit that brought it."""
+    """A file of a table, and the number of the commit that brought it; larger than any where there is no one."""
 
     path: str
     number: int
@@ -51,13 +51,6 @@ class TableView:
         return self.commits[-1]
 
 
-def live_numbers(commits: Iterable[Commit]) -> list[int]:
-    """Return the numbers of the commits whose files are read: a compaction stands for those that it replaces."""
-    known = list(commits)
-    replaced = {number for each in known if each.kind is Kind.COMPACT for number in each.replaces}
-    return [each.number for each in known if each.number not in replaced]
-
-
 class TableInputs:
     """Implements `inputs.Inputs` on views of tables."""
 
@@ -69,9 +62,10 @@ class TableInputs:
         self.through: Mapping[str, Any] = {topic: _place(view.newest) for topic, view in self._views.items()}
 
     def goes_on(self, after: Mapping[str, Any]) -> bool:
-        """Say whether each table still has the commit that its topic was read through, or has compacted it since.
+        """Say whether each table still has the commit that its topic was read through, as far as is known.
 
-        A table that was built again has another one with that number, or none that large.
+        A table that was built again has another one with that number, or none that large. After a rollback, rows are
+        missing that were there.
         """
         for topic, place in after.items():
             view = self._views.get(topic)
@@ -79,6 +73,8 @@ class TableInputs:
                 return False
             same = [each for each in view.commits if each.number == place["commit"]]
             if same and _place(same[0]) != place:
+                return False
+            if any(each.kind is Kind.ROLLBACK and each.number > place["commit"] for each in view.commits):
                 return False
         return True
 
@@ -109,13 +105,13 @@ class TableInputs:
         if not paths:
             return no_events(self._spark, topic)
         columns = StructType([*wanted_columns(topic), StructField(_LOAD_ID, LongType())])
-        rows = self._spark.read.schema(columns).parquet(*paths)
+        rows = self._spark.read.schema(columns).parquet(*(p if "://" in p else f"file://{p}" for p in paths))
         return dated((rows.where(rows[_LOAD_ID] > after) if after else rows).drop(_LOAD_ID))
 
 
 def _place(commit: Commit) -> dict[str, Any]:
     return {
         "commit": commit.number,
-        "written_at_ms": commit.written_at_ms,
+        "attempt": commit.attempt,
         "complete_through_ms": commit.complete_through_ms,
     }
