@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka2011.cli.load_upkeep import compact_tables, swap_tables, upkeep_options
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.stopping import stop_signals
@@ -28,6 +29,7 @@ MB = 1024 * 1024
         "kafka2011 load --warehouse /data/warehouse --topic page_views --topic clicks",
         "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",
         "kafka2011 load --warehouse /data/warehouse --status",
+        "kafka2011 load --warehouse /data/warehouse --compact",
     ),
 )
 @zookeeper_option
@@ -85,6 +87,7 @@ MB = 1024 * 1024
     help="With --follow, time from the start of one load to that of the next.  [default: 600; iceberg: 60]",
 )
 @click.option("--redrive", is_flag=True, help="Decode the messages in quarantine again, after a fix; load nothing new.")
+@upkeep_options
 @click.option("--status", is_flag=True, help="Show how far each topic is loaded, and load nothing.")
 @click.option("--master", metavar="URL", help="Spark's master.  [default: as spark-submit says, else local[*]]")
 @click.option(
@@ -111,6 +114,9 @@ def command(
     interval_s: float | None,
     redrive: bool,
     status: bool,
+    compact: bool,
+    grace_s: float,
+    swapped: str | None,
     master: str | None,
     source_options: tuple[str, ...],
     as_json: bool,
@@ -125,6 +131,12 @@ def command(
     table_format = Format(format_name)
     if status:
         _show_status(warehouse, table_format, topics, pattern, as_json=as_json)
+        return
+    if compact:
+        compact_tables(warehouse, table_format, topics, pattern, target_file_mb * MB, grace_s)
+        return
+    if swapped:
+        swap_tables(warehouse, table_format, topics, swapped)
         return
     if bool(topics) == bool(pattern):
         raise click.UsageError("give --topic or --whitelist, one of them")

@@ -3,6 +3,7 @@
     {warehouse}-quarantine/{topic}/load_id=000007/{attempt}-00000.json
 
 They are written before the load is committed, and count only if the table's commit of that number has that attempt.
+What a loader that was killed has left stays: it may be that of another table of the topic, a rebuilt one.
 """
 
 from __future__ import annotations
@@ -72,10 +73,3 @@ class Quarantine:
         """Remove what an attempt that failed has written."""
         for path in self.paths(number, attempt):
             self._files.delete(path)
-
-    def remove_others(self, number: int, attempt: str) -> None:
-        """Remove what others than the attempt that was committed have left: they cannot commit any more."""
-        directory = self.directory(number)
-        for name in self._files.names(directory):
-            if not name.startswith(f"{attempt}-"):
-                self._files.delete(f"{directory}/{name}")

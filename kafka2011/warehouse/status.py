@@ -55,17 +55,22 @@ def status_of(warehouse: str, table_format: Format, topics: Iterable[str] = (), 
 
     Only a local warehouse of Parquet tables can be listed; of others topics must be named. Raises WarehouseError.
     """
+    found = []
+    for topic in table_names(warehouse, table_format, topics, pattern):
+        commits = open_topic_table(table_format, warehouse, topic).commits()
+        if commits:
+            found.append(status_from(topic, commits))
+    return found
+
+
+def table_names(warehouse: str, table_format: Format, topics: Iterable[str] = (), pattern: str = "") -> list[str]:
+    """Return the names of tables: those that are given, or whose whole name matches, or all. Raises as `status_of`."""
     names = list(topics) or _tables_in(warehouse, table_format)
     try:
         wanted = re.compile(pattern or ".*")
     except re.error as error:
         raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
-    found = []
-    for topic in filter(wanted.fullmatch, names):
-        commits = open_topic_table(table_format, warehouse, topic).commits()
-        if commits:
-            found.append(status_from(topic, commits))
-    return found
+    return list(filter(wanted.fullmatch, names))
 
 
 def status_from(topic: str, commits: Sequence[Commit]) -> Status:

@@ -157,7 +157,6 @@ class TopicLoad:
             self._on_step(Step.COMMITTING)
             self._commit(staging, commit)
         self._on_step(Step.COMMITTED)
-        self._quarantine.remove_others(number, attempt)
         return Loaded(
             self._topic,
             number,
