@@ -9,22 +9,30 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka2011.pipeline.errors import UndecodableEventError
-from kafka2011.pipeline.events import EventDecoder, fingerprint_of
+from kafka2011.pipeline.errors import UndecodableEventError, UnknownSchemaError
+from kafka2011.pipeline.events import HEADER_BYTES, EventDecoder, fingerprint_of
 from kafka2011.warehouse.columns import LOAD_ID, OWN, SCHEMA, arrow_schema, columns_of
+from kafka2011.warehouse.flat import flat_reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from kafka2011.pipeline.schemas import KnownSchemas
     from kafka2011.warehouse.columns import Column
+    from kafka2011.warehouse.flat import FlatReader
 
 FIRST_US = -62_135_596_800_000_000
 LAST_US = 253_402_300_799_999_999
 """The first and last microsecond that readers have a date for: of the years 1 and 9999."""
+
+_WORTH_A_GROUP = 100
+"""So many events of one schema in a batch are decoded by themselves."""
 
 CORRUPT = "the bytes in the log are no message"
 PLACE = ("brokerId", "partition", "offset", "nextOffset", "indexInSet")
@@ -46,13 +54,74 @@ class BatchDecoder:
         self._load_id = load_id
         self.columns = columns_of(schemas.newest(topic), topic)
         self.schema = arrow_schema(self.columns)
+        self._decoder = EventDecoder(schemas, schemas.newest(topic))
+        self._readers: dict[bytes, FlatReader | None] = {}
 
     def __reduce__(self) -> tuple[type[BatchDecoder], tuple[str, KnownSchemas, int]]:
         return BatchDecoder, (self._topic, self._schemas, self._load_id)
 
     def decode(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Refused]]:
         """Return the rows of the table that a batch of the source holds, and what could not be decoded."""
-        decoder = EventDecoder(self._schemas, self._schemas.newest(self._topic))
+        whole = self._decode_whole(batch)
+        if whole is not None:
+            return whole, []
+        heads = pc.binary_slice(batch.column("value"), 0, HEADER_BYTES)
+        counts = [each.as_py() for each in heads.value_counts()]
+        common = [each["values"] for each in counts if each["values"] is not None and each["counts"] >= _WORTH_A_GROUP]
+        if len(counts) == 1 or not common:  # some of them are not good
+            return self._decode_each(batch)
+        found: list[pa.RecordBatch] = []
+        refused: list[Refused] = []
+        rest = np.ones(batch.num_rows, np.bool_)
+        for head in common:
+            chosen = np.asarray(pc.equal(heads, pa.scalar(head, heads.type)).fill_null(False))
+            rest &= ~chosen
+            self._decode_rows(batch, np.flatnonzero(chosen), found, refused)
+        self._decode_rows(batch, np.flatnonzero(rest), found, refused)
+        return pa.concat_batches(found), sorted(refused)
+
+    def _decode_rows(
+        self, batch: pa.RecordBatch, rows: NDArray[np.int64], found: list[pa.RecordBatch], refused: list[Refused]
+    ) -> None:
+        """Decode some rows of a batch, and add what comes of them."""
+        part = batch.take(pa.array(rows))
+        whole = self._decode_whole(part)
+        if whole is not None:
+            found.append(whole)
+            return
+        good, bad = self._decode_each(part)
+        found.append(good)
+        refused += [Refused(int(rows[each.row]), each.reason) for each in bad]
+
+    def _decode_whole(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Decode a batch at once, if all its events are of one schema that allows it and all are good."""
+        payloads = batch.column("value")
+        if payloads.null_count or not len(payloads):
+            return None
+        head = payloads[0].as_py()[:HEADER_BYTES]
+        if head not in self._readers:
+            self._readers[head] = self._reader(head)
+        reader = self._readers[head]
+        values = None if reader is None else reader.decode(payloads)
+        if values is None:
+            return None
+        try:
+            for array in values:
+                check_times(array)
+        except ValueError:
+            return None
+        return self._with_own(values, batch, range(len(payloads)), fingerprint_of(head))
+
+    def _reader(self, head: bytes) -> FlatReader | None:
+        try:
+            schema = self._schemas.schema_of(fingerprint_of(head))
+        except (UndecodableEventError, UnknownSchemaError):
+            return None
+        return flat_reader(schema, self._schemas.newest(self._topic), self.columns)
+
+    def _decode_each(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Refused]]:
+        """Decode events one by one: the judge of what is good."""
+        decoder = self._decoder
         events: list[dict[str, Any]] = []
         good: list[int] = []
         refused: list[Refused] = []
@@ -68,7 +137,7 @@ class BatchDecoder:
                 continue
             events.append(event.fields)
             good.append(row)
-            fingerprints.append(fingerprint_of(payload))
+            fingerprints.append(event.schema.fingerprint)
         values, misfits = columns_from_events(self.columns, events)
         if misfits:
             refused += [Refused(good[row], reason) for row, reason in misfits]
@@ -79,14 +148,16 @@ class BatchDecoder:
         return self._with_own(values, batch, good, fingerprints), refused
 
     def _with_own(
-        self, values: list[pa.Array], batch: pa.RecordBatch, rows: Sequence[int], fingerprints: list[str]
+        self, values: list[pa.Array], batch: pa.RecordBatch, rows: Sequence[int], fingerprints: list[str] | str
     ) -> pa.RecordBatch:
         """Return the batch of the table: decoded columns, and where each row comes from."""
         if len(rows) != batch.num_rows:
             batch = batch.take(pa.array(rows, pa.int64()))
         own = [batch.column(name) for name in PLACE]
         own.append(pa.repeat(pa.scalar(self._load_id, OWN.field(LOAD_ID).type), len(rows)))
-        own.append(pa.array(fingerprints, OWN.field(SCHEMA).type))
+        kind = OWN.field(SCHEMA).type
+        one_for_all = isinstance(fingerprints, str)
+        own.append(pa.repeat(pa.scalar(fingerprints, kind), len(rows)) if one_for_all else pa.array(fingerprints, kind))
         return pa.RecordBatch.from_arrays([*values, *own], schema=self.schema)
 
 

@@ -62,6 +62,7 @@ class Step(StrEnum):
     RESOLVED = "resolved"
     WRITTEN = "written"
     CHECKED = "checked"
+    COUNTED = "counted"
     COMMITTING = "committing"
     COMMITTED = "committed"
 
@@ -149,6 +150,7 @@ class TopicLoad:
                 commit = self._write(lookup, resolved, stored, number, staging)
                 if account is not None:
                     account.count(self._session, staging, commit)
+                    self._on_step(Step.COUNTED)
                     commit = replace(commit, extra={_SEEN: seen.to_json()})
                 commit = replace(commit, complete_through_ms=seen.through_ms(account, commit.offsets))
             except BaseException:
