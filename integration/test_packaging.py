@@ -108,7 +108,9 @@ def assert_holds(wheel: Path, extensions: set[str]) -> None:
     top = {name.partition("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
     held = {name for name in names if name.partition("/")[0] in PACKAGES}
-    expected = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    templates = (ROOT / "kafka2011").rglob("*.j2")
+    expected = {path.relative_to(ROOT).as_posix() for path in [*modules, *templates]}
     assert held == expected | {f"{package}/py.typed" for package in PACKAGES} | extensions
 
 

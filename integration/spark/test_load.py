@@ -89,7 +89,7 @@ def test_loads_go_on_where_the_last_one_ended(
     loading: Callable[..., TopicLoad],
 ) -> None:
     """Every message is one row or in quarantine: plain and compressed, of two schemas, good and bad."""
-    one, two = cluster.brokers.values()
+    one, two = cluster.brokers[0], cluster.brokers[1]
     create(topic)
     publish(one, topic, views(topic, OLD, 1))
     with pytest.raises(UnknownSchemaError, match=f"topic {topic} has no schema"):
@@ -144,9 +144,9 @@ def test_hours_have_directories_of_their_own(
     create(topic)
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, OLD)
-    for broker in cluster.brokers.values():
+    for broker_id in (0, 1):
         for partition in (0, 1):
-            publish(broker, topic, views(topic, OLD, 300), partition)
+            publish(cluster.brokers[broker_id], topic, views(topic, OLD, 300), partition)
     assert loading(topic, partition_by=PartitionBy.HOUR).load().rows == 1200
     table = ParquetTable(tmp_path / "warehouse", topic)
     rows = rows_of(table)
@@ -173,7 +173,7 @@ def test_the_command_counts_what_it_loads(
 ) -> None:
     """It is a tier of the audit, knows through when its tables are complete, and decodes its quarantine after a fix."""
     create(topic)
-    [one, two] = cluster.brokers.values()
+    one, two = cluster.brokers[0], cluster.brokers[1]
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, OLD)
     good, later = views(topic, OLD, 200), views(topic, NEW, 3, member="m")
@@ -234,8 +234,8 @@ def test_a_killed_load_leaves_nothing_behind_that_counts(
     create(topic)
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, OLD)
-    for broker in cluster.brokers.values():
-        publish(broker, topic, [*views(topic, OLD, 200), b"garbage"])
+    for broker_id in (0, 1):
+        publish(cluster.brokers[broker_id], topic, [*views(topic, OLD, 200), b"garbage"])
     program = (sys.executable, "-m", "integration.spark.programs.load_and_die")
     arguments = (cluster.zk_connect, str(tmp_path / "warehouse"), topic, "committing")
     died = subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=110, check=False)
@@ -262,7 +262,7 @@ def test_a_replaced_disk_is_refused_unless_one_says_otherwise(
     create(topic)
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, OLD)
-    [one, *_] = cluster.brokers.values()
+    one = cluster.brokers[0]
     end = publish(one, topic, views(topic, OLD, 10))
     where = TopicPartition(topic, one.broker_id, 0)
     table = ParquetTable(tmp_path / "warehouse", topic)
