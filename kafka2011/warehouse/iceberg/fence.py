@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.table import Transaction
 
 from kafka2011.warehouse.errors import OvertakenError, UnknownOutcomeError, WarehouseError
 from kafka2011.warehouse.iceberg.history import commits_in, note_of
@@ -17,8 +18,9 @@ from kafka2011.warehouse.iceberg.history import commits_in, note_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
 
     from kafka2011.warehouse.commits import Commit
 
@@ -45,7 +47,7 @@ def commit_once(
     for _ in range(_TRIES):
         table = _without_retries(load())
         _check_follows(newest(table.metadata), commit, where)
-        transaction = table.transaction()
+        transaction = _Transaction(table)
         note = note_of(commit)
         try:
             change(transaction, note)
@@ -67,6 +69,22 @@ def commit_once(
     raise WarehouseError(
         f"{where}: others keep changing the table, commit {commit.number} failed: {failure}"
     ) from failure
+
+
+class _Transaction(Transaction):
+    """One that makes a copy of the table's metadata when it has changed, not whenever somebody looks at it.
+
+    An append looks some thirty times, and each copy has all snapshots: with a thousand that was most of a commit.
+    """
+
+    _seen: tuple[TableUpdate, ...] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The table's metadata as the transaction leaves it."""
+        if self._seen is not self._updates:
+            self._seen, self._copy = self._updates, super().table_metadata
+        return self._copy
 
 
 def _check_follows(newest: int, commit: Commit, where: str) -> None:
