@@ -1,0 +1,107 @@
+"""Loads of a topic into Iceberg, on a real cluster; what is there is counted with pyiceberg."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.pipeline.events import EventEncoder
+from kafka2011.pipeline.registry import SchemaRegistry
+from kafka2011.pipeline.schemas import KnownSchemas, event_schema
+from kafka2011.warehouse.files import LocalFiles
+from kafka2011.warehouse.iceberg_table import IcebergTable
+from kafka2011.warehouse.locations import quarantine_of
+from kafka2011.warehouse.quarantine import Quarantine
+from kafka2011.warehouse.settings import LoadSettings
+from kafka2011.warehouse.topic_load import TopicLoad
+from kafka2011.warehouse.write import PartitionBy
+from tests.support.warehouse import payloads_of, places_in
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from kafka2011.local import LocalCluster
+    from kafka2011.pipeline.schemas import EventSchema
+
+HOUR_US = 3_600_000_000
+START_US = 1_323_000_000_000_000
+HOURS = 3
+OLD = event_schema("View", {"name": "page", "type": "string"}, {"name": "status", "type": "int"})
+NEW = event_schema(
+    "View",
+    {"name": "page", "type": "string"},
+    {"name": "status", "type": "int"},
+    {"name": "member", "type": ["null", "string"], "default": None},
+    {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+)
+
+
+def views(topic: str, schema: EventSchema, count: int, **fields: Any) -> list[bytes]:
+    """Return events of some hours, not in the order of their times."""
+    common = {"published_at": START_US, "server": "s", "status": 200}
+    return EventEncoder(KnownSchemas({topic: schema})).encode_all(
+        topic,
+        [
+            {
+                "time": START_US + (number * 7 % count) * HOURS * HOUR_US // count,
+                "id": str(uuid.uuid4()),
+                "page": f"/{number}",
+                **common,
+                **fields,
+            }
+            for number in range(count)
+        ],
+    )
+
+
+def test_a_topic_is_loaded_into_iceberg(
+    spark: SparkSession,
+    cluster: LocalCluster,
+    topic: str,
+    tmp_path: Path,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+) -> None:
+    """Every message is one row, or in quarantine, across a new schema and a compaction."""
+    one, two = cluster.brokers.values()
+    create(topic)
+    table = IcebergTable(tmp_path / "warehouse", topic)
+    quarantine = Quarantine(LocalFiles(), quarantine_of(str(tmp_path / "warehouse"), topic))
+    settings = LoadSettings(zk_connect=cluster.zk_connect, partition_by=PartitionBy.HOUR)
+    load = TopicLoad(spark, table, quarantine, settings)
+
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, OLD)
+    publish(one, topic, views(topic, OLD, 300))
+    publish(two, topic, views(topic, OLD, 100), 1)
+    first = load.load()
+    assert (first.number, first.rows, first.quarantined) == (1, 400, 0)
+    assert load.load().number is None
+
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, NEW)
+    publish(one, topic, [b"garbage", *views(topic, NEW, 20, member="m", tags=["a"]), *views(topic, OLD, 5)])
+    second = load.load()
+    assert (second.number, second.rows, second.quarantined) == (2, 25, 1)
+
+    before = table.iceberg().scan().to_arrow()
+    assert table.compact(before_ms=(START_US + 2 * HOURS * HOUR_US) // 1000) is not None
+    publish(one, topic, views(topic, NEW, 10, member="m", tags=[]))
+    assert load.load().number == 4
+
+    rows = table.iceberg().scan().to_arrow()
+    assert places_in(rows) == sorted(
+        place for place, payload in payloads_of(cluster.zk_connect, topic).items() if payload != b"garbage"
+    )
+    assert (before.num_rows, rows.num_rows) == (425, 435)
+    assert rows["member"].to_pylist().count("m") == 30
+    assert rows["tags"].to_pylist().count(["a"]) == 20
+    columns = [field.name for field in table.iceberg().schema().fields]
+    assert columns[:8] == ["time", "published_at", "server", "id", "page", "status", "member", "tags"]
+    assert all(each.startswith("kafka2011_") for each in columns[8:])
+    starts = [task.file.partition[0] for task in table.iceberg().scan().plan_files()]
+    assert set(starts) == {START_US // HOUR_US + hour for hour in range(HOURS)}
