@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka2011.cli.load_upkeep import compact_tables, swap_tables, upkeep_options
+from kafka2011.cli.load_upkeep import (
+    Tables,
+    clean_tables,
+    compact_tables,
+    settle_rollbacks,
+    swap_tables,
+    upkeep_options,
+)
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.stopping import stop_signals
@@ -16,8 +24,8 @@ from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable
 
-    from kafka2011.warehouse.formats import Format
     from kafka2011.warehouse.loader import Loader, Round
 
 MB = 1024 * 1024
@@ -30,6 +38,7 @@ MB = 1024 * 1024
         "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",
         "kafka2011 load --warehouse /data/warehouse --status",
         "kafka2011 load --warehouse /data/warehouse --compact",
+        "kafka2011 load --warehouse /data/lake --format iceberg --topic page_views --follow",
     ),
 )
 @zookeeper_option
@@ -88,6 +97,14 @@ MB = 1024 * 1024
 )
 @click.option("--redrive", is_flag=True, help="Decode the messages in quarantine again, after a fix; load nothing new.")
 @upkeep_options
+@click.option(
+    "--catalog",
+    "catalog_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A property of the catalogue for Iceberg, as pyiceberg has it; may be given many times.  [default: SQLite in"
+    " the warehouse]",
+)
 @click.option("--status", is_flag=True, help="Show how far each topic is loaded, and load nothing.")
 @click.option("--master", metavar="URL", help="Spark's master.  [default: as spark-submit says, else local[*]]")
 @click.option(
@@ -117,6 +134,10 @@ def command(
     compact: bool,
     grace_s: float,
     swapped: str | None,
+    older_than_h: float,
+    clean: bool,
+    after_rollback: str | None,
+    catalog_properties: tuple[str, ...],
     master: str | None,
     source_options: tuple[str, ...],
     as_json: bool,
@@ -129,15 +150,21 @@ def command(
     from kafka2011.warehouse.formats import Format
 
     table_format = Format(format_name)
-    if status:
-        _show_status(warehouse, table_format, topics, pattern, as_json=as_json)
-        return
-    if compact:
-        compact_tables(warehouse, table_format, topics, pattern, target_file_mb * MB, grace_s)
-        return
-    if swapped:
-        swap_tables(warehouse, table_format, topics, swapped)
-        return
+    catalog = dict(_pair(text, "--catalog") for text in catalog_properties)
+    if catalog and table_format is not Format.ICEBERG:
+        raise click.UsageError("--catalog is for --format iceberg")
+    tables = Tables(warehouse, table_format, topics, pattern, catalog)
+    asked: list[tuple[object, Callable[[], None]]] = [
+        (status, partial(_show_status, tables, as_json=as_json)),
+        (compact, partial(compact_tables, tables, target_file_mb * MB, grace_s)),
+        (clean, partial(clean_tables, tables, older_than_h)),
+        (swapped, partial(swap_tables, tables, swapped or "")),
+        (after_rollback, partial(settle_rollbacks, tables, after_rollback or "")),
+    ]
+    for is_asked, work in asked:
+        if is_asked:
+            work()
+            return
     if bool(topics) == bool(pattern):
         raise click.UsageError("give --topic or --whitelist, one of them")
     if interval_s is not None and not follow:
@@ -160,7 +187,9 @@ def command(
     with (
         spark_session(master) as spark,
         stop_signals() as stop,  # after the start of Spark, which takes SIGINT for itself
-        Loader(spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format) as loader,
+        Loader(
+            spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format, catalog=catalog
+        ) as loader,
     ):
         done = _run(loader, stop, (interval_s or table_format.follow_interval_s) if follow else None, redrive)
     if done.failed:
@@ -180,17 +209,17 @@ def _run(loader: Loader, stop: threading.Event, interval_s: float | None, redriv
             return done
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(text: str, option: str = "--option") -> tuple[str, str]:
     key, found, value = text.partition("=")
     if not found:
-        raise click.UsageError(f"--option {text}: give KEY=VALUE")
+        raise click.UsageError(f"{option} {text}: give KEY=VALUE")
     return key.strip(), value.strip()
 
 
-def _show_status(warehouse: str, table_format: Format, topics: tuple[str, ...], pattern: str, *, as_json: bool) -> None:
+def _show_status(tables: Tables, *, as_json: bool) -> None:
     from kafka2011.warehouse.status import status_of
 
-    found = status_of(warehouse, table_format, topics, pattern)
+    found = status_of(*tables)
     if as_json:
         click.echo(json.dumps([each.to_json() for each in found], indent=2, ensure_ascii=False))
         return

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kafka2011.pipeline.extra import missing_extra
 from kafka2011.warehouse.locations import files_of, location_of, quarantine_of
 from kafka2011.warehouse.quarantine import Quarantine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
+    from kafka2011.warehouse.iceberg_table import IcebergTable
     from kafka2011.warehouse.table import Table
 
 
@@ -27,14 +31,46 @@ class Format(StrEnum):
         return 60.0 if self is Format.ICEBERG else 600.0
 
 
-def open_topic_table(table_format: Format, warehouse: str, topic: str, spark: SparkSession | None = None) -> Table:
-    """Return a topic's table. Raises WarehouseError, InvalidTopicError, and KafkaError for a missing extra."""
+def open_topic_table(
+    table_format: Format,
+    warehouse: str,
+    topic: str,
+    spark: SparkSession | None = None,
+    catalog: Mapping[str, str] | None = None,
+) -> Table:
+    """Return a topic's table. `catalog` has pyiceberg's properties of a catalogue, if it is not the warehouse's own.
+
+    Raises WarehouseError, InvalidTopicError, and MissingExtraError.
+    """
     if table_format is Format.ICEBERG:
-        table: Table = import_module("kafka2011.warehouse.iceberg_table").IcebergTable(warehouse, topic)
-        return table
+        return open_iceberg_table(warehouse, topic, catalog)
     from kafka2011.warehouse.parquet_table import ParquetTable  # noqa: PLC0415 (as the other)
 
     return ParquetTable(warehouse, topic, spark=spark)
+
+
+def open_iceberg_table(warehouse: str, topic: str, catalog: Mapping[str, str] | None = None) -> IcebergTable:
+    """Return a topic's table in Iceberg. Raises WarehouseError, InvalidTopicError, and MissingExtraError."""
+    table: IcebergTable = _iceberg("iceberg_table").IcebergTable(warehouse, topic, catalog=catalog)
+    return table
+
+
+def list_tables(table_format: Format, warehouse: str, catalog: Mapping[str, str] | None = None) -> list[str]:
+    """List the tables of a warehouse; of Parquet tables only a local one can be listed. Raises WarehouseError."""
+    if table_format is Format.ICEBERG:
+        names: list[str] = _iceberg("iceberg.catalog").list_tables(warehouse, catalog)
+        return names
+    location = location_of(warehouse)
+    return [name for name in files_of(location).names(location) if not name.startswith((".", "_"))]
+
+
+def _iceberg(module: str) -> Any:
+    try:
+        return import_module(f"kafka2011.warehouse.{module}")
+    except ImportError as error:
+        if (error.name or "").startswith("kafka2011"):
+            raise
+        raise missing_extra(error, "iceberg") from error
 
 
 def open_quarantine(warehouse: str, topic: str, spark: SparkSession | None = None) -> Quarantine:

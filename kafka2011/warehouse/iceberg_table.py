@@ -80,7 +80,7 @@ class IcebergTable:
         validate_topic(self.name)
         self.identifier = (NAMESPACE, self.name)
         self.catalog = catalog if isinstance(catalog, Catalog) else open_catalog(warehouse, catalog)
-        self._warehouse = warehouse
+        self._warehouse = None if catalog else warehouse  # another catalogue knows itself where a table goes
         self._clock = clock
         self._where = f"topic {topic}, Iceberg table {'.'.join(self.identifier)}"
         self._in_doubt: set[str] = set()  # attempts that may yet turn out to be in the table
@@ -153,16 +153,18 @@ class IcebergTable:
             table = self.iceberg()
             Storage(table.io).remove_directory(_data(table, attempt))
 
-    def compact(self, before_ms: int, target_bytes: int = compaction.TARGET_BYTES) -> Commit | None:
+    def compact(self, before_ms: int | None = None, target_bytes: int = compaction.TARGET_BYTES) -> Commit | None:
         """Rewrite the small files of hours that ended by then into few, in one commit; None when there are none.
 
-        Another commit may come first without harm. Raises OvertakenError when that removed the same files.
+        By now, unless a time is given. Another commit may come first without harm. Raises OvertakenError when that
+        removed the same files.
         """
         newest = self.newest()
         if newest is None:
             return None
         table = self.iceberg()
-        groups = compaction.plan(table, before_ms, target_bytes)
+        now_ms = int(self._clock.wall_s() * 1000)
+        groups = compaction.plan(table, now_ms if before_ms is None else before_ms, target_bytes)
         if not groups:
             return None
         staging = self.begin()
@@ -276,7 +278,7 @@ class IcebergTable:
     def _ensured(self) -> Table:
         """Return the table, made now if it is not there."""
         if not self.catalog.table_exists(self.identifier):
-            location = location_of_table(self._warehouse, self.name)
+            location = None if self._warehouse is None else location_of_table(self._warehouse, self.name)
             try:
                 self.catalog.create_table(
                     self.identifier, FIRST_SCHEMA, location, partition_spec=BY_HOUR, properties=_PROPERTIES

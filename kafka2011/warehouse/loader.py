@@ -21,7 +21,7 @@ from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -67,6 +67,7 @@ class Loader:
         topics: Iterable[str] = (),
         pattern: str = "",
         table_format: Format = Format.PARQUET,
+        catalog: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._spark = spark
@@ -82,6 +83,7 @@ class Loader:
         except re.error as error:
             raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
         self._format = table_format
+        self._catalog = catalog
         self._clock = clock
         self._loads: dict[str, TopicLoad] = {}
         self._audits: dict[str, LoadAudit] = {}
@@ -163,7 +165,7 @@ class Loader:
         return self._audits[topic]
 
     def _open(self, topic: str) -> tuple[Table, Quarantine]:
-        table = open_topic_table(self._format, self._warehouse, topic, self._spark)
+        table = open_topic_table(self._format, self._warehouse, topic, self._spark, self._catalog)
         return table, open_quarantine(self._warehouse, topic, self._spark)
 
 
@@ -174,11 +176,13 @@ def load(
     zk_connect: str,
     spark: SparkSession | None = None,
     table_format: str = Format.PARQUET,
+    catalog: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> list[Loaded]:
     """Load topics into their tables, each from where its last load ended up to now; return what was loaded.
 
-    `settings` are those of `LoadSettings`. Without `spark` the session that runs is used, or one is started here.
+    `catalog` has pyiceberg's properties of a catalogue, if it is not the warehouse's own; `settings` are those of
+    `LoadSettings`. Without `spark` the session that runs is used, or one is started here.
     All topics are tried; then the first error is raised, a KafkaError: of the topics that failed nothing is loaded.
     """
     if spark is None:
@@ -186,7 +190,7 @@ def load(
 
         spark = open_spark()
     read = LoadSettings(zk_connect=zk_connect, **settings)
-    with Loader(spark, warehouse, read, topics=topics, table_format=Format(table_format)) as loader:
+    with Loader(spark, warehouse, read, topics=topics, table_format=Format(table_format), catalog=catalog) as loader:
         done = loader.run()
     for error in done.failed.values():
         raise error

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import ConfigError
 from kafka2011.warehouse.commits import Kind
-from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.formats import Format, open_topic_table
-from kafka2011.warehouse.locations import files_of, location_of
+from kafka2011.warehouse.formats import Format, list_tables, open_topic_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,22 +48,34 @@ class Status:
         }
 
 
-def status_of(warehouse: str, table_format: Format, topics: Iterable[str] = (), pattern: str = "") -> list[Status]:
+def status_of(
+    warehouse: str,
+    table_format: Format,
+    topics: Iterable[str] = (),
+    pattern: str = "",
+    catalog: Mapping[str, str] | None = None,
+) -> list[Status]:
     """Return how far topics are loaded: those that are named, or whose whole name matches, or all there are.
 
     Only a local warehouse of Parquet tables can be listed; of others topics must be named. Raises WarehouseError.
     """
     found = []
-    for topic in table_names(warehouse, table_format, topics, pattern):
-        commits = open_topic_table(table_format, warehouse, topic).commits()
+    for topic in table_names(warehouse, table_format, topics, pattern, catalog):
+        commits = open_topic_table(table_format, warehouse, topic, catalog=catalog).commits()
         if commits:
             found.append(status_from(topic, commits))
     return found
 
 
-def table_names(warehouse: str, table_format: Format, topics: Iterable[str] = (), pattern: str = "") -> list[str]:
+def table_names(
+    warehouse: str,
+    table_format: Format,
+    topics: Iterable[str] = (),
+    pattern: str = "",
+    catalog: Mapping[str, str] | None = None,
+) -> list[str]:
     """Return the names of tables: those that are given, or whose whole name matches, or all. Raises as `status_of`."""
-    names = list(topics) or _tables_in(warehouse, table_format)
+    names = list(topics) or list_tables(table_format, warehouse, catalog)
     try:
         wanted = re.compile(pattern or ".*")
     except re.error as error:
@@ -93,11 +103,3 @@ def status_from(topic: str, commits: Sequence[Commit]) -> Status:
         ),
         offsets=newest.offsets,
     )
-
-
-def _tables_in(warehouse: str, table_format: Format) -> list[str]:
-    location = location_of(warehouse)
-    if table_format is not Format.PARQUET:
-        raise WarehouseError(f"{warehouse}: name the topics whose status is wanted")
-    names = files_of(location).names(location)
-    return [name for name in names if not name.startswith((".", "_"))]

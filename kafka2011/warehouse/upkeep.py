@@ -1,22 +1,20 @@
-"""What is done to tables now and then, of several topics: compaction."""
+"""What is done to tables now and then, of several topics: compaction, cleaning, going on after a rollback."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import KafkaError
-from kafka2011.warehouse.compact import GRACE_S, HOUR_MS, TARGET_BYTES, compact
+from kafka2011.warehouse.compact import GRACE_S, TARGET_BYTES, compact, remove_replaced
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.formats import Format
-from kafka2011.warehouse.parquet_table import ParquetTable
+from kafka2011.warehouse.formats import Format, open_iceberg_table
+from kafka2011.warehouse.parquet_table import STAGING_LIFETIME_S, ParquetTable
 from kafka2011.warehouse.status import table_names
-from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafka2011.warehouse.commits import Commit
 
@@ -54,25 +52,81 @@ def compact_tables(
     *,
     target_bytes: int = TARGET_BYTES,
     grace_s: float = GRACE_S,
+    catalog: Mapping[str, str] | None = None,
 ) -> Compacted:
     """Rewrite the small files of tables, those that are named, or match, or all; one that fails leaves others alone."""
     done = Compacted()
-    for name in table_names(warehouse, table_format, topics, pattern):
+    for name in table_names(warehouse, table_format, topics, pattern, catalog):
         try:
-            done.commits[name] = _compact(warehouse, table_format, name, target_bytes, grace_s)
+            if table_format is Format.ICEBERG:
+                commit = open_iceberg_table(warehouse, name, catalog).compact(target_bytes=target_bytes)
+                done.commits[name] = [] if commit is None else [commit]
+            else:
+                table = existing_table(warehouse, name)
+                done.commits[name] = compact(table, target_bytes=target_bytes, grace_s=grace_s)
         except KafkaError as error:
             logger.error("table %s was not compacted: %s", name, error)  # noqa: TRY400 (the text says it all)
             done.failed[name] = error
     return done
 
 
-def _compact(warehouse: str, table_format: Format, name: str, target_bytes: int, grace_s: float) -> list[Commit]:
-    if table_format is Format.ICEBERG:
-        table = import_module("kafka2011.warehouse.iceberg_table").IcebergTable(warehouse, name)
-        now_ms = int(SYSTEM_CLOCK.wall_s() * 1000)
-        commit = table.compact(now_ms // HOUR_MS * HOUR_MS, target_bytes)
-        return [] if commit is None else [commit]
-    return compact(existing_table(warehouse, name), target_bytes=target_bytes, grace_s=grace_s)
+def clean_tables(
+    warehouse: str,
+    table_format: Format = Format.PARQUET,
+    topics: Iterable[str] = (),
+    pattern: str = "",
+    *,
+    older_than_s: float = STAGING_LIFETIME_S,
+    catalog: Mapping[str, str] | None = None,
+) -> Tended:
+    """Remove what dead loads have left, and what nothing names any more, where all of it is so old.
+
+    A load must not take longer than that: it would fail when it commits.
+    """
+
+    def clean(name: str) -> dict[str, Any]:
+        if table_format is Format.ICEBERG:
+            return dict(open_iceberg_table(warehouse, name, catalog).clean(older_than_s)._asdict())
+        table = existing_table(warehouse, name)
+        return {"directories": len(table.remove_leftovers(older_than_s)) + len(remove_replaced(table))}
+
+    return _tend(table_names(warehouse, table_format, topics, pattern, catalog), clean, "cleaned")
+
+
+def settle_rollbacks(
+    warehouse: str, topics: Iterable[str], *, again: bool, catalog: Mapping[str, str] | None = None
+) -> Tended:
+    """Say how loading goes on after tables in Iceberg were rolled back: `again`, or behind what was taken out."""
+
+    def settle(name: str) -> dict[str, Any]:
+        commit = open_iceberg_table(warehouse, name, catalog).settle_rollback(again=again)
+        return {"number": commit.number, "replaces": list(commit.replaces)}
+
+    return _tend(topics, settle, "settled")
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """What was done to several tables, as JSON has it, and what failed."""
+
+    done: list[dict[str, Any]] = field(default_factory=list)
+    failed: dict[str, KafkaError] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as what JSON can hold."""
+        failed = [{"topic": name, "error": str(error)} for name, error in self.failed.items()]
+        return {"topics": self.done, "failed": failed}
+
+
+def _tend(names: Iterable[str], work: Callable[[str], dict[str, Any]], what: str) -> Tended:
+    tended = Tended()
+    for name in names:
+        try:
+            tended.done.append({"topic": name, **work(name)})
+        except KafkaError as error:
+            logger.error("table %s was not %s: %s", name, what, error)  # noqa: TRY400 (as above)
+            tended.failed[name] = error
+    return tended
 
 
 def existing_table(warehouse: str, name: str) -> ParquetTable:

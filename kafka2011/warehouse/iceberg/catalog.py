@@ -52,23 +52,28 @@ def open_catalog(warehouse: str | Path, properties: Mapping[str, str] | None = N
     raise AssertionError  # the last try raises or returns
 
 
-def location_of_table(warehouse: str | Path, name: str) -> str | None:
-    """Return the URI of a new table's directory in a local warehouse; None elsewhere, where its catalogue knows one.
+def list_tables(warehouse: str | Path, properties: Mapping[str, str] | None = None) -> list[str]:
+    """List the names of our tables in a catalogue, sorted. Raises WarehouseError."""
+    return sorted(identifier[-1] for identifier in open_catalog(warehouse, properties).list_tables(NAMESPACE))
+
+
+def location_of_table(warehouse: str | Path, name: str) -> str:
+    """Return the URI of a new table's directory in a local warehouse.
 
     Two tables never share one, even after one of them was renamed.
     """
-    local = _local(warehouse)
-    if local is None:
-        return None
-    directory = local / NAMESPACE / name
+    directory = _local(warehouse) / NAMESPACE / name
     if directory.exists():
         directory = directory.with_name(f"{name}-{uuid4().hex[:8]}")
     return f"file://{directory}"
 
 
-def _local(warehouse: str | Path) -> Path | None:
+def _local(warehouse: str | Path) -> Path:
     if scheme_of(str(warehouse)) not in {"", "file"}:
-        return None
+        raise WarehouseError(
+            f"{warehouse} is no local directory, so SQLite cannot be the catalogue of its tables: name another one,"
+            " such as --catalog type=rest --catalog uri=..."
+        )
     path = location_of(warehouse)
     if "#" in path or "?" in path:
         raise WarehouseError(f"{path} has a # or a ?, which mean something else in the URIs of Iceberg's files")
@@ -77,11 +82,6 @@ def _local(warehouse: str | Path) -> Path | None:
 
 def _sqlite_inside(warehouse: str | Path) -> dict[str, str]:
     local = _local(warehouse)
-    if local is None:
-        raise WarehouseError(
-            f"{warehouse} is no local directory, so SQLite cannot be the catalogue of its tables: name another one,"
-            " such as --catalog type=rest --catalog uri=..."
-        )
     local.mkdir(parents=True, exist_ok=True)
     return {"type": "sql", "uri": f"sqlite:///{local}/{SQLITE_NAME}?timeout={_SQLITE_TIMEOUT_S}"}
 

@@ -1,0 +1,102 @@
+"""`kafka2011 load` where it loads nothing: tables are listed, compacted, cleaned, and go on after a rollback."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafka2011.cli.load import command
+from kafka2011.errors import KafkaError
+from kafka2011.warehouse.iceberg_table import IcebergTable
+from kafka2011.warehouse.parquet_table import ParquetTable
+from tests.support import iceberg_tables, tables
+from tests.support.tables import FIRST_MS, PARTITION, TOPIC
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(*args: str) -> Any:
+    """Run the command and return its last line, read as JSON."""
+    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *args], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def refused(*args: str) -> str:
+    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *args])
+    assert result.exit_code == 2
+    return result.output
+
+
+def test_a_table_in_iceberg_is_compacted_and_cleaned(tmp_path: Path) -> None:
+    """Of all tables, when none is named."""
+    table = IcebergTable(tmp_path, TOPIC)
+    for _ in range(2):
+        iceberg_tables.load(table, [FIRST_MS])
+    here = ("--warehouse", str(tmp_path), "--format", "iceberg")
+    dead = table.begin()
+    [compacted] = run(*here, "--compact")["topics"]
+    assert compacted == {"topic": TOPIC, "commits": [{"number": 3, "replaced": 0, "rows": 2}]}
+    [cleaned] = run(*here, "--clean", "--whitelist", "v.*")["topics"]
+    assert cleaned == {"topic": TOPIC, "directories": 0, "files": 0, "size_bytes": 0}
+    [cleaned] = run(*here, "--clean", "--older-than", "0")["topics"]
+    assert cleaned["directories"] == 1
+    assert not (tmp_path / dead).exists()
+    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *here, "--status", "--json"])
+    [status] = json.loads(result.stdout)
+    assert (status["topic"], status["number"], status["rows"]) == (TOPIC, 3, 2)
+
+
+def test_a_table_of_parquet_files_is_compacted_and_cleaned(tmp_path: Path) -> None:
+    """By the same words."""
+    table = ParquetTable(tmp_path, TOPIC)
+    for _ in range(2):
+        tables.load(table, [FIRST_MS])
+    here = ("--warehouse", str(tmp_path))
+    table.begin()
+    [cleaned] = run(*here, "--clean", "--older-than", "0")["topics"]
+    assert cleaned == {"topic": TOPIC, "directories": 1}
+
+
+def test_a_rollback_is_settled(tmp_path: Path) -> None:
+    """By one of two words; a table that was not rolled back is left alone."""
+    table = IcebergTable(tmp_path, TOPIC)
+    for _ in range(2):
+        iceberg_tables.load(table, [FIRST_MS])
+    here = ("--warehouse", str(tmp_path), "--format", "iceberg", "--topic", TOPIC)
+    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *here, "--after-rollback", "again"])
+    assert isinstance(result.exception, KafkaError)
+    assert json.loads(result.stdout)["failed"][0]["topic"] == TOPIC
+    first = table.iceberg().snapshots()[0].snapshot_id
+    table.iceberg().manage_snapshots().rollback_to_snapshot(first).commit()
+    assert run(*here, "--after-rollback", "skip")["topics"] == [{"topic": TOPIC, "number": 3, "replaces": [2]}]
+    newest = table.newest()
+    assert newest is not None
+    assert newest.offsets == {PARTITION: 200}
+
+
+def test_another_catalogue_is_named_by_its_properties(tmp_path: Path) -> None:
+    """Each of them a KEY=VALUE."""
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/other.db", "warehouse": f"file://{tmp_path}/lake"}
+    iceberg_tables.load(IcebergTable(tmp_path, TOPIC, catalog=catalog), [FIRST_MS])
+    given = [part for key, value in catalog.items() for part in ("--catalog", f"{key}={value}")]
+    [found] = run("--warehouse", str(tmp_path / "w"), "--format", "iceberg", *given, "--compact")["topics"]
+    assert found["topic"] == TOPIC
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--catalog", "type=sql", "--status"), "--catalog is for --format iceberg"),
+        (("--after-rollback", "skip", "--topic", "a"), "--after-rollback is for --format iceberg"),
+        (("--format", "iceberg", "--after-rollback", "skip"), "--after-rollback needs --topic"),
+        (("--format", "iceberg", "--catalog", "sql"), "--catalog sql: give KEY=VALUE"),
+    ],
+)
+def test_what_means_nothing_together_is_refused(args: tuple[str, ...], why: str) -> None:
+    """Before anything is opened."""
+    assert why in " ".join(refused("--warehouse", "/nowhere", *args).split())
