@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka2011.cli.load_rebuild import begin_offsets, dedup_and_rebuild_options
 from kafka2011.cli.load_upkeep import (
     Tables,
     clean_tables,
@@ -96,6 +97,7 @@ MB = 1024 * 1024
     help="With --follow, time from the start of one load to that of the next.  [default: 600; iceberg: 60]",
 )
 @click.option("--redrive", is_flag=True, help="Decode the messages in quarantine again, after a fix; load nothing new.")
+@dedup_and_rebuild_options
 @upkeep_options
 @click.option(
     "--catalog",
@@ -138,6 +140,11 @@ def command(
     clean: bool,
     after_rollback: str | None,
     catalog_properties: tuple[str, ...],
+    rebuild: bool,
+    begin: str,
+    into: str | None,
+    dedup: bool,
+    dedup_window_s: float,
     master: str | None,
     source_options: tuple[str, ...],
     as_json: bool,
@@ -169,7 +176,9 @@ def command(
         raise click.UsageError("give --topic or --whitelist, one of them")
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
-    from kafka2011.warehouse.loader import Loader
+    if rebuild != bool(into) or (rebuild and len(topics) != 1):
+        raise click.UsageError("--rebuild, --into and one --topic go together")
+    from kafka2011.warehouse.loader import Loader, check_together
     from kafka2011.warehouse.sessions import spark_session
     from kafka2011.warehouse.settings import LoadSettings
     from kafka2011.warehouse.write import PartitionBy
@@ -182,13 +191,23 @@ def command(
         target_file_bytes=target_file_mb * MB,
         group=group,
         tier=tier,
+        dedup_window_s=dedup_window_s if dedup else None,
+        begin_at=begin_offsets(topics[0], begin) if rebuild else {},
         source=dict(_pair(text) for text in source_options),
     )
+    check_together(settings, topics, table_format, into)  # a wrong call should not wait for Spark
     with (
         spark_session(master) as spark,
         stop_signals() as stop,  # after the start of Spark, which takes SIGINT for itself
         Loader(
-            spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format, catalog=catalog
+            spark,
+            warehouse,
+            settings,
+            topics=topics,
+            pattern=pattern,
+            table_format=table_format,
+            catalog=catalog,
+            into=into,
         ) as loader,
     ):
         done = _run(loader, stop, (interval_s or table_format.follow_interval_s) if follow else None, redrive)

@@ -12,6 +12,7 @@ from kafka2011.spark.group import commit_offsets
 from kafka2011.spark.offsets import nest
 from kafka2011.warehouse.counting import LoadAudit
 from kafka2011.warehouse.formats import Format, open_quarantine, open_topic_table
+from kafka2011.warehouse.rebuild import rebuilt_table
 from kafka2011.warehouse.redrive import redrive
 from kafka2011.warehouse.settings import LoadSettings
 from kafka2011.warehouse.topic_load import Loaded, TopicLoad
@@ -52,10 +53,25 @@ class Round:
         }
 
 
+def check_together(
+    settings: LoadSettings, topics: Sequence[str], table_format: Format, into: str | None = None
+) -> None:
+    """Raise ConfigError for what a `Loader` cannot do together."""
+    if settings.dedup_window_s is not None and table_format is not Format.PARQUET:
+        raise ConfigError("repeats are left out of tables of Parquet files only")
+    if into is None:
+        return
+    if len(topics) != 1 or table_format is not Format.PARQUET:
+        raise ConfigError(f"{into} is rebuilt from one topic, as Parquet files")
+    if settings.tier or settings.group:
+        raise ConfigError(f"{into} is rebuilt from messages that another load counts for the audit, and commits")
+
+
 class Loader:
     """Loads topics: those that are named, or all whose whole name matches a pattern, later ones too.
 
-    Not for several threads. Raises ConfigError unless there are either names or a pattern.
+    `into` is the name of a table beside that of its one topic, which is rebuilt there. Not for several threads. Raises
+    ConfigError unless there are either names or a pattern, and for what goes with no rebuild.
     """
 
     def __init__(
@@ -68,6 +84,7 @@ class Loader:
         pattern: str = "",
         table_format: Format = Format.PARQUET,
         catalog: Mapping[str, str] | None = None,
+        into: str | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._spark = spark
@@ -82,8 +99,10 @@ class Loader:
             self._pattern = re.compile(pattern)
         except re.error as error:
             raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
+        check_together(settings, self._topics, table_format, into)
         self._format = table_format
         self._catalog = catalog
+        self._into = into
         self._clock = clock
         self._loads: dict[str, TopicLoad] = {}
         self._audits: dict[str, LoadAudit] = {}
@@ -165,7 +184,11 @@ class Loader:
         return self._audits[topic]
 
     def _open(self, topic: str) -> tuple[Table, Quarantine]:
-        table = open_topic_table(self._format, self._warehouse, topic, self._spark, self._catalog)
+        table: Table
+        if self._into is None:
+            table = open_topic_table(self._format, self._warehouse, topic, self._spark, self._catalog)
+        else:
+            table = rebuilt_table(self._warehouse, topic, self._into, spark=self._spark)
         return table, open_quarantine(self._warehouse, topic, self._spark)
 
 

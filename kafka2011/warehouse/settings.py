@@ -12,6 +12,8 @@ from kafka2011.warehouse.write import PartitionBy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zk.cluster import TopicPartition
+
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 TASK_BYTES = 64 * 1024 * 1024
 """About as much of a log is one task's."""
@@ -32,7 +34,9 @@ class LoadSettings:
 
     `restart_replaced`: load partitions whose log ends before their stored offset again from their beginning, instead of
     refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of
-    the audit; none for no counting. `source` holds more options of the Spark source, such as `fetch.size`.
+    the audit; none for no counting. `dedup_window_s`: leave out rows whose event is in the load, or in a commit of the
+    last so many seconds; None keeps all. `begin_at`: where a new table begins, other partitions than these at their
+    first message. `source` holds more options of the Spark source, such as `fetch.size`.
     """
 
     zk_connect: str
@@ -42,6 +46,8 @@ class LoadSettings:
     target_file_bytes: int = TARGET_FILE_BYTES
     group: str = ""
     tier: str = ""
+    dedup_window_s: float | None = None
+    begin_at: Mapping[TopicPartition, int] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -23,8 +23,10 @@ from kafka2011.spark.reader import ReadSettings
 from kafka2011.warehouse.commits import Commit, Kind, LoadedRange
 from kafka2011.warehouse.coverage import Coverage, Run
 from kafka2011.warehouse.decode import BatchDecoder
+from kafka2011.warehouse.dedup import drop_repeats, recent_rows
 from kafka2011.warehouse.errors import CoverageError, OvertakenError, ReplacedLogError
 from kafka2011.warehouse.gaps import explain
+from kafka2011.warehouse.parquet_table import ParquetTable
 from kafka2011.warehouse.settings import TASK_BYTES
 from kafka2011.warehouse.tasks import LoadTasks
 from kafka2011.warehouse.write import read_refused, read_runs, session_for, write_rows
@@ -78,6 +80,7 @@ class Loaded:
     log_bytes: int = 0
     lost_bytes: int = 0
     empty_bytes: int = 0
+    repeats: int = 0
     seconds: float = 0.0
     away: tuple[TopicPartition, ...] = ()
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class Loaded:
             "log_bytes": self.log_bytes,
             "lost_bytes": self.lost_bytes,
             "empty_bytes": self.empty_bytes,
+            "repeats": self.repeats,
             "seconds": round(self.seconds, 3),
             "away": [each.znode_name for each in self.away],
         }
@@ -130,7 +134,7 @@ class TopicLoad:
         """
         began_s = self._clock.monotonic_s()
         newest = self._table.newest()
-        stored = {} if newest is None else dict(newest.offsets)
+        stored = dict(self._settings.begin_at if newest is None else newest.offsets)
         number = 1 if newest is None else newest.number + 1
         with OffsetLookup(self._options, patience_s=PATIENCE_S) as lookup, ExitStack() as stack:
             account = None if self._audit is None else stack.enter_context(self._audit.begin())
@@ -152,6 +156,7 @@ class TopicLoad:
                     account.count(self._session, staging, commit)
                     self._on_step(Step.COUNTED)
                     commit = replace(commit, extra={_SEEN: seen.to_json()})
+                commit = self._without_repeats(staging, commit)
                 commit = replace(commit, complete_through_ms=seen.through_ms(account, commit.offsets))
             except BaseException:
                 self._clean(number, staging, attempt)
@@ -167,10 +172,20 @@ class TopicLoad:
             sum(each.end - each.start for each in commit.ranges),
             sum(each.lost_bytes for each in commit.ranges),
             sum(each.empty_bytes for each in commit.ranges),
+            sum(each.repeats for each in commit.ranges),
             self._clock.monotonic_s() - began_s,
             resolved.away,
             commit.offsets,
         )
+
+    def _without_repeats(self, staging: str, commit: Commit) -> Commit:
+        """Leave out repeats of events, if that is wanted; the audit has counted them."""
+        window_s = self._settings.dedup_window_s
+        if window_s is None:
+            return commit
+        assert isinstance(self._table, ParquetTable), "checked by the loader"
+        since_ms = commit.written_at_ms - int(window_s * 1000)
+        return drop_repeats(staging, commit, recent_rows(self._table, since_ms))
 
     def _commit(self, staging: str, commit: Commit) -> None:
         try:

@@ -88,3 +88,25 @@ def test_a_swap_is_of_one_parquet_table(
 ) -> None:
     """Whatever else is a wrong call."""
     assert run(*arguments) == (2, {})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--rebuild", "--topic", "views"),
+        ("--into", "again", "--topic", "views"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--topic", "clicks"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--from", "latest"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--from", '{"0:1": 5}'),
+        ("--rebuild", "--into", "again", "--topic", "views", "--from", "[1]"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--audit", "warehouse"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--group", "loaded"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--format", "iceberg"),
+        ("--dedup", "--format", "iceberg", "--topic", "views"),
+    ],
+)
+def test_what_does_not_go_together_is_a_wrong_call(
+    run: Callable[..., tuple[int, dict[str, Any]]], arguments: tuple[str, ...]
+) -> None:
+    """Said before Spark is started, or anybody is asked."""
+    assert run("--zookeeper", "127.0.0.1:1", *arguments) == (2, {})
