@@ -14,8 +14,8 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 .PHONY: demo
-demo: setup-demo ## have FILE=path, or made-up events, pass through every tier, and account for them
-	@$(PYTHON) -m kafka2011 demo --tiers quick $${FILE:+--file "$$FILE"} --report build/demo/report.html
+demo: setup-demo ## have FILE=path, or made-up events, pass through every tier, and account for them (DEMO=quick: without Spark)
+	@$(PYTHON) -m kafka2011 demo --tiers $(if $(filter quick,$(DEMO)),quick,all) $${FILE:+--file "$$FILE"} --report build/demo/report.html
 
 .PHONY: up
 up: ## start the cluster of docker-compose.yml and wait until it is healthy (COMPOSE_PROFILES=demo: with something to watch)

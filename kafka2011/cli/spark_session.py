@@ -40,6 +40,9 @@ def spark_session(name: str) -> Iterator[SparkSession]:
     conf = SparkConf()
     for key, value in _LOCAL.items():
         conf.setIfMissing(key, value)
+    if (conf.get("spark.master") or "").startswith("local"):
+        # The default of 200 is meant for a cluster: tasks that have nothing to do took minutes here.
+        conf.setIfMissing("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     session = SparkSession.builder.config(conf=conf).appName(f"kafka2011 {name}").getOrCreate()
     try:
         register(session)

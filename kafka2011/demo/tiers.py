@@ -37,6 +37,7 @@ LOAD_INTERVAL_S = 5
 _SESSION = "zk.sessiontimeout.ms=2000"
 _COMMITS = "autocommit.interval.ms=500"
 _TIMEOUT_S = 120.0
+_REPORT_TIMEOUT_S = 300.0
 _LOOK_S = 0.5
 _MASTER = "local[2]"
 _LAST_WORDS_BYTES = 1000
@@ -68,6 +69,7 @@ class TiersResult:
     rates: list[TierRate] = field(default_factory=list)
     latency: Latency | None = None
     report: Path | None = None
+    report_error: str = ""
 
     def failures(self) -> list[str]:
         """Say what did not go as it should."""
@@ -78,6 +80,8 @@ class TiersResult:
             found.append(f"the audit has found {self.gaps} windows with a gap")
         if self.quarantined:
             found.append(f"{self.quarantined} messages could not be decoded")
+        if self.report_error:
+            found.append(f"no reports: {self.report_error}")
         return found
 
 
@@ -169,7 +173,10 @@ class Tiers:
             raise self._failure
         self._audit()
         if self._has_spark:
-            self._make_reports()
+            try:
+                self._make_reports()
+            except (KafkaError, OSError) as error:  # what was found out so far is still worth showing
+                self.result.report_error = str(error)
         return self.result
 
     # Inside ----------------------------------------------------------------------------------------------------------
@@ -279,7 +286,7 @@ class Tiers:
         log = self._directory / f"{name}.log"
         log.unlink(missing_ok=True)
         self._begin(name, *arguments)
-        self._processes[name].wait(_TIMEOUT_S)
+        self._processes[name].wait(_REPORT_TIMEOUT_S)
         del self._processes[name]
         text = log.read_text(errors="replace")
         try:

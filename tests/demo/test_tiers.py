@@ -50,4 +50,6 @@ def test_what_went_wrong_is_said() -> None:
     assert result.failures() == []
     result.gaps, result.quarantined = 2, 3
     assert result.failures() == ["the audit has found 2 windows with a gap", "3 messages could not be decoded"]
+    result.report_error = "Spark has failed"
+    assert result.failures()[-1] == "no reports: Spark has failed"
     assert TierRate("mirror", 30, 2).events_per_s == 15
