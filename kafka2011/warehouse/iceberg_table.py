@@ -202,6 +202,7 @@ class IcebergTable:
             schema=reached.schema,
             complete_through_ms=back.complete_through_ms if back else None,
             replaces=tuple(range((back.number if back else 0) + 1, reached.number + 1)),
+            extra=back.extra if back else {},
             attempt=uuid4().hex,
         )
 
@@ -227,7 +228,7 @@ class IcebergTable:
                 quarantined=0,
                 size_bytes=sum(each.size_bytes for each in rewritten),
                 replaces=(),
-                extra={"files_before": sum(len(each.before) for each in rewritten), "files_after": len(rewritten)},
+                extra={**newest.extra, **compaction.counts(rewritten)},  # the next load goes on from what it holds
                 attempt=attempt,
             )
             try:

@@ -12,7 +12,7 @@ from kafka2011.warehouse.errors import OvertakenError
 from kafka2011.warehouse.iceberg import compaction
 from kafka2011.warehouse.iceberg_table import IcebergTable
 from tests.support.iceberg_tables import load, offsets_in
-from tests.support.tables import FIRST_MS, HOUR_MS, SCHEMA, TOPIC
+from tests.support.tables import FIRST_MS, HOUR_MS, SCHEMA, TOPIC, commit_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,13 +45,15 @@ def rows(table: IcebergTable) -> list[dict[str, Any]]:
 def test_small_files_become_one_for_each_hour(table: IcebergTable) -> None:
     """No row changes, whichever load brought it; rows are in order of time."""
     before = rows(table)
+    table.commit(table.begin(), commit_of(LOADS + 1, 200 * LOADS, extra={"seen_ms": {"0-1": 7}}))
     newest = table.newest()
     commit = table.compact(before_ms=LATER_MS)
     assert commit is not None
     assert newest is not None
-    assert (commit.kind, commit.number) == (Kind.COMPACT, LOADS + 1)
+    assert (commit.kind, commit.number) == (Kind.COMPACT, LOADS + 2)
     assert commit.offsets == newest.offsets
-    assert (commit.rows, commit.ranges, commit.extra) == (2 * LOADS, (), {"files_before": 2 * LOADS, "files_after": 2})
+    assert (commit.rows, commit.ranges) == (2 * LOADS, ())
+    assert commit.extra == {"seen_ms": {"0-1": 7}, "files_before": 2 * LOADS, "files_after": 2}
     assert table.newest() == commit
     assert len(files(table)) == 2
     assert rows(table) == before

@@ -78,6 +78,14 @@ def rewrite(table: Table, groups: Sequence[Group], location: str) -> list[Rewrit
     return [_rewrite(table, group, f"{location}/{_path(group.hour)}/{i:05d}.parquet") for i, group in enumerate(groups)]
 
 
+def counts(rewritten: Sequence[Rewritten]) -> dict[str, int]:
+    """Return how many files there were, and how many there are now."""
+    return {
+        "files_before": sum(len(each.before) for each in rewritten),
+        "files_after": sum(each.after is not None for each in rewritten),
+    }
+
+
 def swap(transaction: Transaction, rewritten: Sequence[Rewritten], note: dict[str, str]) -> None:
     """Put the new files in place of the old ones. Raises OvertakenError when another one has removed some."""
     try:
