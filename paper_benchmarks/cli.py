@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "clients": "paper_benchmarks.clients.command",
     "events": "paper_benchmarks.events",
+    "load": "paper_benchmarks.load",
     "mirror": "paper_benchmarks.mirror.command",
 }
 """Where each command is, in a variable `command`."""

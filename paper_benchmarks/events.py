@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import pyarrow as pa
 from fastavro import schemaless_reader, schemaless_writer
 
 from kafka2011.cli.output import show_table
@@ -20,6 +21,8 @@ from kafka2011.pipeline.event_types import EVENT_TYPES, PAGE_VIEW
 from kafka2011.pipeline.events import HEADER_BYTES, EventDecoder, EventEncoder, read_stamps
 from kafka2011.pipeline.generate import Profile, generate
 from kafka2011.pipeline.schemas import KnownSchemas, event_schema
+from kafka2011.spark.columns import arrow_schema
+from kafka2011.warehouse.decode import BatchDecoder
 from paper_benchmarks import results_file
 from paper_benchmarks.machine import Neighbours, describe
 from paper_benchmarks.samples import Sample, Spread
@@ -63,6 +66,9 @@ def works(count: int) -> list[Work]:
     fewer = event_schema("PageView", *(field for field in PAGE_VIEW.document["fields"] if field["name"] == "url"))
     decoder, narrow = EventDecoder(KnownSchemas(EVENT_TYPES)), EventDecoder(KnownSchemas(EVENT_TYPES), reader=fewer)
 
+    rows = BatchDecoder(_TOPIC, KnownSchemas(EVENT_TYPES), 1)
+    batch = _source_batch(payloads)
+
     def write_alone() -> None:
         for event in events:
             schemaless_writer(io.BytesIO(), PAGE_VIEW.writer, event)
@@ -79,10 +85,21 @@ def works(count: int) -> list[Work]:
         Work("decode", count, lambda: decoder.decode_all(messages)),
         Work("decode-narrow", count, lambda: narrow.decode_all(messages)),
         Work("decode-fastavro", count, read_alone),
+        Work("decode-rows", count, lambda: rows.decode(batch)),
+        Work("decode-rows-each", count, lambda: rows._decode_each(batch)),
         Work("stamps", count, lambda: read_stamps(payloads)),
         Work("access-log", count, lambda: [page_view(_LINE) for _ in range(count)]),
         Work("generate", count, lambda: _take(generate(Profile(rate=10_000)), count)),
     ]
+
+
+def _source_batch(payloads: list[bytes]) -> pa.RecordBatch:
+    """Return payloads as Spark's source gives them."""
+    count = len(payloads)
+    columns = [payloads, [_TOPIC] * count, [0] * count, [0] * count, range(count), range(1, count + 1), [0] * count]
+    schema = arrow_schema()
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _take(stream: Iterator[object], count: int) -> None:

@@ -1,21 +1,25 @@
 """From the brokers into tables: loads that never duplicate, and reports on them (paper, section 4).
 
-`open_table` is loaded when it is first used: it needs PyArrow, and the commands should not wait for that.
+`load` and `open_table` are loaded when they are first used: they need PySpark and PyArrow, and the commands should not
+wait for that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafka2011.warehouse.dataset import open_table
+    from kafka2011.warehouse.loader import load
 
-__all__ = ["open_table"]
+__all__ = ["load", "open_table"]
+
+_HOMES = {"load": "kafka2011.warehouse.loader", "open_table": "kafka2011.warehouse.dataset"}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "open_table":
-        from kafka2011.warehouse.dataset import open_table  # noqa: PLC0415 (see above)
-
-        return open_table
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

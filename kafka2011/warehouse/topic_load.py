@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from kafka2011.pipeline.errors import UnknownSchemaError
 from kafka2011.pipeline.registry import SchemaRegistry
@@ -27,6 +27,7 @@ from kafka2011.warehouse.dedup import drop_repeats, recent_rows
 from kafka2011.warehouse.errors import CoverageError, OvertakenError, ReplacedLogError
 from kafka2011.warehouse.gaps import explain
 from kafka2011.warehouse.parquet_table import ParquetTable
+from kafka2011.warehouse.seen import SEEN, Seen, is_hour_later
 from kafka2011.warehouse.settings import TASK_BYTES
 from kafka2011.warehouse.tasks import LoadTasks
 from kafka2011.warehouse.write import read_refused, read_runs, session_for, write_rows
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka2011.spark.plan import ResolvedOffsets
-    from kafka2011.warehouse.counting import Account, LoadAudit
+    from kafka2011.warehouse.counting import LoadAudit
     from kafka2011.warehouse.coverage import Gap
     from kafka2011.warehouse.quarantine import Quarantine
     from kafka2011.warehouse.settings import LoadSettings
@@ -49,10 +50,6 @@ if TYPE_CHECKING:
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-_SEEN = "seen_ms"
-"""The name in a commit of when ends were seen."""
-_HOUR_MS = 3_600_000
 
 PATIENCE_S = 5.0
 """A broker that has not said within this time where its logs end is left for the next load."""
@@ -141,10 +138,10 @@ class TopicLoad:
             seen_ms = int(self._clock.wall_s() * 1000)
             resolved = self._resolve(lookup, stored)
             self._on_step(Step.RESOLVED)
-            seen = _Seen.after(newest, resolved, seen_ms)
+            seen = Seen.after(newest, resolved, seen_ms)
             if not resolved.size_bytes and not resolved.lost:
                 through_ms = seen.through_ms(account, stored)
-                if newest is None or not _is_hour_later(through_ms, newest.complete_through_ms):
+                if newest is None or not is_hour_later(through_ms, newest.complete_through_ms):
                     return Loaded(
                         self._topic, seconds=self._clock.monotonic_s() - began_s, away=resolved.away, offsets=stored
                     )
@@ -155,7 +152,7 @@ class TopicLoad:
                 if account is not None:
                     account.count(self._session, staging, commit)
                     self._on_step(Step.COUNTED)
-                    commit = replace(commit, extra={_SEEN: seen.to_json()})
+                    commit = replace(commit, extra={SEEN: seen.to_json()})
                 commit = self._without_repeats(staging, commit)
                 commit = replace(commit, complete_through_ms=seen.through_ms(account, commit.offsets))
             except BaseException:
@@ -305,37 +302,6 @@ class TopicLoad:
             self._table.abandon(staging)
         except Exception:  # the error that matters is on its way
             logger.exception("topic %s: what attempt %s has written could not be removed", self._topic, attempt)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """When the end was seen that the table has now, of each partition; and through when it was complete before."""
-
-    at_ms: Mapping[TopicPartition, int]
-    before_ms: int | None
-
-    @classmethod
-    def after(cls, newest: Commit | None, resolved: ResolvedOffsets, now_ms: int) -> Self:
-        """Partitions that were just asked are seen now; those of brokers that are away were seen at an earlier load."""
-        stored = {} if newest is None else newest.extra.get(_SEEN, {})
-        away = {each: int(stored.get(each.znode_name, 0)) for each in resolved.away}
-        here = {each.topic_partition: now_ms for each in resolved.ranges}
-        return cls({**here, **away}, None if newest is None else newest.complete_through_ms)
-
-    def through_ms(self, account: Account | None, offsets: Mapping[TopicPartition, int]) -> int | None:
-        """Say through when the table is complete once it has everything before these offsets."""
-        if account is None:
-            return self.before_ms
-        found = account.through_ms(offsets, min(self.at_ms.values(), default=0), self.before_ms)
-        return max((each for each in (found, self.before_ms) if each is not None), default=None)
-
-    def to_json(self) -> dict[str, int]:
-        """Return what the next load reads."""
-        return {each.znode_name: at_ms for each, at_ms in sorted(self.at_ms.items())}
-
-
-def _is_hour_later(through_ms: int | None, before_ms: int | None) -> bool:
-    return through_ms is not None and through_ms // _HOUR_MS > (before_ms or 0) // _HOUR_MS
 
 
 def _gaps(coverage: Coverage, ranges: Iterable[OffsetRange]) -> list[Gap]:
