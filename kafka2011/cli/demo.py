@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -161,10 +161,12 @@ def _lines(file: BinaryIO | None) -> list[bytes]:
     return lines
 
 
-def _document(result: DemoResult, *, kept: bool) -> dict[str, object]:
-    document = dataclasses.asdict(result)
+def _document(result: DemoResult, *, kept: bool) -> dict[str, Any]:
+    document: dict[str, Any] = dataclasses.asdict(result)
     document["directory"] = str(result.directory) if kept else None
     document["is_good"] = result.is_good
+    if result.tiers is not None:
+        document["tiers"]["report"] = None if result.tiers.report is None else str(result.tiers.report)
     return document
 
 

@@ -82,11 +82,11 @@ class Arrivals:
         return latency_of(delays_s)
 
     def _run(self) -> None:
-        say_at_s = time.monotonic() + _SAY_S
+        say_at_s, said_rows = time.monotonic() + _SAY_S, 0
         while not self._closing.wait(_LOOK_S):
             self._look()
-            if time.monotonic() >= say_at_s:
-                say_at_s += _SAY_S
+            if time.monotonic() >= say_at_s and self.rows != said_rows:
+                say_at_s, said_rows = time.monotonic() + _SAY_S, self.rows
                 self._say(f"in the warehouse: {self.rows:,} rows of {len(self._offsets)} topics")
 
     def _look(self) -> None:
