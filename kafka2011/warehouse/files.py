@@ -102,7 +102,7 @@ class LocalFiles:
         missing = [each for each in (Path(path), *Path(path).parents) if not each.is_dir()]
         Path(path).mkdir(parents=True, exist_ok=True)
         for each in missing:
-            _sync_directory(str(each.parent))
+            sync_directory(str(each.parent))
 
     def modified_s(self, path: str) -> float:
         """Return when a file or directory was last changed. Raises FileNotFoundError."""
@@ -133,7 +133,7 @@ class LocalFiles:
         rename(2) refuses a target that holds something, and decides which of several comes first. The directory is
         opened once: what was checked is what is renamed into, even if another one takes its path meanwhile.
         """
-        _sync_tree(source)
+        sync_tree(source)
         into = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             names = sorted(os.listdir(into))  # noqa: PTH208 (pathlib knows no directory descriptors)
@@ -147,7 +147,7 @@ class LocalFiles:
             os.fsync(into)
         finally:
             os.close(into)
-        _sync_directory(str(Path(source).parent))
+        sync_directory(str(Path(source).parent))
 
     def exchange(self, one: str, other: str) -> None:
         """Give two directories one another's names, in one step: renameat2(2), which most local file systems have."""
@@ -158,7 +158,7 @@ class LocalFiles:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), one, None, other)
         for parent in {Path(one).parent, Path(other).parent}:
-            _sync_directory(str(parent))
+            sync_directory(str(parent))
 
 
 def _read_in(directory: int, path: str) -> bytes:
@@ -171,14 +171,16 @@ def _unless_missing(error: OSError) -> None:
         raise error
 
 
-def _sync_tree(directory: str) -> None:
+def sync_tree(directory: str) -> None:
+    """Bring all files and directories below a directory to disk, and itself. Raises OSError."""
     for parent, _, names in os.walk(directory, topdown=False, onerror=_raise):
         for name in names:
             _sync(f"{parent}/{name}", os.O_RDONLY)
-        _sync_directory(parent)
+        sync_directory(parent)
 
 
-def _sync_directory(path: str) -> None:
+def sync_directory(path: str) -> None:
+    """Bring to disk which files a directory has. Raises OSError."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

@@ -262,6 +262,7 @@ class IcebergTable:
         if storage.path(location) != storage.path(staging):
             raise ValueError(f"{staging} is no directory that `begin` of {self._where} made")
         storage.mark(location)
+        storage.sync(location)
         found = (
             read_footer(table.io, each.location, each.size_bytes)
             for each in storage.walk(location)

@@ -16,11 +16,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io.pyarrow import PyArrowFile
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from kafka2011.warehouse.iceberg.storage import Storage
+from kafka2011.warehouse.iceberg.synced_io import SyncedFile
 from kafka2011.warehouse.iceberg_table import IcebergTable
 from tests.support import iceberg_tables
 from tests.support.iceberg_tables import load
@@ -75,7 +75,7 @@ def main() -> None:
     for owner, name in (
         (Storage, "make_directory"),
         (Storage, "mark"),
-        (PyArrowFile, "create"),
+        (SyncedFile, "create"),
         (iceberg_tables, "write_rows"),
     ):
         steps.before(owner, name)

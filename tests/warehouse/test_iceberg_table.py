@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -322,3 +323,22 @@ def test_two_tables_never_share_a_directory(tmp_path: Path) -> None:
     assert second.newest() is None
     second.begin()
     assert second.iceberg().location() != IcebergTable(tmp_path, TOPIC, name="old").iceberg().location()
+
+
+def test_all_is_on_disk_before_the_catalogue_names_it(table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data, manifests and metadata, and the directories that they are in; SQLite sees to its own file."""
+    synced: set[str] = set()
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.add(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    load(table, [FIRST_MS, FIRST_MS + HOUR_MS])
+    load(table, [FIRST_MS])
+    table.compact(before_ms=FIRST_MS + 10 * HOUR_MS)
+    directory = Path(table.iceberg().location().removeprefix("file://"))
+    files = {path for path in directory.rglob("*") if path.is_file()}
+    assert {str(path) for path in files} <= synced
+    assert {str(path.parent) for path in files} <= synced

@@ -23,7 +23,7 @@ NAME = "kafka2011"
 NAMESPACE = "kafka2011"
 SQLITE_NAME = "catalog.db"
 
-_FILE_IO = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}  # the other one cannot list directories
+_FILE_IO = {"py-io-impl": "kafka2011.warehouse.iceberg.synced_io.SyncedFileIO"}
 _SQLITE_TIMEOUT_S = 60  # the tables of all topics share one file
 _OPENING_TRIES = 3  # whoever is first makes its tables, and another one may be doing that now
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyarrow.fs import FileSelector, FileType
+from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.files import sync_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +76,12 @@ class Storage:
         fs, path = self._found(location)
         if fs.get_file_info(path).type == FileType.File:
             fs.delete_file(path)
+
+    def sync(self, location: str) -> None:
+        """Bring what is below a local directory to disk; elsewhere a file that was closed is safe. Raises OSError."""
+        fs, path = self._found(location)
+        if isinstance(fs, LocalFileSystem):
+            sync_tree(path)
 
     def mark(self, location: str) -> None:
         """Make a directory young again, since what is in it is being committed. Raises OSError when it is gone."""
