@@ -135,5 +135,5 @@ def _commit(table: ParquetTable, staging: str, replaced: Sequence[Commit], rows:
         except OvertakenError:
             continue  # a load: it comes before this one
         logger.info("%s: commit %d has the rows of %d commits", table.path, commit.number, len(replaced))
-        return commit
+        return table.commits(after=newest.number)[0]
     raise OvertakenError(f"topic {table.topic}: {_TRIES} loads into {table.path} came before its compaction")

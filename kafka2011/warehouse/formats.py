@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kafka2011.warehouse.files import Files
     from kafka2011.warehouse.iceberg_table import IcebergTable
     from kafka2011.warehouse.table import Table
 
@@ -61,7 +63,15 @@ def list_tables(table_format: Format, warehouse: str, catalog: Mapping[str, str]
         names: list[str] = _iceberg("iceberg.catalog").list_tables(warehouse, catalog)
         return names
     location = location_of(warehouse)
-    return [name for name in files_of(location).names(location) if not name.startswith((".", "_"))]
+    files = files_of(location)
+    return [name for name in files.names(location) if _is_table(files, f"{location}/{name}")]
+
+
+def _is_table(files: Files, directory: str) -> bool:
+    """Say whether loads were committed there; what else lies in a warehouse is nobody's table."""
+    with contextlib.suppress(NotADirectoryError):
+        return any(name.startswith("load_id=") for name in files.names(directory))
+    return False
 
 
 def _iceberg(module: str) -> Any:

@@ -38,9 +38,11 @@ def live_files(table: ParquetTable) -> list[LiveFiles]:
     """
     for _ in range(_TRIES):
         commits = table.commits()
+        if not commits:
+            return []
         live = [LiveFiles(each, rows_in(table, each)) for each in live_commits(commits)]
         # Nothing is removed before a commit says so: as long as none has come that does, all of it was there.
-        if _still_live(live, table.commits()):
+        if _still_live(live, commits[-1], table.commits(after=commits[-1].number - 1)):
             for each in live:
                 _check_whole(table, each)
             return live
@@ -61,9 +63,10 @@ def _schema_age(live: LiveFiles) -> tuple[int, int]:
     return live.commit.schema, live.commit.number
 
 
-def _still_live(live: Sequence[LiveFiles], now: Sequence[Commit]) -> bool:
-    attempts = {each.number: each.attempt for each in live_commits(now)}
-    return all(attempts.get(each.commit.number) == each.commit.attempt for each in live)
+def _still_live(live: Sequence[LiveFiles], newest: Commit, since: Sequence[Commit]) -> bool:
+    """Say whether it is the same table still, and has no later commit that rewrote one of these."""
+    rewritten = {number for each in since[1:] if each.kind is Kind.COMPACT for number in each.replaces}
+    return since[:1] == [newest] and rewritten.isdisjoint(each.commit.number for each in live)
 
 
 def _check_whole(table: ParquetTable, live: LiveFiles) -> None:

@@ -71,7 +71,8 @@ def test_small_loads_become_one(
 ) -> None:
     """A commit with all rows, one sorted file a date, and the newest offsets; what it replaced is gone."""
     [commit] = run(table)
-    assert table.newest() == table.commits()[-1]
+    assert commit == table.newest()
+    assert commit.size_bytes == sum(each.stat().st_size for each in parquet_files(table.directory(5)))
     assert (commit.number, commit.kind, commit.replaces) == (LOADS + 1, Kind.COMPACT, (1, 2, 3, 4))
     assert (commit.offsets, commit.ranges, commit.rows) == ({PARTITION: 1200}, (), 12)
     files = parquet_files(table.path)

@@ -48,6 +48,14 @@ def test_all_tables_are_compacted(run: Callable[..., tuple[int, dict[str, Any]]]
     assert run("--compact", "--topic", TOPIC) == (0, {"topics": [{"topic": TOPIC, "commits": []}], "failed": []})
 
 
+def test_what_is_no_table_is_left_alone(run: Callable[..., tuple[int, dict[str, Any]]], warehouse: Path) -> None:
+    """A table whose first load has not committed, and files of others."""
+    ParquetTable(warehouse, "clicks").begin()
+    (warehouse / "notes.txt").touch()
+    status, line = run("--compact", "--grace", "0")
+    assert (status, [each["topic"] for each in line["topics"]]) == (0, ["again", TOPIC])
+
+
 def test_a_table_that_fails_leaves_others_alone(
     run: Callable[..., tuple[int, dict[str, Any]]], warehouse: Path
 ) -> None:
