@@ -96,6 +96,8 @@ def command(
         raise click.UsageError(
             f"--seconds {seconds:g} leaves no time for faults: give {MIN_SECONDS_WITH_FAULTS} or more"
         )
+    if tiers != "none":
+        _check_tiers(file)
     lines = _lines(file)
     is_temporary = directory is None
     directory = directory or Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
@@ -127,6 +129,18 @@ def command(
         _show_end(result, kept=not is_temporary)
     if failures:
         raise KafkaError(f"the demo failed: {'; '.join(failures)} (logs are in {directory})")
+
+
+def _check_tiers(file: BinaryIO | None) -> None:
+    """Raise UsageError or MissingExtraError for what would fail later."""
+    if file is not None and not Path(file.name).is_file():
+        raise click.UsageError(f"--file {file.name}: --tiers has the collector read it, so it must be a regular file")
+    from kafka2011.pipeline.extra import missing_extra
+
+    try:
+        import kafka2011.demo.tiers  # noqa: F401
+    except ImportError as error:
+        raise missing_extra(error) from error
 
 
 def _tiers(

@@ -36,7 +36,8 @@ ONLINE, MIRROR, WAREHOUSE = "online", "mirror", "warehouse"
 LOAD_INTERVAL_S = 5
 _SESSION = "zk.sessiontimeout.ms=2000"
 _COMMITS = "autocommit.interval.ms=500"
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 240.0
+"""Generous: the last load may be the first one, with the start of Spark, on a busy machine."""
 _REPORT_TIMEOUT_S = 300.0
 _LOOK_S = 0.5
 _MASTER = "local[2]"

@@ -37,6 +37,12 @@ def test_a_line_that_is_too_long_fails_at_once(end: bytes, tmp_path: Path, capsy
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_tiers_need_a_regular_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """The collector reads it once more, by its name."""
+    assert app.main(["demo", "--tiers", "quick", "--file", "/dev/null"]) == 2
+    assert "must be a regular file" in capsys.readouterr().err
+
+
 def test_an_empty_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """There is nothing to account for."""
     path = tmp_path / "log"
