@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import pytest
+
 from kafka2011.cli.app import main
 from kafka2011.pipeline.events import EventEncoder
 from kafka2011.pipeline.registry import SchemaRegistry
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
     from kafka2011.local import LocalCluster
@@ -39,6 +40,7 @@ def pages(warehouse: Path, name: str) -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.timeout(300)
 def test_repeats_are_left_out_and_a_table_is_rebuilt(
     spark: SparkSession,
     cluster: LocalCluster,
