@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kafka2011.pipeline.events import EventEncoder
 from kafka2011.pipeline.registry import SchemaRegistry
 from kafka2011.pipeline.schemas import KnownSchemas, event_schema
@@ -58,6 +60,7 @@ def views(topic: str, schema: EventSchema, count: int, **fields: Any) -> list[by
     )
 
 
+@pytest.mark.timeout(300)
 def test_a_topic_is_loaded_into_iceberg(
     spark: SparkSession,
     cluster: LocalCluster,
