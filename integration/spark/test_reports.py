@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,18 @@ import pytest
 from kafka2011.cli import report
 from kafka2011.cli.app import main
 from kafka2011.local import LocalCluster
+from kafka2011.warehouse.commits import Commit, Kind
+from kafka2011.warehouse.iceberg_table import IcebergTable
 from kafka2011.warehouse.reports.catalog import REPORTS, ReportSettings
 from kafka2011.warehouse.reports.derive import derive
 from kafka2011.warehouse.reports.results import Results
 from kafka2011.warehouse.reports.table_inputs import TableInputs
+from kafka2011.warehouse.reports.views import view_of_iceberg
 from tests.support.event_streams import publish
-from tests.support.event_tables import EventTable, read_results
+from tests.support.event_tables import EventTable, own_columns, read_results, write_hours
 from tests.support.odd_events import Events, odd_events
 from tests.support.plain_reports import plain_reports
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,3 +147,27 @@ def test_the_command_reads_tables_and_brokers(
     warehouse.check(events)
     assert not run("--from-brokers", "--zookeeper", live.zk_connect)["new"]
     assert "page views" in Path(brokers["page"]).read_text(encoding="utf-8")
+
+
+@pytest.mark.timeout(200)
+def test_tables_in_iceberg_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Their files are read, those of a compaction too."""
+    events = [each for each in odd_events(seed=13) if each[0] == "page_views"]
+    table = IcebergTable(tmp_path / "tables", "page_views")
+    some = [report for report in REPORTS if report.name == "page_views"]
+    for number, part in enumerate((events[:200], events[200:]), start=1):
+        staging = table.begin()
+        write_hours(Path(staging), "page_views", [{**event, **own_columns(number, 0)} for _, event in part])
+        offsets = {TopicPartition("page_views", 0, 0): number}
+        table.commit(staging, Commit("page_views", number, Kind.LOAD, number, offsets, rows=len(part)))
+        with Results(tmp_path / "reports") as results:
+            made = derive(spark, TableInputs(spark, [view_of_iceberg(table)]), results, reports=some)
+        assert made is not None
+        expected = plain_reports(events[: 200 * number] if number == 1 else events)["page_views"]
+        expected.sort(key=lambda row: json.dumps(row, sort_keys=True))
+        assert read_results(tmp_path / "reports" / "latest", "page_views") == expected
+    assert table.compact(sys.maxsize // 1000) is not None
+    with Results(tmp_path / "reports") as results:
+        made = derive(spark, TableInputs(spark, [view_of_iceberg(table)]), results, reports=some)
+        assert made is not None
+        assert made.days == {"page_views": ()}

@@ -48,7 +48,7 @@ class EventTable:
         where = TopicPartition(self.table.topic, 0, 0)
         start = newest.offsets[where] if newest else 0
         staging = self.table.begin()
-        rows = [{**event, **_own(number, start + index)} for index, event in enumerate(events)]
+        rows = [{**event, **own_columns(number, start + index)} for index, event in enumerate(events)]
         write_days(Path(staging), self.table.topic, rows)
         offsets = {where: start + len(rows)}
         self.table.commit(staging, Commit(where.topic, number, Kind.LOAD, number, offsets, rows=len(rows)))
@@ -62,23 +62,33 @@ class EventTable:
         return view_of_parquet(self.table)
 
 
-def _own(number: int, offset: int) -> dict[str, Any]:
+def own_columns(number: int, offset: int) -> dict[str, Any]:
+    """Return what a load of this number adds to an event."""
     place = {BROKER_ID: 0, PARTITION: 0, OFFSET: offset, NEXT_OFFSET: offset + 1, INDEX_IN_SET: 0}
     return {**place, LOAD_ID: number, SCHEMA: "00" * 8}
 
 
 def write_days(directory: Path, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows into a file for each day."""
-    by_day: dict[str, list[Mapping[str, Any]]] = {}
+    _write(directory, topic, rows, "date=%Y-%m-%d")
+
+
+def write_hours(directory: Path, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows into a file for each hour."""
+    _write(directory, topic, rows, "date=%Y-%m-%d/hour=%H")
+
+
+def _write(directory: Path, topic: str, rows: Iterable[Mapping[str, Any]], places: str) -> None:
+    by_place: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        day = datetime.fromtimestamp(row["time"] // 1_000_000, UTC).date().isoformat()
-        by_day.setdefault(day, []).append(row)
+        place = datetime.fromtimestamp(row["time"] // 1_000_000, UTC).strftime(places)
+        by_place.setdefault(place, []).append(row)
     schema = arrow_schema(columns_of(EVENT_TYPES[topic], topic))
-    for day, of_day in by_day.items():
-        (directory / f"date={day}").mkdir(parents=True)
-        complete = [{name: row.get(name) for name in schema.names} for row in of_day]
+    for place, of_place in by_place.items():
+        (directory / place).mkdir(parents=True)
+        complete = [{name: row.get(name) for name in schema.names} for row in of_place]
         table = pa.Table.from_pylist(complete, schema).sort_by("time")
-        pq.write_table(table, directory / f"date={day}" / "part-0.parquet")
+        pq.write_table(table, directory / place / "part-0.parquet")
 
 
 def read_results(directory: Path, report: str) -> list[dict[str, Any]]:

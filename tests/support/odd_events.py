@@ -34,6 +34,9 @@ def odd_events(seed: int) -> Events:
     scraper = {"remote_host": "192.0.2.7", "user_agent": "scraper/1.0"}
     for number in range(100):
         events.append(("page_views", {**_view(rng, MIDNIGHT_US + number * 700_000), **scraper}))
+    quiet = {"member_id": None, "session_id": None, "remote_host": "192.0.2.9", "user_agent": "slow reader"}
+    for later_s in (0, 1800, 3601):  # two sessions: half an hour of silence is not too long, a second more is
+        events.append(("page_views", {**_view(rng, MIDNIGHT_US + later_s * 1_000_000), **quiet}))
     rng.shuffle(events)
     events += rng.sample(events, 20)
     return [(topic, {"published_at": event["time"], "server": "web-1", **event}) for topic, event in events]
