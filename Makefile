@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export FILE
 
 PYTHON := .venv/bin/python
-PROFILES := demo grow tools balancer # of docker-compose.yml
+PROFILES := demo grow tools balancer pipeline # of docker-compose.yml
 
 .PHONY: help
 help: ## show this list

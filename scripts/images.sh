@@ -3,7 +3,8 @@
 # them (integration/images/README.md), and then collects wheels, since such a build reaches no package index either.
 # Then builds:
 #   scripts/images.sh          the image of brokers and tools, under the name in KAFKA_IMAGE or docker-compose.yml
-#   scripts/images.sh spark    and the image with Spark and Java, under the same with -spark before the tag
+#   scripts/images.sh spark    and the image with Spark and Java, under the same with -spark before the tag; also with
+#                              COMPOSE_PROFILES=pipeline
 #   scripts/images.sh balancer nothing more, but sees to the load balancer's image too, as with COMPOSE_PROFILES=balancer
 #   scripts/images.sh tidy     nothing; removes images that newer ones replaced and no container uses any more
 set -euo pipefail
@@ -11,6 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly WANTED=${1:-}
 
+SPARK=no
+[[ $WANTED != spark && ,${COMPOSE_PROFILES:-}, != *,pipeline,* ]] || SPARK=yes
 BALANCER=no
 [[ $WANTED != balancer && ,${COMPOSE_PROFILES:-}, != *,balancer,* ]] || BALANCER=yes
 
@@ -23,7 +26,7 @@ docker info >/dev/null 2>&1 || {
 
 base_images() {
     sed -n 's/^ARG PYTHON_IMAGE=//p' Dockerfile
-    [ "$WANTED" != spark ] || sed -n 's/^ARG JAVA_IMAGE=//p' Dockerfile
+    [ "$SPARK" != yes ] || sed -n 's/^ARG JAVA_IMAGE=//p' Dockerfile
     sed -n 's/^ *image: \(zookeeper:.*\)$/\1/p' docker-compose.yml | sort -u
     [ "$BALANCER" != yes ] || sed -n 's/^ *image: \(haproxy:.*\)$/\1/p' docker-compose.yml
 }
@@ -73,14 +76,14 @@ if [ "$stand_ins" = yes ]; then
     scripts/setup.sh local
     integration/images/make.sh
     [ "$BALANCER" != yes ] || integration/images/balancer.sh
-    # shellcheck disable=SC2086 # nothing, or one word
-    scripts/wheels.sh $([ "$WANTED" != spark ] || echo spark)
+    # shellcheck disable=SC2046 # nothing, or one word
+    scripts/wheels.sh $([ "$SPARK" != yes ] || echo spark)
 fi
 
 # A builder without BuildKit leaves each stage as an image, from which the next build begins: it gets a name.
 build build "$repository:build"
 build runtime "$name"
-if [ "$WANTED" = spark ]; then
+if [ "$SPARK" = yes ]; then
     build build-spark "$repository:build-spark"
     build spark "$repository-spark:${name##*:}"
 fi

@@ -107,7 +107,8 @@ if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/
 fi
 compile
 if [ "${1:-}" = spark ]; then
-    fill "$DIRECTORY-spark" "$(requirements project optional-dependencies spark)" --find-links "$DIRECTORY"
+    wanted=$(requirements project optional-dependencies spark && requirements project optional-dependencies pipeline)
+    fill "$DIRECTORY-spark" "$wanted" --find-links "$DIRECTORY"
     # What both have is in the first one.
     for wheel in "$DIRECTORY"/*.whl; do rm -f "$DIRECTORY-spark/$(basename "$wheel")"; done
 fi

@@ -55,3 +55,4 @@ def test_one_service_builds_for_all() -> None:
     """One image is built once, and asked of no registry."""
     assert len(re.findall(r"^ +build:", COMPOSE, re.MULTILINE)) == 1
     assert COMPOSE.count("pull_policy: never") == COMPOSE.count("KAFKA_IMAGE") == 1
+    assert f"image: ${{KAFKA_SPARK_IMAGE:-{TAGGED.replace(':', '-spark:')}}}" in COMPOSE

@@ -180,7 +180,7 @@ class ComposeCluster:
         self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
         self.host = host_address()
         ports: list[int] = []
-        while len(ports) < 8:
+        while len(ports) < 10:
             port = free_port(self.host)
             if port not in ports:
                 ports.append(port)
@@ -191,9 +191,13 @@ class ComposeCluster:
             self._environ.setenv(f"BROKER_{number}_PORT", str(port))
         self.balancer_port = ports[7]
         self._environ.setenv("BALANCER_PORT", str(self.balancer_port))
+        self.reports_port = ports[8]
+        self._environ.setenv("REPORTS_PORT", str(self.reports_port))
+        self._environ.setenv("OFFLINE_BROKER_PORT", str(ports[9]))
         self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
         self._environ.setenv("HOST_ADDRESS", self.host)
         self._environ.setenv("KAFKA_IMAGE", "kafka2011:test")
+        self._environ.setenv("KAFKA_SPARK_IMAGE", "kafka2011-spark:test")
         self._environ.setenv("COMPOSE", find_compose(major))
         _run([str(ROOT / "scripts" / "images.sh")], timeout_s=540)
         self._waits = major > 1  # for health, with --wait
@@ -252,6 +256,15 @@ class ComposeCluster:
         self._await_health()
         self._services.append("balancer")
 
+    def add_pipeline(self, build_timeout_s: float) -> None:
+        """Start what the profile `pipeline` adds; its image, with Spark, is built first."""
+        _run([str(ROOT / "scripts" / "images.sh"), "spark"], timeout_s=build_timeout_s)
+        self._run_compose("--profile", "pipeline", "up", "-d", "--no-build")
+
+    def run_in(self, service: str, arguments: Sequence[str]) -> str:
+        """Run `kafka2011` in the container of a service, and return what it printed."""
+        return self._run_compose("exec", "-T", service, "kafka2011", *arguments)
+
     def kill_broker(self, broker_id: int) -> None:
         # Its parent, the container's first process, ends with it; from inside, that one itself cannot be killed.
         command = "kill -9 $(cat /proc/1/task/1/children)"
@@ -280,7 +293,7 @@ class ComposeCluster:
         return text
 
     def _down(self, *options: str) -> None:
-        profiles = [word for name in ("balancer", "demo", "grow", "tools") for word in ("--profile", name)]
+        profiles = [word for name in ("balancer", "demo", "grow", "pipeline", "tools") for word in ("--profile", name)]
         self._run_compose(*profiles, "down", *options)
 
     def _run_compose(self, *arguments: str, lines: bytes = b"") -> str:

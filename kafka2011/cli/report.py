@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,20 @@ import click
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session
+from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from kafka2011.warehouse.reports.derivation import Derivation
     from kafka2011.warehouse.reports.inputs import Inputs
     from kafka2011.warehouse.reports.results import Results
     from kafka2011.warehouse.reports.table_inputs import TableView
+
+_FOLLOW_INTERVAL_S = 600.0
 
 
 @click.command(
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --own-site www.example.com",
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --days 30 --again",
         "kafka2011 report --from-brokers --into /data/reports-of-live-cluster",
+        "kafka2011 report --warehouse /data/warehouse --into /data/reports --follow --interval 300",
     ),
 )
 @click.option("--warehouse", metavar="PATH", help="Where `kafka2011 load` has put the tables.")
@@ -63,6 +70,16 @@ if TYPE_CHECKING:
 )
 @click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="How many derivations stay.")
 @click.option("--again", is_flag=True, help="Derive all days, not only those of new events.")
+@click.option(
+    "--follow", is_flag=True, help="Derive again and again, until Ctrl-C or SIGTERM, from the first table there is on."
+)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --follow, time between the starts of two derivations.  [default: 600]",
+)
 @json_option
 def command(
     warehouse: str | None,
@@ -75,6 +92,8 @@ def command(
     scraper_rate: int,
     keep: int,
     again: bool,
+    follow: bool,
+    interval_s: float | None,
     as_json: bool,
 ) -> None:
     """Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.
@@ -91,18 +110,40 @@ def command(
 
     if (warehouse is None) != from_brokers:
         raise click.UsageError("give --warehouse or --from-brokers, one of them")
+    if interval_s is not None and not follow:
+        raise click.UsageError("--interval needs --follow")
     settings = ReportSettings(own_sites=own_sites, scraper_views_per_minute=scraper_rate)
     with Results(directory) as results, spark_session("report") as spark:
-        derived = derive(
-            spark,
-            _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse, format_name),
-            results,
-            settings,
-            finish=lambda made, derivation: write_page(made, derivation, settings, days),
-            again=again,
-            keep=keep,
-        )
-        _show(results, derived, as_json=as_json)
+
+        def run() -> None:
+            inputs = _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse, format_name)
+            derived = derive(
+                spark,
+                inputs,
+                results,
+                settings,
+                finish=lambda made, derivation: write_page(made, derivation, settings, days),
+                again=again,
+                keep=keep,
+            )
+            _show(results, derived, as_json=as_json)
+
+        if follow:
+            _repeat(run, interval_s or _FOLLOW_INTERVAL_S)
+        else:
+            run()
+
+
+def _repeat(run: Callable[[], None], interval_s: float) -> None:
+    """Run again and again until a signal; what fails is said, and tried again: tables may be late, and brokers away."""
+    with stop_signals() as stop:  # after the start of Spark, which takes SIGINT for itself
+        while not stop.is_set():
+            began_s = time.monotonic()
+            try:
+                run()
+            except KafkaError as error:
+                click.echo(f"Nothing is derived for now: {error}", err=True)
+            stop.wait(max(0.0, interval_s - (time.monotonic() - began_s)))
 
 
 def _of_tables(spark: SparkSession, warehouse: str, format_name: str) -> Inputs:

@@ -1,0 +1,60 @@
+"""The profile `pipeline` of docker-compose.yml: events reach tables and a page, and the audit says that all did."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+
+import pytest
+
+from integration.compose.clusters import ComposeCluster, why_no_docker
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BUILD_TIMEOUT_S = 1500.0
+RUN_TIMEOUT_S = 900.0
+
+pytestmark = pytest.mark.timeout(2 * BUILD_TIMEOUT_S + RUN_TIMEOUT_S)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ComposeCluster]:
+    why_not = why_no_docker()
+    if why_not:
+        pytest.skip(why_not)
+    cluster = ComposeCluster(1)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def test_events_reach_tables_and_a_page(cluster: ComposeCluster) -> None:
+    """Without a gap in any closed window, and with figures on the page."""
+    cluster.add_pipeline(BUILD_TIMEOUT_S)
+    page = f"http://{cluster.host}:{cluster.reports_port}/report.html"
+    pages: list[str] = []
+
+    def is_served() -> bool:
+        try:
+            with urllib.request.urlopen(page, timeout=5) as answer:
+                pages.append(answer.read().decode())
+        except (URLError, ConnectionError, TimeoutError):
+            return False
+        return True
+
+    eventually(is_served, RUN_TIMEOUT_S / 2)
+    assert re.search(r"<svg|<img", pages[-1])
+    audit = ["audit", "--zookeeper", "zookeeper-1:2181/offline", "--tiers", "producer,mirror,warehouse"]
+
+    def is_closed() -> bool:
+        totals = json.loads(cluster.run_in("mirror", [*audit, "--grace", "240", "--json"]))["totals"]
+        return len({total["topic"] for total in totals if total["tier"] == "warehouse"}) == 5
+
+    eventually(is_closed, RUN_TIMEOUT_S / 2)
