@@ -128,13 +128,13 @@ def _table(lines: list[_Line]) -> list[tuple[object, ...]]:
 
 
 def _cpu_s() -> float:
-    """Return the processor time of this process and of all below it: Spark, its workers, and the brokers."""
+    """Return the processor time of this process and of all below it, ended ones too: Spark, its workers, brokers."""
     this = psutil.Process()
     total_s = 0.0
     for process in (this, *this.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
-            total_s += times.user + times.system
+            total_s += times.user + times.system + times.children_user + times.children_system
     return total_s
 
 
