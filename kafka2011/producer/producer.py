@@ -129,8 +129,9 @@ class Producer:
         while self._senders:
             for broker_id, sender in list(self._senders.items()):
                 sender.close()
-                if self._senders.get(broker_id) is sender:
-                    del self._senders[broker_id]
+                with self._accumulator.lock:  # several threads may be here, and new senders are made under it
+                    if self._senders.get(broker_id) is sender:
+                        del self._senders[broker_id]
         self._completion.close()
         if not self._forked:  # what a child has not used belongs to the parent
             self._router.info.close()

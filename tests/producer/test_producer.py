@@ -65,6 +65,28 @@ def open_producer(broker: ProduceBroker) -> Iterator[Open]:
         producer.close()
 
 
+def test_two_threads_close_it_at_once(open_producer: Open) -> None:
+    """Each takes a sender away only if the other has not just done so."""
+    producer = open_producer()
+    producer.send("t", b"x")
+    others: list[threading.Thread] = []
+
+    class Senders(dict[int, Any]):
+        def get(self, key: int, default: Any = None) -> Any:
+            found = super().get(key, default)
+            if not others:
+                others.append(threading.Thread(target=producer.close))
+                others[0].start()
+                others[0].join(0.5)  # now the other one has deleted it, or waits
+            return found
+
+    producer._senders = Senders(producer._senders)
+    producer.close()
+    others[0].join(20)
+    assert not others[0].is_alive()
+    assert not producer._senders
+
+
 @pytest.mark.parametrize("whole", [True, False], ids=["bytes", "lists"])
 def test_a_batch_is_full_at_its_bytes_exactly(broker: ProduceBroker, open_producer: Open, whole: bool) -> None:
     """What does not fit begins the next one; whether single payloads or lists are sent."""
