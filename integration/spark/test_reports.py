@@ -124,7 +124,7 @@ def test_the_command_reads_tables_and_brokers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Both come to the same; what was read stands beside the page; the second time there is nothing new."""
-    monkeypatch.setattr(report, "spark_session", lambda _: contextlib.nullcontext(spark))
+    monkeypatch.setattr(report, "spark_session", lambda *_, **__: contextlib.nullcontext(spark))
     events = [each for each in odd_events(seed=11) if each[0] != "impressions"]
     warehouse = Warehouse(spark, tmp_path)
     warehouse.load(events)

@@ -51,7 +51,7 @@ def command(zk_connect: str, checkpoint: str, topic: str, within: int, late: int
     settings = ClickThroughSettings(click_within_s=within, late_s=late)
     start = "earliest" if from_beginning else "latest"
     # Spark takes SIGINT for itself when it starts: so signals are ours only after that.
-    with spark_session("click-through") as spark, stop_signals() as stop:
+    with spark_session("click-through", is_short=True) as spark, stop_signals() as stop:
         query = start_click_through(
             spark, zk_connect, checkpoint, topic=topic, settings=settings, starting_offsets=start
         )

@@ -20,6 +20,7 @@ from kafka2011.cli.load_upkeep import (
 )
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
+from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
 
@@ -179,7 +180,6 @@ def command(
     if rebuild != bool(into) or (rebuild and len(topics) != 1):
         raise click.UsageError("--rebuild, --into and one --topic go together")
     from kafka2011.warehouse.loader import Loader, check_together
-    from kafka2011.warehouse.sessions import spark_session
     from kafka2011.warehouse.settings import LoadSettings
     from kafka2011.warehouse.write import PartitionBy
 
@@ -197,7 +197,7 @@ def command(
     )
     check_together(settings, topics, table_format, into)  # a wrong call should not wait for Spark
     with (
-        spark_session(master) as spark,
+        spark_session("load", master) as spark,
         stop_signals() as stop,  # after the start of Spark, which takes SIGINT for itself
         Loader(
             spark,

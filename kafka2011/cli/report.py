@@ -113,7 +113,7 @@ def command(
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
     settings = ReportSettings(own_sites=own_sites, scraper_views_per_minute=scraper_rate)
-    with Results(directory) as results, spark_session("report") as spark:
+    with Results(directory) as results, spark_session("report", is_short=True) as spark:
 
         def run() -> None:
             inputs = _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse, format_name)
