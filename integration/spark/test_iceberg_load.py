@@ -70,7 +70,7 @@ def test_a_topic_is_loaded_into_iceberg(
     publish: Callable[..., int],
 ) -> None:
     """Every message is one row, or in quarantine, across a new schema and a compaction."""
-    one, two = cluster.brokers.values()
+    one, two = cluster.brokers[0], cluster.brokers[1]
     create(topic)
     table = IcebergTable(tmp_path / "warehouse", topic)
     quarantine = Quarantine(LocalFiles(), quarantine_of(str(tmp_path / "warehouse"), topic))

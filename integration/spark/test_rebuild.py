@@ -52,7 +52,7 @@ def test_repeats_are_left_out_and_a_table_is_rebuilt(
 ) -> None:
     """The rebuilt table has all rows from its offsets on, takes the other's place, and is loaded on."""
     create(topic)
-    [one, two] = cluster.brokers.values()
+    one, two = cluster.brokers[0], cluster.brokers[1]
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, SCHEMA)
     common = ("load", "--zookeeper", cluster.zk_connect, "--warehouse", str(tmp_path), "--topic", topic)
