@@ -76,7 +76,7 @@ FROM build AS build-spark
 LABEL kafka2011.stage=build-spark
 COPY pyproject.toml build/wheels-spar[k] /wheels/
 RUN /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
-    install --quiet "$(cat /source/made)[pipeline,spark]"
+    install --quiet "$(cat /source/made)[pipeline,spark,warehouse]"
 
 FROM runtime AS spark
 LABEL kafka2011.stage=spark

@@ -107,7 +107,7 @@ if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/
 fi
 compile
 if [ "${1:-}" = spark ]; then
-    wanted=$(requirements project optional-dependencies spark && requirements project optional-dependencies pipeline)
+    wanted=$(for extra in pipeline spark warehouse; do requirements project optional-dependencies "$extra"; done)
     fill "$DIRECTORY-spark" "$wanted" --find-links "$DIRECTORY"
     # What both have is in the first one.
     for wheel in "$DIRECTORY"/*.whl; do rm -f "$DIRECTORY-spark/$(basename "$wheel")"; done
