@@ -83,9 +83,25 @@ mutants: setup-test ## which small changes of the core no unit test notices (MOD
 	@$(PYTHON) -m scripts.mutants $(if $(MODULES),--modules "$(MODULES)") $(if $(SAMPLE),--sample $(SAMPLE)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests "$(TESTS)")
 
+.PHONY: bench
+bench: setup-bench ## figures 4 and 5 of the paper and the table of ratios, in ten minutes (first `make bench-rivals` for others beside ours)
+	@$(PYTHON) -m paper_benchmarks all --only figures,table $(BENCH)
+
+.PHONY: bench-all
+bench-all: setup-bench ## every experiment, small
+	@$(PYTHON) -m paper_benchmarks all $(BENCH)
+
+.PHONY: bench-paper
+bench-paper: setup-bench ## every experiment with as much as in the paper: 10 million messages a system; hours
+	@$(PYTHON) -m paper_benchmarks all --size paper $(BENCH)
+
 .PHONY: bench-clients
 bench-clients: setup-bench ## what a message costs each client, and the broker under it, in a few minutes
 	@$(PYTHON) -m paper_benchmarks clients
+
+.PHONY: bench-rivals
+bench-rivals: ## install the systems that benchmarks measure beside this one, as Debian packages, and their Python clients
+	@scripts/rivals.sh
 
 .PHONY: dist
 dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere

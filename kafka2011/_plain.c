@@ -1,12 +1,13 @@
 /* Runs of plain messages: what plain_python.py does, in C.
 
-   A plain message is a good one of magic 1 that is not compressed:
+   A plain message is a good one that is not compressed:
 
        length int32 | magic int8 = 1 | attributes int8, bits 0-1 clear | crc uint32 | payload        (big-endian)
+       length int32 | magic int8 = 0 | crc uint32 | payload
 
-   A run ends before whatever else there is: magic 0, compressed messages, faults, an end within a message. Python looks
-   at those, so that every rule about them stands in one place. Of bytes that are no `bytes` it takes as much as it can
-   treat like Python does, and else nothing.
+   A run ends before whatever else there is: compressed messages, faults, an end within a message. Python looks at those,
+   so that every rule about them stands in one place. Of bytes that are no `bytes` it takes as much as it can treat like
+   Python does, and else nothing.
 
    Only the stable ABI of Python 3.11 is used, so one build serves every later version. */
 
@@ -24,8 +25,8 @@
 
 enum {
     LENGTH_BYTES = 4,
-    OVERHEAD_BYTES = 10,   /* before the payload */
-    LENGTH_OVERHEAD = 6,   /* what the length counts besides the payload */
+    CRC_BYTES = 4,         /* the last ones before the payload */
+    OVERHEAD_BYTES = 9,    /* before the payload, with magic 0; magic 1 has one more, the attributes */
     MIN_LENGTH = 5,        /* of any message: an empty one of magic 0 */
     CODEC_MASK = 0x03,
     HELD_BYTES = 64 * 1024 /* a run longer than that lets other threads run */
@@ -177,19 +178,40 @@ put_big_endian(unsigned char *at, uint32_t value)
     at[3] = (unsigned char)value;
 }
 
-/* Return the size of the payload of the plain message that stands there, or -1 if none does. */
-static inline Py_ssize_t
-plain_payload_bytes(const unsigned char *at, Py_ssize_t left)
+typedef struct {
+    Py_ssize_t overhead, payload; /* bytes */
+} Sizes;
+
+/* Return the sizes of a message whose header says so. */
+static inline Sizes
+sizes_of(uint32_t length, unsigned char magic)
 {
-    if (left < OVERHEAD_BYTES || at[4] != 1 || at[5] & CODEC_MASK) {
-        return -1;
+    Py_ssize_t overhead = OVERHEAD_BYTES + magic;
+    return (Sizes){overhead, LENGTH_BYTES + (Py_ssize_t)length - overhead};
+}
+
+/* Return the sizes of the plain message that stands there; an overhead of 0 if none does. */
+static inline Sizes
+plain_message(const unsigned char *at, Py_ssize_t left)
+{
+    const Sizes none = {0, 0};
+    if (left < OVERHEAD_BYTES) {
+        return none;
     }
-    uint32_t length = big_endian(at); /* read once: another thread may write to a bytearray */
-    if (length < LENGTH_OVERHEAD || length > INT32_MAX || (Py_ssize_t)length > left - LENGTH_BYTES) {
-        return -1;
+    uint32_t length = big_endian(at); /* read once, as the next one: another thread may write to a bytearray */
+    unsigned char magic = at[4];
+    if (magic > 1 || (magic == 1 && at[5] & CODEC_MASK)) {
+        return none;
     }
-    Py_ssize_t size = (Py_ssize_t)length - LENGTH_OVERHEAD;
-    return crc32_of(at + OVERHEAD_BYTES, (size_t)size) == big_endian(at + 6) ? size : -1;
+    if (length > INT32_MAX || (Py_ssize_t)length > left - LENGTH_BYTES) {
+        return none;
+    }
+    Sizes found = sizes_of(length, magic);
+    if (found.payload < 0) {
+        return none;
+    }
+    const unsigned char *payload = at + found.overhead;
+    return crc32_of(payload, (size_t)found.payload) == big_endian(payload - CRC_BYTES) ? found : none;
 }
 
 typedef struct {
@@ -201,15 +223,15 @@ static void
 extend(Run *run, const unsigned char *data, Py_ssize_t size, Py_ssize_t stop, Py_ssize_t max_messages)
 {
     while (run->end < stop && run->messages != max_messages) {
-        Py_ssize_t payload_bytes = plain_payload_bytes(data + run->end, size - run->end);
-        if (payload_bytes < 0) {
+        Sizes found = plain_message(data + run->end, size - run->end);
+        if (!found.overhead) {
             break;
         }
-        run->end += OVERHEAD_BYTES + payload_bytes;
+        run->end += found.overhead + found.payload;
         run->messages++;
-        run->payload_bytes += payload_bytes;
-        if (payload_bytes > run->largest) {
-            run->largest = payload_bytes;
+        run->payload_bytes += found.payload;
+        if (found.payload > run->largest) {
+            run->largest = found.payload;
         }
     }
 }
@@ -263,11 +285,17 @@ expect(const char *name, Py_ssize_t given, Py_ssize_t wanted)
 }
 
 static PyObject *
-plain_encode(PyObject *Py_UNUSED(module), PyObject *payloads)
+plain_encode(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t arguments)
 {
-    if (!PyList_Check(payloads)) {
+    Py_ssize_t magic;
+    if (expect("encode", arguments, 2) < 0 || read_sizes(args + 1, &magic, 1) < 0) {
+        return NULL;
+    }
+    PyObject *payloads = args[0];
+    if (!PyList_Check(payloads) || magic < 0 || magic > 1) {
         Py_RETURN_NONE;
     }
+    Py_ssize_t overhead = OVERHEAD_BYTES + magic;
     Py_ssize_t count = PyList_Size(payloads), total = 0, largest = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *payload = PyList_GetItem(payloads, i); /* borrowed; nothing below runs Python code */
@@ -275,10 +303,10 @@ plain_encode(PyObject *Py_UNUSED(module), PyObject *payloads)
             Py_RETURN_NONE;
         }
         Py_ssize_t size = PyBytes_Size(payload);
-        if (size > INT32_MAX - LENGTH_OVERHEAD || total > PY_SSIZE_T_MAX - OVERHEAD_BYTES - size) {
+        if (size > INT32_MAX - overhead || total > PY_SSIZE_T_MAX - overhead - size) {
             Py_RETURN_NONE;
         }
-        total += OVERHEAD_BYTES + size;
+        total += overhead + size;
         if (size > largest) {
             largest = size;
         }
@@ -292,12 +320,12 @@ plain_encode(PyObject *Py_UNUSED(module), PyObject *payloads)
         PyObject *payload = PyList_GetItem(payloads, i);
         const unsigned char *from = (const unsigned char *)PyBytes_AsString(payload);
         Py_ssize_t size = PyBytes_Size(payload);
-        put_big_endian(at, (uint32_t)(size + LENGTH_OVERHEAD));
-        at[4] = 1;
-        at[5] = 0;
-        put_big_endian(at + 6, crc32_of(from, (size_t)size));
-        memcpy(at + OVERHEAD_BYTES, from, (size_t)size);
-        at += OVERHEAD_BYTES + size;
+        put_big_endian(at, (uint32_t)(size + overhead - LENGTH_BYTES));
+        at[4] = (unsigned char)magic;
+        at[5] = 0; /* the attributes, or a byte of the CRC that comes next */
+        put_big_endian(at + overhead - CRC_BYTES, crc32_of(from, (size_t)size));
+        memcpy(at + overhead, from, (size_t)size);
+        at += overhead + size;
     }
     return Py_BuildValue("(Nn)", encoded, largest);
 }
@@ -397,9 +425,9 @@ new_reference(PyObject *object)
 }
 
 static PyObject *
-payload_at(const unsigned char *at, Py_ssize_t size)
+payload_at(const unsigned char *at, Sizes sizes)
 {
-    return PyBytes_FromStringAndSize((const char *)at + OVERHEAD_BYTES, size);
+    return PyBytes_FromStringAndSize((const char *)at + sizes.overhead, sizes.payload);
 }
 
 static PyObject *
@@ -427,15 +455,15 @@ plain_decode(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
     PyObject *next_offset = NULL, *zero = PyLong_FromLong(0), *messages = zero == NULL ? NULL : PyList_New(0);
     for (Py_ssize_t left = sizes[1]; messages != NULL && left && position >= 0 && position < size; left--) {
         const unsigned char *at = data + position;
-        Py_ssize_t payload_bytes = plain_payload_bytes(at, size - position);
-        if (payload_bytes < 0) {
+        Sizes found = plain_message(at, size - position);
+        if (!found.overhead) {
             break;
         }
         PyObject *offset = next_offset != NULL ? next_offset : PyLong_FromLongLong(base + position);
-        position += OVERHEAD_BYTES + payload_bytes;
+        position += found.overhead + found.payload;
         next_offset = PyLong_FromLongLong(base + position);
         if (add_message(&maker, messages, offset, new_reference(next_offset), new_reference(zero),
-                        payload_at(at, payload_bytes)) < 0) {
+                        payload_at(at, found)) < 0) {
             Py_CLEAR(messages);
         }
     }
@@ -466,13 +494,13 @@ plain_decode_opened(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize
     PyObject *start = args[6], *end = args[7], *messages = PyList_New(0);
     const unsigned char *at = data;
     for (Py_ssize_t index = 0; messages != NULL && index < run.messages; index++) {
-        Py_ssize_t payload_bytes = (Py_ssize_t)big_endian(at) - LENGTH_OVERHEAD;
+        Sizes found = sizes_of(big_endian(at), at[4]);
         PyObject *next_offset = index == run.messages - 1 ? end : start;
         if (add_message(&maker, messages, new_reference(start), new_reference(next_offset), PyLong_FromSsize_t(index),
-                        payload_at(at, payload_bytes)) < 0) {
+                        payload_at(at, found)) < 0) {
             Py_CLEAR(messages);
         }
-        at += OVERHEAD_BYTES + payload_bytes;
+        at += found.overhead + found.payload;
     }
     Py_XDECREF(maker.arguments);
     return messages;
@@ -515,10 +543,11 @@ plain_columns(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
         if (i == run.messages) {
             break;
         }
-        Py_ssize_t size = (Py_ssize_t)big_endian(data + position) - LENGTH_OVERHEAD;
-        memcpy(value_at + value_end, data + position + OVERHEAD_BYTES, (size_t)size);
-        value_end += (int32_t)size;
-        position += OVERHEAD_BYTES + size;
+        const unsigned char *at = data + position;
+        Sizes found = sizes_of(big_endian(at), at[4]);
+        memcpy(value_at + value_end, at + found.overhead, (size_t)found.payload);
+        value_end += (int32_t)found.payload;
+        position += found.overhead + found.payload;
     }
     return Py_BuildValue("(nnNNN)", run.end, run.messages, edges, ends, values);
 }
@@ -570,7 +599,7 @@ plain_portable_crc32(PyObject *Py_UNUSED(module), PyObject *data)
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
 static PyMethodDef methods[] = {
-    {"encode", plain_encode, METH_O, "Return the messages for all payloads, and the largest size, or None."},
+    {"encode", FAST(plain_encode), METH_FASTCALL, "Return the messages for all payloads, and the largest size, or None."},
     {"walk", FAST(plain_walk), METH_FASTCALL, "Return where a run ends, its messages, and its largest payload's size."},
     {"decode", FAST(plain_decode), METH_FASTCALL, "Return the messages of a run, and where it ends."},
     {"decode_opened", FAST(plain_decode_opened), METH_FASTCALL, "Return the messages of an opened set, or None."},

@@ -21,7 +21,6 @@ from kafka2011.message_header import (
     HEADER_1,
     LENGTH,
     LENGTH_BYTES,
-    MAGIC_0_OVERHEAD_BYTES,
     MAGIC_1_OVERHEAD_BYTES,
     MIN_LENGTH,
     MessageHeader,
@@ -136,9 +135,9 @@ class MessageSet:
 
 def _encode_all(items: list[bytes], magic: int) -> tuple[bytes, int]:
     """Return the messages for all payloads, and the size of the largest payload."""
-    if magic == 1:
-        return plain.chosen.encode(items) or plain_python.encode(items)
-    return b"".join([encode(item, magic=magic) for item in items]), max(map(len, items), default=0)
+    if magic not in {0, 1}:
+        raise InvalidMessageError(f"there is no magic {magic}")
+    return plain.chosen.encode(items, magic) or plain_python.encode(items, magic)
 
 
 class Wrapper(NamedTuple):
@@ -216,11 +215,6 @@ class Found(NamedTuple):
 def _examine(data: AnyBytes, position: int, checksum: Callable[[AnyBytes], int]) -> Found | str | None:
     """Return what is at a position: a good message, or what is wrong, or None if the bytes end within a message."""
     size = len(data)
-    if size - position >= MAGIC_0_OVERHEAD_BYTES:  # the short way for magic 0
-        length, magic, crc = HEADER_0.unpack_from(data, position)
-        start, end = position + MAGIC_0_OVERHEAD_BYTES, position + LENGTH_BYTES + length
-        if magic == 0 and length >= MIN_LENGTH and end <= size and checksum(data[start:end]) == crc:
-            return Found(start, end, 0)
     header = read_header(data, position)
     if not isinstance(header, MessageHeader):
         return header

@@ -1,6 +1,6 @@
 """Chooses what handles runs of plain messages: C (`_plain.c`) where it was built, else Python (`plain_python`).
 
-A plain message is a good one of magic 1 that is not compressed: nearly every one. Both do the same, C some ten times as
+A plain message is a good one that is not compressed: nearly every one. Both do the same, C some ten times as
 fast. The environment variable KAFKA2011_PURE=1 chooses Python.
 """
 
@@ -34,8 +34,8 @@ class PlainCode(Protocol):
     def DESCRIPTION(self) -> str:  # noqa: N802 (a constant of a module)
         """What `--version` says about it."""
 
-    def encode(self, payloads: Sequence[bytes], /) -> tuple[bytes, int] | None:
-        """Return the messages for all payloads, and the largest size; None unless all are bytes."""
+    def encode(self, payloads: Sequence[bytes], magic: int, /) -> tuple[bytes, int] | None:
+        """Return the messages of a magic for all payloads, and the largest size; None unless all are bytes."""
 
     def walk(self, data: AnyBytes, position: int, stop: int, max_messages: int, /) -> tuple[int, int, int]:
         """Return where a run ends, how many messages it has, and the size of its largest payload."""

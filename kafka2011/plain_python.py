@@ -1,7 +1,7 @@
 """Runs of plain messages, in Python: what `plain` falls back on, and what its C code is compared with.
 
-A plain message is a good one of magic 1 that is not compressed. A run ends before anything that is not a plain message:
-only `kafka2011.message` knows what else there is, and what is wrong with it.
+A plain message is a good one that is not compressed. A run ends before anything that is not a plain message: only
+`kafka2011.message` knows what else there is, and what is wrong with it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from kafka2011.crc import crc32
 from kafka2011.message_header import (
-    CODEC_MASK,
+    HEADER_0,
     HEADER_1,
     HEADER_1_BY_KIND,
     LENGTH,
     LENGTH_BYTES,
-    MAGIC_1_OVERHEAD_BYTES,
+    MAGIC_0_OVERHEAD_BYTES,
     MIN_LENGTH,
     PLAIN_MAGIC_1,
 )
@@ -29,23 +29,29 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=tuple[object, ...])
 
-_MASK, _KIND, _ = PLAIN_MAGIC_1
+_FORMATS = (
+    (HEADER_1_BY_KIND.unpack_from, *PLAIN_MAGIC_1),
+    (HEADER_0.unpack_from, 0xFF, 0, MAGIC_0_OVERHEAD_BYTES),
+)
+"""Of magic 1 and 0: what reads length, kind and CRC, the kind's mask and value, and the bytes before the payload."""
 
 DESCRIPTION = "messages in Python"
 columns = None
-"""The Spark source has its own way, with NumPy, which it needs for magic 0 anyway."""
+"""The Spark source has its own way, with NumPy."""
 
 
-def encode(payloads: Sequence[bytes]) -> tuple[bytes, int]:
+def encode(payloads: Sequence[bytes], magic: int = 1) -> tuple[bytes, int]:
     """Return the messages for all payloads, and the size of the largest payload."""
     parts: list[bytes] = []
     largest = 0
     pack = HEADER_1.pack
+    pack_0 = HEADER_0.pack
     for payload in payloads:
         size = len(payload)
         if size > largest:  # noqa: PLR1730 (a hot loop, and max() costs a call)
             largest = size
-        parts += (pack(size + 6, 1, 0, crc32(payload)), payload)
+        header = pack(size + 6, 1, 0, crc32(payload)) if magic else pack_0(size + 5, 0, crc32(payload))
+        parts += (header, payload)
     return b"".join(parts), largest
 
 
@@ -57,21 +63,22 @@ def walk(
     Only messages that start before `stop` count, and no more than `max_messages`, unless that is below 0.
     """
     size = len(data)
-    stop = min(stop, size - MAGIC_1_OVERHEAD_BYTES + 1)
-    unpack = HEADER_1.unpack_from
     messages = largest = 0
-    while position < stop and messages != max_messages:
-        length, magic, attributes, crc = unpack(data, position)
-        end = position + 4 + length
-        if magic != 1 or attributes & CODEC_MASK or length <= MIN_LENGTH or end > size:
-            break
-        if checksum(data[position + 10 : end]) != crc:
-            break
-        if length - 6 > largest:  # noqa: PLR1730 (as above)
-            largest = length - 6
-        messages += 1
-        position = end
-    return position, messages, largest
+    while True:
+        before = messages
+        for unpack, mask, kind, overhead in _FORMATS:
+            last = min(stop, size - overhead + 1)
+            while position < last and messages != max_messages:
+                length, beginning, crc = unpack(data, position)
+                start, end = position + overhead, position + 4 + length
+                if beginning & mask != kind or start > end or end > size or checksum(data[start:end]) != crc:
+                    break
+                if end - start > largest:  # noqa: PLR1730 (as above)
+                    largest = end - start
+                messages += 1
+                position = end
+        if messages == before:
+            return position, messages, largest
 
 
 def decode(
@@ -90,24 +97,29 @@ def decode(
     """
     # The loop finds payloads and edges; all else that a message holds is added to them without any bytecode.
     size = len(data)
-    last_header = size - MAGIC_1_OVERHEAD_BYTES
-    unpack, checksum = HEADER_1_BY_KIND.unpack_from, crc32
+    left = max_messages if max_messages >= 0 else size
+    checksum = crc32
     payloads: list[bytes] = []
     edges = [offset + position]
     add_payload, add_edge = payloads.append, edges.append
-    for _ in range(max_messages if max_messages >= 0 else size):
-        if position > last_header:
-            break
-        length, beginning, crc = unpack(data, position)
-        end = position + 4 + length
-        if beginning & _MASK != _KIND or length <= MIN_LENGTH or end > size:
-            break
-        payload = data[position + 10 : end]
-        if checksum(payload) != crc:
-            break
-        add_payload(payload)
-        add_edge(offset + end)
-        position = end
+    before = -1
+    while len(payloads) != before:
+        before = len(payloads)
+        for unpack, mask, magic_kind, overhead in _FORMATS:
+            last_header = size - overhead
+            for _ in range(left - len(payloads)):
+                if position > last_header:
+                    break
+                length, beginning, crc = unpack(data, position)
+                start, end = position + overhead, position + 4 + length
+                if beginning & mask != magic_kind or start > end or end > size:
+                    break
+                payload = data[start:end]
+                if checksum(payload) != crc:
+                    break
+                add_payload(payload)
+                add_edge(offset + end)
+                position = end
     fields = zip(repeat(topic), repeat(broker_id), repeat(partition), edges, edges[1:], repeat(0), payloads)
     return list(map(tuple.__new__, repeat(kind), fields)), position
 

@@ -40,6 +40,8 @@ ANY_PARTITION = -1
 """In a produce request: the broker picks a partition at random."""
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
+JOINED_FRAME_BYTES = 64 * 1024
+"""A larger frame is handled by itself: joining it with what follows would copy more than it saves."""
 LARGE_FRAME_BYTES = 4 * 1024 * 1024
 """From this size on, a frame is a view of what was received. Copying a smaller one is cheaper than reading a view."""
 MAX_INT32 = 2**31 - 1
@@ -47,7 +49,6 @@ MAX_INT32 = 2**31 - 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _FRAME_HEADER = struct.Struct(">ih")  # size, then type or error
-_TWO_INT32 = struct.Struct(">ii")
 _PARTITION_AND_SIZE = struct.Struct(">ii")
 _FETCH_TAIL = struct.Struct(">iqi")
 _OFFSETS_TAIL = struct.Struct(">iqi")
@@ -145,12 +146,10 @@ def multiproduce_frame(produces: Sequence[tuple[bytes, int, AnyBytes]]) -> bytes
     return _frame(MULTIPRODUCE, parts)
 
 
-def _is_one_message(data: bytes, start: int, end: int) -> bool:
-    """Say whether a set's size and the set, which begin at `start`, are one message that ends at `end`."""
-    if end - start < 2 * _INT32.size:
-        return False
-    set_bytes, length = _TWO_INT32.unpack_from(data, start)
-    return bool(set_bytes == length + _INT32.size == end - start - _INT32.size)
+def _is_a_set(data: bytes, start: int, end: int) -> bool:
+    """Say whether a set's size and the set, which begin at `start`, end at `end`."""
+    set_bytes = end - start - _INT32.size
+    return set_bytes >= 0 and bool(_INT32.unpack_from(data, start)[0] == set_bytes)
 
 
 def topic_field(topic: str) -> bytes:
@@ -285,23 +284,25 @@ class FrameReader:
         return None
 
     def following_produces(self, frame: AnyBytes) -> list[bytes]:
-        """Take the frames that follow, as far as each is a produce of one message to the partition of `frame`.
+        """Take the frames that follow, as far as each is a produce to the partition of `frame`, and whole.
 
-        Return their sets. For a broker that wants to handle many small ones together: none where `frame` is no such
-        produce itself, where the broker is to choose the partition, or where no whole one follows.
+        Return their sets. For a broker that wants to handle small ones together: none where `frame` is no such produce
+        itself or large, where the broker is to choose the partition, or where no whole one follows.
         """
         if self._partial or not isinstance(frame, bytes) or not frame.startswith(_PRODUCE_TYPE):
             return []
-        if len(frame) < _SMALLEST_PRODUCE_BYTES:
+        if not _SMALLEST_PRODUCE_BYTES <= len(frame) <= JOINED_FRAME_BYTES:
             return []
         head = frame[: _SMALLEST_PRODUCE_BYTES + _INT16.unpack_from(frame, _INT16.size)[0]]
-        if len(head) > len(frame) or head[-4:] == _ANY_PARTITION or not _is_one_message(frame, len(head), len(frame)):
+        if len(head) > len(frame) or head[-4:] == _ANY_PARTITION or not _is_a_set(frame, len(head), len(frame)):
             return []
         sets: list[bytes] = []
         data, start = self._data, self._position + _INT32.size
         while start <= len(data):
             end = start + _INT32.unpack_from(data, start - _INT32.size)[0]
-            if end > len(data) or not data.startswith(head, start) or not _is_one_message(data, start + len(head), end):
+            if end > len(data) or end - start > self._max_frame_bytes or not data.startswith(head, start):
+                break
+            if not _is_a_set(data, start + len(head), end):
                 break
             sets.append(data[start + len(head) + _INT32.size : end])
             self._position = end

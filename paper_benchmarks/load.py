@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import shutil
 import tempfile
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import psutil
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark import StorageLevel
@@ -31,6 +29,7 @@ from kafka2011.warehouse.topic_load import Step, TopicLoad
 from paper_benchmarks import results_file
 from paper_benchmarks.events import page_views
 from paper_benchmarks.machine import Neighbours, describe
+from paper_benchmarks.systems.usage import tree_cpu_s
 from zk.connecting import connect
 
 if TYPE_CHECKING:
@@ -127,17 +126,6 @@ def _table(lines: list[_Line]) -> list[tuple[object, ...]]:
     ]
 
 
-def _cpu_s() -> float:
-    """Return the processor time of this process and of all below it, ended ones too: Spark, its workers, brokers."""
-    this = psutil.Process()
-    total_s = 0.0
-    for process in (this, *this.children(recursive=True)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            total_s += times.user + times.system + times.children_user + times.children_system
-    return total_s
-
-
 def _publish(cluster: LocalCluster, payloads: list[bytes], count: int, codec: int) -> None:
     settings = {"zk.connect": cluster.zk_connect, "producer.type": "async", "confirm": True, "compression.codec": codec}
     with Producer(settings) as producer:
@@ -154,11 +142,11 @@ def _load(spark: SparkSession, cluster: LocalCluster, warehouse: Path) -> list[_
         open_topic_table(Format.PARQUET, str(warehouse), _TOPIC),
         open_quarantine(str(warehouse), _TOPIC),
         LoadSettings(zk_connect=cluster.zk_connect),
-        on_step=lambda step: at.setdefault(step, (time.perf_counter(), _cpu_s())),  # type: ignore[arg-type]
+        on_step=lambda step: at.setdefault(step, (time.perf_counter(), tree_cpu_s())),  # type: ignore[arg-type]
     )
-    began_s, cpu_began_s = time.perf_counter(), _cpu_s()
+    began_s, cpu_began_s = time.perf_counter(), tree_cpu_s()
     done = load.load()
-    wall_s, cpu_s = time.perf_counter() - began_s, _cpu_s() - cpu_began_s
+    wall_s, cpu_s = time.perf_counter() - began_s, tree_cpu_s() - cpu_began_s
     writing_s, writing_cpu_s = (
         after - before for after, before in zip(at[Step.WRITTEN], at[Step.RESOLVED], strict=True)
     )
@@ -185,9 +173,9 @@ def _from_memory(spark: SparkSession, table: Path, directory: Path, like: _Line,
     writers: dict[str, Callable[[Path], None]] = {"spark from memory": by_spark, "pyarrow from memory": by_pyarrow}
     for number in range(round_count):
         for name, write in writers.items():
-            began_s, cpu_began_s = time.perf_counter(), _cpu_s()
+            began_s, cpu_began_s = time.perf_counter(), tree_cpu_s()
             write(directory / f"{name}-{number}")
-            wall_s, cpu_s = time.perf_counter() - began_s, _cpu_s() - cpu_began_s
+            wall_s, cpu_s = time.perf_counter() - began_s, tree_cpu_s() - cpu_began_s
             lines.append(_Line(name, like.rows, like.log_bytes, wall_s, cpu_s))
     frame.unpersist()
     return lines

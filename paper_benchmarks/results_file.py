@@ -16,3 +16,8 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     """Write one benchmark's document, in place of an older one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def beside(results: Path) -> Path:
+    """Return the directory of the reports that are written from a directory of results."""
+    return results.parent if results == DIRECTORY else results

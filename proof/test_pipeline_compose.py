@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import urllib.request
 from typing import TYPE_CHECKING
 from urllib.error import URLError
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 BUILD_TIMEOUT_S = 1500.0
 RUN_TIMEOUT_S = 900.0
 
-pytestmark = pytest.mark.timeout(2 * BUILD_TIMEOUT_S + RUN_TIMEOUT_S)
+pytestmark = pytest.mark.timeout(2 * (BUILD_TIMEOUT_S + RUN_TIMEOUT_S))
 
 
 @pytest.fixture
@@ -39,22 +38,22 @@ def test_events_reach_tables_and_a_page(cluster: ComposeCluster) -> None:
     """Without a gap in any closed window, and with figures on the page."""
     cluster.add_pipeline(BUILD_TIMEOUT_S)
     page = f"http://{cluster.host}:{cluster.reports_port}/report.html"
-    pages: list[str] = []
 
-    def is_served() -> bool:
+    def has_pictures() -> bool:
         try:
             with urllib.request.urlopen(page, timeout=5) as answer:
-                pages.append(answer.read().decode())
+                return "<img" in answer.read().decode()  # the first page may be made before there are page views
         except (URLError, ConnectionError, TimeoutError):
             return False
-        return True
 
-    eventually(is_served, RUN_TIMEOUT_S / 2)
-    assert re.search(r"<svg|<img", pages[-1])
+    eventually(has_pictures, RUN_TIMEOUT_S)
     audit = ["audit", "--zookeeper", "zookeeper-1:2181/offline", "--tiers", "producer,mirror,warehouse"]
 
     def is_closed() -> bool:
-        totals = json.loads(cluster.run_in("mirror", [*audit, "--grace", "240", "--json"]))["totals"]
+        try:
+            totals = json.loads(cluster.run_in("mirror", [*audit, "--grace", "240", "--json"]))["totals"]
+        except AssertionError:
+            return False  # a busy machine may be behind for more than the grace; what stays missing meets the deadline
         return len({total["topic"] for total in totals if total["tier"] == "warehouse"}) == 5
 
-    eventually(is_closed, RUN_TIMEOUT_S / 2)
+    eventually(is_closed, RUN_TIMEOUT_S)

@@ -4,13 +4,14 @@
 #   scripts/setup.sh demo     that, and the other tiers of the demo
 #   scripts/setup.sh test     that, and everything the tests need
 #   scripts/setup.sh bench    a cluster on this machine, and what the benchmarks need
+#   scripts/setup.sh rivals   that, and the clients of the systems that are measured beside this one
 #   scripts/setup.sh packages print which Debian packages it may install
 # What is there is reused; a second run takes a few milliseconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV=.venv
-readonly EXTRA=${1:?which extra: local, demo, test or bench}
+readonly EXTRA=${1:?which extra: local, demo, test, bench or rivals}
 readonly LEAST_JAVA=17
 # Names that every Debian has: its Java is 17 in Debian 12 and 21 in Debian 13, its Python 3.11 and 3.13.
 readonly JAVA_PACKAGES=(default-jre-headless)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from kafka2011 import plain, plain_python
 from kafka2011.compression import Codec
+from kafka2011.errors import InvalidMessageError
 from kafka2011.message import Message, MessageSet, encode
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 HELLO = encode(b"hello")
 OTHERS = [
-    encode(b"old", magic=0),
     bytes(MessageSet([b"closed"] * 3, Codec.GZIP)),
     bytes.fromhex("00000005 01 00 00000000"),  # no room for the attributes
     bytes.fromhex("00000004 01 000000"),
@@ -40,7 +40,18 @@ OTHERS = [
     HELLO[:9],
     b"\0\0",
 ]
-PARTS = st.one_of(st.binary(max_size=100).map(encode), st.sampled_from([HELLO, *OTHERS]))
+EMPTY_0 = encode(b"", magic=0)
+
+
+def encode_old(payload: bytes) -> bytes:
+    return encode(payload, magic=0)
+
+
+PARTS = st.one_of(
+    st.binary(max_size=100).map(encode),
+    st.binary(max_size=100).map(encode_old),
+    st.sampled_from([HELLO, EMPTY_0, EMPTY_0[:-1], encode_old(b"hello")[:-1] + b"?", *OTHERS]),
+)
 
 
 class Place(NamedTuple):
@@ -94,16 +105,26 @@ def test_code_that_does_not_load_is_told(monkeypatch: pytest.MonkeyPatch, caplog
     assert not caplog.records
 
 
-@given(st.lists(st.binary(max_size=300)))
-def test_both_encode_alike(compiled: CompiledCode, payloads: list[bytes]) -> None:
-    """The same bytes, and the same largest size."""
-    assert compiled.encode(payloads) == plain_python.encode(payloads)
+@given(st.lists(st.binary(max_size=300)), st.sampled_from([0, 1]))
+def test_both_encode_alike(compiled: CompiledCode, payloads: list[bytes], magic: int) -> None:
+    """The same bytes, and the same largest size; those that `encode` makes of each payload."""
+    found = compiled.encode(payloads, magic)
+    assert found == plain_python.encode(payloads, magic)
+    assert found is not None
+    assert found[0] == b"".join(encode(payload, magic=magic) for payload in payloads)
+
+
+def test_a_magic_that_does_not_exist_is_refused(compiled: CompiledCode) -> None:
+    """By name, wherever sets are made."""
+    assert compiled.encode([b"one"], 2) is None
+    with pytest.raises(InvalidMessageError, match="magic 2"):
+        MessageSet([b"one"], magic=2)
 
 
 @pytest.mark.parametrize("odd", [bytearray(b"two"), memoryview(b"two"), type("Bytes", (bytes,), {})(b"two")])
 def test_payloads_of_other_types_are_encoded_too(compiled: CompiledCode, odd: bytes) -> None:
     """C leaves what is not just bytes to Python, which takes any of these."""
-    assert compiled.encode([b"one", odd]) is None
+    assert compiled.encode([b"one", odd], 1) is None
     assert list(MessageSet([b"one", odd])) == [b"one", b"two"]
 
 
@@ -127,7 +148,7 @@ def test_both_decode_alike(compiled: CompiledCode, place: Place, max_messages: i
         assert got == ([], place.position)
 
 
-PLAIN_PARTS = st.binary(max_size=9).map(encode)
+PLAIN_PARTS = st.one_of(st.binary(max_size=9).map(encode), st.binary(max_size=9).map(encode_old))
 
 
 @given(st.one_of(st.lists(PARTS, max_size=4), st.lists(PLAIN_PARTS, max_size=9)).map(b"".join), LIMITS)
@@ -168,6 +189,8 @@ def test_other_bytes_are_left_to_python(compiled: CompiledCode) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
+        ("encode", ([HELLO],)),
+        ("encode", ([HELLO], "one")),
         ("walk", (HELLO, 0)),
         ("walk", ("text", 0, 100, -1)),
         ("walk", (HELLO, 0, 100, "many")),
@@ -244,8 +267,8 @@ def test_nothing_is_kept(compiled: CompiledCode) -> None:
 
     def work() -> None:
         for _ in range(300):
-            compiled.encode([payload] * 20)
-            compiled.encode([payload, "text"])  # type: ignore[list-item]
+            compiled.encode([payload] * 20, 0)
+            compiled.encode([payload, "text"], 1)  # type: ignore[list-item]
             compiled.walk(data, 0, len(data), -1)
             compiled.decode(Message, data, 0, 100, topic, broker, partition, 10**12)
             compiled.decode_opened(Message, data[: -len(OTHERS[0])], 100, topic, broker, partition, 10**12, 10**13)
@@ -334,7 +357,7 @@ code = plain.compiled
 payloads = [bytes([65 + i]) * 1000 for i in range(10)]
 data = bytes(MessageSet(payloads))
 calls = [
-    lambda: code.encode(payloads),
+    lambda: code.encode(payloads, 1),
     lambda: code.walk(data, 300, len(data), -1),
     lambda: code.walk(data, 0, len(data), -1),
     lambda: code.decode(Message, data, 0, 100, "views", 3, 7, 10**12),

@@ -491,13 +491,15 @@ def test_produces_of_one_message_to_one_partition_are_taken_together() -> None:
     others: list[Request] = [
         ProduceRequest("views", 1, encode(b"hello")),  # another partition
         ProduceRequest("view", 0, encode(b"hello")),  # another topic
-        ProduceRequest("views", 0, encode(b"a") + encode(b"b")),  # two messages
-        ProduceRequest("views", 0, encode(b"a")[:-1]),  # less than one
-        ProduceRequest("views", 0, b""),
         MultiProduceRequest((SMALL,)),
         FetchRequest("views", 0, 0, 100),
     ]
-    same = [ProduceRequest("views", 0, encode(b"%d" % number)) for number in range(5)]
+    same = [
+        *(ProduceRequest("views", 0, encode(b"%d" % number)) for number in range(5)),
+        ProduceRequest("views", 0, encode(b"a") + encode(b"b")),
+        ProduceRequest("views", 0, encode(b"a")[:-1]),
+        ProduceRequest("views", 0, b""),
+    ]
     for other in others:
         reader = FrameReader()
         reader.receive_data(frames_of([SMALL, *same, other, SMALL]) + encode_request(SMALL)[:-1])
@@ -540,6 +542,28 @@ def test_nothing_follows_a_request_of_another_type(request_type: int) -> None:
     first = reader.next_frame()
     assert first == strange[4:]
     assert reader.following_produces(first) == []
+
+
+def test_nothing_follows_a_produce_that_is_large_enough() -> None:
+    """To copy it to those that follow would cost more than it saves."""
+    for extra, wanted in ((0, 1), (1, 0)):
+        size = protocol.JOINED_FRAME_BYTES - len(encode_request(ProduceRequest("views", 0, b""))) + 4 + extra
+        reader = FrameReader()
+        reader.receive_data(encode_request(ProduceRequest("views", 0, b"x" * size)) + encode_request(SMALL))
+        frame = reader.next_frame()
+        assert frame is not None
+        assert len(reader.following_produces(frame)) == wanted
+
+
+def test_a_frame_that_is_larger_than_allowed_is_left_to_be_refused() -> None:
+    """However it follows."""
+    reader = FrameReader(100)
+    reader.receive_data(encode_request(SMALL) + encode_request(ProduceRequest("views", 0, b"x" * 100)))
+    frame = reader.next_frame()
+    assert frame is not None
+    assert reader.following_produces(frame) == []
+    with pytest.raises(ProtocolError):
+        reader.next_frame()
 
 
 def test_nothing_follows_a_large_produce(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafka2011 import LocalCluster, MessageStream
 from paper_benchmarks.clients.lines import LINES, YARDSTICKS
-from paper_benchmarks.systems import BROKER_PROPERTIES
+from paper_benchmarks.systems.kafka import QUICK_COUNT
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 110
@@ -19,7 +19,7 @@ def test_every_line_is_measured_against_ours_and_another(zk_connect: str, tmp_pa
     """Each message counted; a broker that is merely an address has no groups, and no CPU time that could be read."""
     output = tmp_path / "clients.json"
     arguments = ["--rounds", "1", "--scale", "0.001", "--pure", "--log-base", tmp_path, "--output", output]
-    with LocalCluster(1, zk_connect=zk_connect, properties=BROKER_PROPERTIES) as other:
+    with LocalCluster(1, zk_connect=zk_connect, properties=QUICK_COUNT) as other:
         arguments += ["--against", f"other=127.0.0.1:{other.brokers[0].port}"]
         done = subprocess.run(
             [sys.executable, "-m", "paper_benchmarks", "clients", *map(str, arguments)],

@@ -1,7 +1,8 @@
-"""The click-through of searches, as a stream: from the brokers, through windows, to an online consumer."""
+"""`kafka2011 click-through`: a stream from the brokers, through windows, to an online consumer."""
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +12,16 @@ from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.local import LocalCluster
 from kafka2011.pipeline.events import EventDecoder
 from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.warehouse.reports.click_through import EVERY_S, TOPIC, ClickThroughSettings, start_click_through
+from kafka2011.warehouse.reports.click_through import EVERY_S, TOPIC
 from tests.support.event_streams import publish
 from tests.support.odd_events import MIDNIGHT_US, odd_events
 from tests.support.waiting import eventually
+from zk.child import ChildProcess
 from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
     from tests.support.odd_events import Events
     from zk.local import LocalZooKeeper
@@ -62,17 +62,16 @@ def plain_windows(events: Events) -> dict[int, tuple[int, int, int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_windows_reach_an_online_consumer(spark: SparkSession, live: LocalCluster, tmp_path: Path) -> None:
+@pytest.mark.timeout(450)
+def test_windows_reach_an_online_consumer(live: LocalCluster, tmp_path: Path) -> None:
     """Each window arrives once it is complete, with exactly the searches of it, however often events were published."""
     events = [each for each in odd_events(seed=5) if each[0] in {"searches", "clicks"}]
     publish(live.zk_connect, events)
     later = {"time": LATER_US, "id": "00000000-0000-4000-8000-000000000001", "server": "web-1"}
-    settings = ClickThroughSettings(click_within_s=WITHIN_S, trigger_s=0.2)
-    query = start_click_through(
-        spark, live.zk_connect, tmp_path / "checkpoint", settings=settings, starting_offsets="earliest"
-    )
-    try:
+    where = ("--zookeeper", live.zk_connect, "--checkpoint", str(tmp_path / "checkpoint"))
+    counting = ("click-through", *where, "--within", str(WITHIN_S), "--from-beginning")
+    output = tmp_path / "output"
+    with ChildProcess([sys.executable, "-m", "kafka2011", *counting], output, stop_timeout_s=60) as process:
         publish(live.zk_connect, [("searches", {**later, "query": "the end", "results": 0})])
         expected = plain_windows(events)
         found: dict[int, tuple[int, int, int, int]] = {}
@@ -85,7 +84,7 @@ def test_windows_reach_an_online_consumer(spark: SparkSession, live: LocalCluste
             [stream] = consumer.create_message_streams({TOPIC: 1})[TOPIC]
 
             def is_complete() -> bool:
-                assert query.exception() is None
+                assert process.running, output.read_text()
                 for message in stream:
                     take(decoder.decode(message).fields)
                 return len(found) >= len(expected)
@@ -96,8 +95,7 @@ def test_windows_reach_an_online_consumer(spark: SparkSession, live: LocalCluste
                 found[end_s] = tuple(fields[name] for name in NUMBERS)
                 assert fields["click_through_5_min"] == fields["clicked_5_min"] / fields["searches_5_min"]
 
-            eventually(is_complete, 200)
+            eventually(is_complete, 300)
         assert found == expected
-        assert query.isActive
-    finally:
-        query.stop()
+        process.terminate()
+        assert process.wait(60) == 0, output.read_text()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from integration.spark.loading import Loading
 from kafka2011.cli.app import main
 from kafka2011.compression import Codec
 from kafka2011.pipeline.audit.publishing import open_counter
@@ -20,10 +19,11 @@ from kafka2011.pipeline.registry import SchemaRegistry
 from kafka2011.pipeline.schemas import KnownSchemas, event_schema
 from kafka2011.warehouse.commits import Commit, Kind
 from kafka2011.warehouse.errors import ReplacedLogError
+from kafka2011.warehouse.formats import Format
 from kafka2011.warehouse.parquet_table import ParquetTable
 from kafka2011.warehouse.quarantine import Quarantine
 from kafka2011.warehouse.settings import LoadSettings
-from kafka2011.warehouse.topic_load import TopicLoad
+from kafka2011.warehouse.topic_load import Step, TopicLoad
 from kafka2011.warehouse.write import PartitionBy
 from tests.support.warehouse import payloads_of, places_in, quarantined_by, rows_of
 from zk.cluster import TopicPartition
@@ -124,7 +124,7 @@ def test_loads_go_on_where_the_last_one_ended(
 
     rows = rows_of(table)
     logged = payloads_of(cluster.zk_connect, topic)
-    bad = quarantined_by(table)
+    bad = quarantined_by(table, tmp_path / "warehouse")
     assert places_in(rows) == sorted(logged.keys() - bad.keys())
     assert bad == {place: payload for place, payload in logged.items() if place in bad}
     assert rows.column("load_id").to_pylist() == rows.column("kafka2011_load_id").to_pylist()
@@ -229,32 +229,20 @@ def test_the_command_counts_what_it_loads(
     assert "1 topic not loaded: nobody: topic nobody is unknown" in errors
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("table_format", Format)
 def test_a_killed_load_leaves_nothing_behind_that_counts(
-    cluster: LocalCluster,
-    topic: str,
-    tmp_path: Path,
-    create: Callable[..., None],
-    publish: Callable[..., int],
-    loading: Callable[..., TopicLoad],
+    spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path, table_format: Format
 ) -> None:
     """A load that dies just before its commit; the rest of its kind are in proof/test_warehouse.py."""
-    create(topic)
-    with connect(cluster.zk_connect) as client:
-        SchemaRegistry(client).register(topic, OLD)
-    for broker_id in (0, 1):
-        publish(cluster.brokers[broker_id], topic, [*views(topic, OLD, 200), b"garbage"])
-    program = (sys.executable, "-m", "integration.spark.programs.load_and_die")
-    arguments = (cluster.zk_connect, str(tmp_path / "warehouse"), topic, "committing")
-    died = subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=110, check=False)
-    assert died.returncode == -9, died.stderr[-3000:]
-    assert died.stdout.split() == ["resolved", "written", "checked", "committing"]
-
-    done = loading(topic).load()
-    assert (done.number, done.rows, done.quarantined) == (1, 400, 2)
-    table = ParquetTable(tmp_path / "warehouse", topic)
-    logged, bad = payloads_of(cluster.zk_connect, topic), quarantined_by(table)
-    assert places_in(rows_of(table)) == sorted(logged.keys() - bad.keys())
-    assert list(bad.values()) == [b"garbage"] * 2
+    loading = Loading(spark, cluster.zk_connect, tmp_path, topic, table_format)
+    loading.publish(400)
+    assert loading.die_at(Step.COMMITTING) == ["resolved", "written", "checked", "committing"]
+    assert loading.number == 0
+    done = loading.new().load()
+    assert (done.number, done.rows, done.quarantined) == (1, 400, 1)
+    loading.check()
 
 
 def test_a_replaced_disk_is_refused_unless_one_says_otherwise(

@@ -123,7 +123,7 @@ def test_the_command_reads_tables_and_brokers(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Both come to the same; what was read stands beside the page; the second time there is nothing new."""
+    """All come to the same; what was read stands beside the page; the second time there is nothing new."""
     monkeypatch.setattr(report, "spark_session", lambda *_, **__: contextlib.nullcontext(spark))
     events = [each for each in odd_events(seed=11) if each[0] != "impressions"]
     warehouse = Warehouse(spark, tmp_path)
@@ -147,6 +147,17 @@ def test_the_command_reads_tables_and_brokers(
     warehouse.check(events)
     assert not run("--from-brokers", "--zookeeper", live.zk_connect)["new"]
     assert "page views" in Path(brokers["page"]).read_text(encoding="utf-8")
+
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/other.db", "warehouse": f"file://{tmp_path}/lake"}
+    catalog = [part for key, value in properties.items() for part in ("--catalog", f"{key}={value}")]
+    iceberg = ["--warehouse", str(tmp_path / "lake"), "--format", "iceberg", *catalog]
+    topics = "|".join(tables["through"])
+    assert main(["load", "--zookeeper", live.zk_connect, *iceberg, "--whitelist", topics]) == 0
+    capsys.readouterr()
+    loaded = run(*iceberg)
+    assert (loaded["derivation"], loaded["through"].keys()) == (3, tables["through"].keys())
+    warehouse.check(events)
+    assert not run(*iceberg)["new"]
 
 
 @pytest.mark.timeout(200)

@@ -28,6 +28,7 @@ from kafka2011.errors import (
     MessageSizeTooLargeError,
     WrongPartitionError,
 )
+from kafka2011.message import complete_prefix_bytes
 from kafka2011.protocol import (
     ANY_PARTITION,
     EARLIEST,
@@ -114,24 +115,34 @@ class RequestHandlers:
             raise RefusedError(str(error)) from error
 
     def produce_together(self, first: ProduceRequest, following: list[bytes], client: Client) -> None:
-        """Do as `handle` does for a produce and, after it, for more sets of one message for the same partition.
+        """Do as `handle` does for a produce and, after it, for more sets for the same partition.
 
         Good ones are checked and appended together where the segment has room for all of them. Anything else is handled
         one by one, so that order, refusals, counts and where segments begin are the same.
         """
-        data = b"".join((first.messages, *following))
+        sets = [bytes(first.messages), *following]
+        if not self._append_together(first.topic, first.partition, sets, client):
+            for messages in sets:
+                self.handle(ProduceRequest(first.topic, first.partition, messages), client)
+
+    def _append_together(self, topic: str, partition: int, sets: list[bytes], client: Client) -> bool:
+        """Append sets of whole messages with one write, if all is as usual; else do nothing and return False."""
+        # Or the end of a message that one set lacks might stand at the beginning of the next.
+        if not all(complete_prefix_bytes(messages) == len(messages) for messages in sets):
+            return False
+        data = b"".join(sets)
         try:
             checked = client.checker.check(data)
-            log = self._logs.get_or_create(first.topic, first.partition)
+            log = self._logs.get_or_create(topic, partition)
         except (MessageSizeTooLargeError, InvalidTopicError, WrongPartitionError, InvalidMessageError):
-            checked = None
-        if checked is not None and len(checked.data) == len(data) <= log.active_room_bytes:
-            self.counts["produce"] += 1 + len(following)
+            return False
+        if not len(checked.data) == len(data) <= log.active_room_bytes:
+            return False
+        self.counts["produce"] += len(sets)
+        if data:
             log.append(data, checked.messages)
             self.counts["messages_in"] += checked.messages
-            return
-        for messages in (first.messages, *following):
-            self.handle(ProduceRequest(first.topic, first.partition, bytes(messages)), client)
+        return True
 
     def _produce(self, request: ProduceRequest, client: Client) -> None:
         counts = self.counts

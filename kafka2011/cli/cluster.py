@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from kafka2011.cli.options import examples
+from kafka2011.cli.options import examples, pairs_of
 from kafka2011.cli.output import json_option, show_json
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.config import BrokerConfig
-from kafka2011.config.sources import from_overrides
 from kafka2011.errors import KafkaError
 from kafka2011.local import LocalCluster
 
@@ -64,7 +63,7 @@ def command(
     Everything listens on 127.0.0.1; clients find the brokers in ZooKeeper. Says where, as text or as a JSON object,
     once all of them are ready.
     """
-    properties = {given.key: str(given.value) for given in from_overrides(overrides)}
+    properties = pairs_of(overrides)
     _check(properties)
     with (
         stop_signals() as stop,

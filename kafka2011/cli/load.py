@@ -18,10 +18,11 @@ from kafka2011.cli.load_upkeep import (
     swap_tables,
     upkeep_options,
 )
-from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.options import examples, pairs_of, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
+from kafka2011.cli.table_options import catalog_of, catalog_option, format_option
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -47,14 +48,7 @@ MB = 1024 * 1024
 @click.option("--warehouse", required=True, metavar="PATH", help="Where the tables are: a directory, or hdfs://....")
 @click.option("--topic", "topics", multiple=True, help="A topic to load; may be given many times.")
 @click.option("--whitelist", "pattern", default="", metavar="REGEX", help="Load all topics whose whole name matches.")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["parquet", "iceberg"]),
-    default="parquet",
-    show_default=True,
-    help="What tables are made of; iceberg needs the extra iceberg.",
-)
+@format_option
 @click.option(
     "--partition-by",
     type=click.Choice(["day", "hour"]),
@@ -100,14 +94,7 @@ MB = 1024 * 1024
 @click.option("--redrive", is_flag=True, help="Decode the messages in quarantine again, after a fix; load nothing new.")
 @dedup_and_rebuild_options
 @upkeep_options
-@click.option(
-    "--catalog",
-    "catalog_properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A property of the catalogue for Iceberg, as pyiceberg has it; may be given many times.  [default: SQLite in"
-    " the warehouse]",
-)
+@catalog_option
 @click.option("--status", is_flag=True, help="Show how far each topic is loaded, and load nothing.")
 @click.option("--master", metavar="URL", help="Spark's master.  [default: as spark-submit says, else local[*]]")
 @click.option(
@@ -139,6 +126,7 @@ def command(
     swapped: str | None,
     older_than_h: float,
     clean: bool,
+    expire: bool,
     after_rollback: str | None,
     catalog_properties: tuple[str, ...],
     rebuild: bool,
@@ -158,14 +146,12 @@ def command(
     from kafka2011.warehouse.formats import Format
 
     table_format = Format(format_name)
-    catalog = dict(_pair(text, "--catalog") for text in catalog_properties)
-    if catalog and table_format is not Format.ICEBERG:
-        raise click.UsageError("--catalog is for --format iceberg")
+    catalog = catalog_of(catalog_properties, format_name)
     tables = Tables(warehouse, table_format, topics, pattern, catalog)
     asked: list[tuple[object, Callable[[], None]]] = [
         (status, partial(_show_status, tables, as_json=as_json)),
         (compact, partial(compact_tables, tables, target_file_mb * MB, grace_s)),
-        (clean, partial(clean_tables, tables, older_than_h)),
+        (clean, partial(clean_tables, tables, older_than_h, expire=expire)),
         (swapped, partial(swap_tables, tables, swapped or "")),
         (after_rollback, partial(settle_rollbacks, tables, after_rollback or "")),
     ]
@@ -173,6 +159,8 @@ def command(
         if is_asked:
             work()
             return
+    if expire:
+        raise click.UsageError("--expire needs --clean")
     if bool(topics) == bool(pattern):
         raise click.UsageError("give --topic or --whitelist, one of them")
     if interval_s is not None and not follow:
@@ -193,7 +181,7 @@ def command(
         tier=tier,
         dedup_window_s=dedup_window_s if dedup else None,
         begin_at=begin_offsets(topics[0], begin) if rebuild else {},
-        source=dict(_pair(text) for text in source_options),
+        source=pairs_of(source_options, "--option"),
     )
     check_together(settings, topics, table_format, into)  # a wrong call should not wait for Spark
     with (
@@ -226,13 +214,6 @@ def _run(loader: Loader, stop: threading.Event, interval_s: float | None, redriv
         click.echo(json.dumps(done.to_json(), ensure_ascii=False))
         if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):
             return done
-
-
-def _pair(text: str, option: str = "--option") -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found:
-        raise click.UsageError(f"{option} {text}: give KEY=VALUE")
-    return key.strip(), value.strip()
 
 
 def _show_status(tables: Tables, *, as_json: bool) -> None:

@@ -45,13 +45,15 @@ def upkeep_options(function: F) -> F:
             default=24.0,
             show_default=True,
             metavar="HOURS",
-            help="With --clean, how long nothing was written there; longer than any load takes.",
+            help="With --clean, how long nothing was written there, and how old snapshots are that expire; longer than"
+            " any load takes.",
         ),
         click.option(
             "--clean",
             is_flag=True,
             help="Remove what loads that died have left, and files that no commit needs any more; load nothing.",
         ),
+        click.option("--expire", is_flag=True, help="With --clean, forget old snapshots of tables in Iceberg first."),
         click.option(
             "--after-rollback",
             type=click.Choice(["again", "skip"]),
@@ -85,12 +87,14 @@ def compact_tables(tables: Tables, target_bytes: int, grace_s: float) -> None:
     _print(compact_tables(*which, target_bytes=target_bytes, grace_s=grace_s, catalog=tables.catalog), "compacted")
 
 
-def clean_tables(tables: Tables, older_than_h: float) -> None:
+def clean_tables(tables: Tables, older_than_h: float, *, expire: bool) -> None:
     """Clean, and print one line of JSON."""
     from kafka2011.warehouse.upkeep import clean_tables
 
-    which = tables[:4]
-    _print(clean_tables(*which, older_than_s=3600 * older_than_h, catalog=tables.catalog), "cleaned")
+    if expire and not tables.is_iceberg:
+        raise click.UsageError("--expire is for --format iceberg")
+    which, older_than_s = tables[:4], 3600 * older_than_h
+    _print(clean_tables(*which, older_than_s=older_than_s, expire=expire, catalog=tables.catalog), "cleaned")
 
 
 def settle_rollbacks(tables: Tables, word: str) -> None:

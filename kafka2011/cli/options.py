@@ -11,10 +11,11 @@ import click
 from click.core import ParameterSource
 
 from kafka2011.config.kinds import ZK_CONNECT
+from kafka2011.config.sources import from_overrides
 from zk.cluster import UNKNOWN_ID, Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +97,11 @@ def broker_or_zookeeper(context: click.Context) -> None:
         context.get_parameter_source("zk_connect") is ParameterSource.COMMANDLINE
     ):
         raise click.UsageError("--broker and --zookeeper exclude one another")
+
+
+def pairs_of(texts: Iterable[str], option: str = "--override") -> dict[str, str]:
+    """Read the values of an option that are KEY=VALUE. Raises ConfigError."""
+    return {given.key: str(given.value) for given in from_overrides(texts, option)}
 
 
 def refuse_properties(properties: tuple[str, ...], options: Mapping[str, str], *, fixed: Collection[str] = ()) -> None:

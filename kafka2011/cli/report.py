@@ -12,10 +12,11 @@ from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
+from kafka2011.cli.table_options import ICEBERG, catalog_of, catalog_option, format_option
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -37,14 +38,8 @@ _FOLLOW_INTERVAL_S = 600.0
     ),
 )
 @click.option("--warehouse", metavar="PATH", help="Where `kafka2011 load` has put the tables.")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["parquet", "iceberg"]),
-    default="parquet",
-    show_default=True,
-    help="What tables are made of.",
-)
+@format_option
+@catalog_option
 @click.option(
     "--from-brokers", is_flag=True, help="Instead of tables, read all that the logs of a cluster hold, every time."
 )
@@ -84,6 +79,7 @@ _FOLLOW_INTERVAL_S = 600.0
 def command(
     warehouse: str | None,
     format_name: str,
+    catalog_properties: tuple[str, ...],
     from_brokers: bool,
     zk_connect: str,
     directory: Path,
@@ -112,11 +108,15 @@ def command(
         raise click.UsageError("give --warehouse or --from-brokers, one of them")
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
+    catalog = catalog_of(catalog_properties, format_name)
     settings = ReportSettings(own_sites=own_sites, scraper_views_per_minute=scraper_rate)
     with Results(directory) as results, spark_session("report", is_short=True) as spark:
 
         def run() -> None:
-            inputs = _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse, format_name)
+            if warehouse is None:
+                inputs = _of_brokers(spark, zk_connect)
+            else:
+                inputs = _of_tables(spark, warehouse, format_name, catalog)
             derived = derive(
                 spark,
                 inputs,
@@ -146,26 +146,24 @@ def _repeat(run: Callable[[], None], interval_s: float) -> None:
             stop.wait(max(0.0, interval_s - (time.monotonic() - began_s)))
 
 
-def _of_tables(spark: SparkSession, warehouse: str, format_name: str) -> Inputs:
+def _of_tables(spark: SparkSession, warehouse: str, format_name: str, catalog: Mapping[str, str]) -> Inputs:
     from kafka2011.warehouse.errors import WarehouseError
     from kafka2011.warehouse.reports.catalog import TOPICS
     from kafka2011.warehouse.reports.table_inputs import TableInputs
 
-    inputs = TableInputs(spark, (_view(spark, warehouse, topic, format_name) for topic in TOPICS))
+    inputs = TableInputs(spark, (_view(spark, warehouse, topic, format_name, catalog) for topic in TOPICS))
     if not inputs.through:
         raise WarehouseError(f"{warehouse} has no table of {', '.join(TOPICS)}: load one first")
     return inputs
 
 
-def _view(spark: SparkSession, warehouse: str, topic: str, format_name: str) -> TableView:
+def _view(spark: SparkSession, warehouse: str, topic: str, format_name: str, catalog: Mapping[str, str]) -> TableView:
+    from kafka2011.warehouse.formats import open_iceberg_table
+    from kafka2011.warehouse.parquet_table import ParquetTable
     from kafka2011.warehouse.reports.views import view_of_iceberg, view_of_parquet
 
-    if format_name == "iceberg":
-        from kafka2011.warehouse.iceberg_table import IcebergTable
-
-        return view_of_iceberg(IcebergTable(warehouse, topic))
-    from kafka2011.warehouse.parquet_table import ParquetTable
-
+    if format_name == ICEBERG:
+        return view_of_iceberg(open_iceberg_table(warehouse, topic, catalog))
     return view_of_parquet(ParquetTable(warehouse, topic, spark=spark))
 
 

@@ -41,7 +41,7 @@ def latency_of(delays_s: Sequence[float]) -> Latency | None:
 class Arrivals:
     """Watches the tables of topics in a thread, from `start` to `close`, and notes when each commit was seen."""
 
-    def __init__(self, warehouse: Path, topics: Sequence[str], say: Callable[[str], None]) -> None:
+    def __init__(self, warehouse: Path, topics: Sequence[str], say: Callable[[str], object]) -> None:
         self._warehouse = warehouse
         self._tables = {topic: ParquetTable(warehouse, topic) for topic in topics}
         self._say = say

@@ -15,10 +15,14 @@ RATE = 200.0
 
 @dataclass(frozen=True, slots=True)
 class Frontends:
-    """Publish the lines of a file as page views, without one made-up events of several topics for so many seconds."""
+    """Publish the lines of a file as page views, without one made-up events of several topics for so many seconds.
+
+    `rate` is that of made-up events, in events a second.
+    """
 
     file: Path | None
     seconds: float
+    rate: float = RATE
 
     @property
     def tier(self) -> str:
@@ -33,7 +37,7 @@ class Frontends:
     def arguments(self, zk_connect: str, state: Path, balancer: str | None) -> list[str]:
         """Return the arguments of `kafka2011`, for a cluster, or for its load balancer; `state` is the collector's."""
         if self.file is None:
-            words = ["generate", "--rate", f"{RATE:g}", "--seconds", f"{self.seconds:g}", "--start", "now"]
+            words = ["generate", "--rate", f"{self.rate:g}", "--seconds", f"{self.seconds:g}", "--start", "now"]
         else:
             words = ["collect", str(self.file), "--topic", self.topics[0], "--as", "access-log", "--state", str(state)]
         if balancer is not None:

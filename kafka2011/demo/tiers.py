@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafka2011.demo.frontends import Frontends
     from zk.cluster import TopicPartition
 
-ONLINE, MIRROR, WAREHOUSE = "online", "mirror", "warehouse"
+ONLINE, MIRROR, WAREHOUSE, OFFLINE = "online", "mirror", "warehouse", "offline"
 LOAD_INTERVAL_S = 5
 _SESSION = "zk.sessiontimeout.ms=2000"
 _COMMITS = "autocommit.interval.ms=500"
@@ -89,17 +89,18 @@ class TiersResult:
 class Tiers:
     """Starts the tiers around a live cluster, and sees everything through to the last of them; a context manager.
 
-    Without Spark the offline cluster is the last one. The page of reports is copied to `report`.
+    Without Spark the offline cluster is the last one. The page of reports is copied to `report`. Without one there is
+    only what every event passes on its way to the warehouse: no reports, no online readers, no load balancer.
     """
 
     def __init__(
         self,
         frontends: Frontends,
         directory: Path,
-        say: Callable[[str], None],
+        say: Callable[[str], object],
         *,
         has_spark: bool,
-        report: Path,
+        report: Path | None,
     ) -> None:
         self._frontends = frontends
         self._directory = directory
@@ -128,9 +129,10 @@ class Tiers:
     def start(self, live: LocalCluster, settings: dict[str, object]) -> None:
         """Start an offline cluster with these settings of its broker, and all that moves events."""
         self._live = live
-        self._say("tiers: starting the offline cluster, a mirror into it and online readers")
+        readers = "" if self._report is None else " and online readers"
+        self._say(f"tiers: starting the offline cluster, a mirror into it{readers}")
         self._offline = self._stack.enter_context(
-            LocalCluster(1, directory=self._directory / "offline", properties=settings)
+            LocalCluster(1, directory=self._directory / OFFLINE, properties=settings)
         )
         topics = "|".join(self._frontends.topics)
         self._begin(
@@ -139,33 +141,48 @@ class Tiers:
             *("--whitelist", f"{topics}|{AUDIT_TOPIC}", "--audit", MIRROR, "--schemas"),
             *("--consumer-property", _SESSION, "--consumer-property", _COMMITS),
         )
+        if self._report is not None:
+            self._begin_online(live, topics)
+        if self._has_spark:
+            self._begin_load(topics)
+        what = "made-up events" if self._frontends.file is None else f"{self._frontends.file} by the collector"
+        way, address = "straight to the brokers", None
+        if self._report is not None:
+            address = self._stack.enter_context(Balancer(live, self._directory)).address
+            way += " (haproxy is not installed)"
+        if address is not None:
+            way = f"through haproxy at {address}"
+        self._say(f"tiers: {what}, {way}")
+        self._began_s = time.monotonic()
+        state = self._directory / "collector"
+        self._begin(self._frontends.tier, *self._frontends.arguments(live.zk_connect, state, address))
+        self._following.start()
+
+    def _begin_online(self, live: LocalCluster, topics: str) -> None:
         self._begin(
             ONLINE,
             *("consume", "--whitelist", topics, "--group", ONLINE, "--audit", ONLINE, "--from-beginning"),
             *("--format", ".", "--zookeeper", live.zk_connect, "--property", _SESSION),
             *("--property", _COMMITS),
         )
-        if self._has_spark:
-            self._say(f"tiers: starting Spark, which loads the offline cluster every {LOAD_INTERVAL_S} s")
-            self._arrivals = Arrivals(self._warehouse, self._frontends.topics, self._say)
-            self._arrivals.start()
-            self._stack.callback(self._arrivals.close)
-            self._begin(
-                WAREHOUSE,
-                *("load", "--warehouse", str(self._warehouse), "--whitelist", topics, "--audit", WAREHOUSE),
-                *("--follow", "--interval", str(LOAD_INTERVAL_S), "--master", _MASTER),
-                *("--zookeeper", self._offline.zk_connect),
-            )
-        balancer = self._stack.enter_context(Balancer(live, self._directory))
-        what = "made-up events" if self._frontends.file is None else f"{self._frontends.file} by the collector"
-        way = "straight to the brokers (haproxy is not installed)"
-        if balancer.address is not None:
-            way = f"through haproxy at {balancer.address}"
-        self._say(f"tiers: {what}, {way}")
-        self._began_s = time.monotonic()
-        state = self._directory / "collector"
-        self._begin(self._frontends.tier, *self._frontends.arguments(live.zk_connect, state, balancer.address))
-        self._following.start()
+
+    def _begin_load(self, topics: str) -> None:
+        self._say(f"tiers: starting Spark, which loads the offline cluster every {LOAD_INTERVAL_S} s")
+        self._arrivals = Arrivals(self._warehouse, self._frontends.topics, self._say)
+        self._arrivals.start()
+        self._stack.callback(self._arrivals.close)
+        self._begin(
+            WAREHOUSE,
+            *("load", "--warehouse", str(self._warehouse), "--whitelist", topics, "--audit", WAREHOUSE),
+            *("--follow", "--interval", str(LOAD_INTERVAL_S), "--master", _MASTER),
+            *("--zookeeper", self._offline.zk_connect),
+        )
+
+    def pids(self) -> dict[str, int]:
+        """Return the processes of the tiers that run, and the broker of the offline cluster."""
+        brokers = {f"{OFFLINE} broker": broker.process for broker in self._offline.brokers.values()}
+        running = {**self._processes, **brokers}
+        return {name: process.pid for name, process in running.items() if process.running}
 
     def finish(self) -> TiersResult:
         """Wait until every event is in the last tier, then make the audit and the reports. Raises KafkaError."""
@@ -173,9 +190,9 @@ class Tiers:
         if self._failure is not None:
             raise self._failure
         self._audit()
-        if self._has_spark:
+        if self._has_spark and self._report is not None:
             try:
-                self._make_reports()
+                self._make_reports(self._report)
             except (KafkaError, OSError) as error:  # what was found out so far is still worth showing
                 self.result.report_error = str(error)
         return self.result
@@ -191,11 +208,13 @@ class Tiers:
     def _follow(self) -> None:
         """See every event through, and end each tier once it has them all."""
         tier = self._frontends.tier
-        self._await(lambda: self._processes[tier].poll() is not None, "the frontends' end")
+        has_ended_s = self._frontends.seconds + _TIMEOUT_S
+        self._await(lambda: self._processes[tier].poll() is not None, "the frontends' end", has_ended_s)
         self._reached(tier)
         topics = self._frontends.topics
-        self._await(lambda: self._has_read(self._live, ONLINE, topics), "the online readers")
-        self._end(ONLINE)
+        if ONLINE in self._processes:
+            self._await(lambda: self._has_read(self._live, ONLINE, topics), "the online readers")
+            self._end(ONLINE)
         self._await(lambda: self._has_read(self._live, MIRROR, (*topics, AUDIT_TOPIC)), "the mirror")
         self._end(MIRROR)
         if self._arrivals is not None:
@@ -231,15 +250,15 @@ class Tiers:
             last_words = log.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
             raise KafkaError(f"{name} has failed: {last_words}")
 
-    def _await(self, condition: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + _TIMEOUT_S
+    def _await(self, condition: Callable[[], bool], what: str, timeout_s: float = _TIMEOUT_S) -> None:
+        deadline_s = time.monotonic() + timeout_s
         while True:
             for name in self._processes:
                 self._check(name)
             if condition():
                 return
             if time.monotonic() > deadline_s:
-                raise KafkaError(f"waited {_TIMEOUT_S:g} s for {what}; logs are in {self._directory}")
+                raise KafkaError(f"waited {timeout_s:g} s for {what}; logs are in {self._directory}")
             if self._closing.wait(_LOOK_S):
                 raise KafkaError(f"stopped while waiting for {what}")
 
@@ -265,7 +284,7 @@ class Tiers:
     def _audit(self) -> None:
         """Compare the tiers, where all reports are: in the offline cluster."""
         self._say("tiers: the audit")
-        tiers = [self._frontends.tier, ONLINE, MIRROR, *([WAREHOUSE] if self._has_spark else [])]
+        tiers = [tier for tier in (self._frontends.tier, ONLINE, MIRROR, WAREHOUSE) if tier in self._processes]
         options = [word for topic in self._frontends.topics for word in ("--topic", topic)]
         command = ("audit", "--json", "--tiers", ",".join(tiers), "--grace", "0", *options)
         # A window that has only just begun is still open.
@@ -296,10 +315,10 @@ class Tiers:
             raise KafkaError(f"{name} has failed: {text[-_LAST_WORDS_BYTES:].strip()}") from error
         return found
 
-    def _make_reports(self) -> None:
+    def _make_reports(self, copy: Path) -> None:
         self._say("tiers: the reports")
         into = self._directory / "reports"
         made = self._run_json("report", "report", "--warehouse", str(self._warehouse), "--into", str(into), "--json")
-        self._report.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made["page"], self._report)
-        self.result.report = self._report.absolute()
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made["page"], copy)
+        self.result.report = copy.absolute()

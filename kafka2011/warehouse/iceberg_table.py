@@ -27,7 +27,7 @@ from kafka2011.warehouse.iceberg import cleaning, compaction
 from kafka2011.warehouse.iceberg.catalog import NAMESPACE, location_of_table, open_catalog
 from kafka2011.warehouse.iceberg.fence import NO_RETRIES, commit_once
 from kafka2011.warehouse.iceberg.footers import columns_of, read_footer
-from kafka2011.warehouse.iceberg.history import commit_in, commits_in, newest_in, rollback_in
+from kafka2011.warehouse.iceberg.history import commit_in, commits_in, forgettable, newest_in, rollback_in
 from kafka2011.warehouse.iceberg.schema import BY_HOUR, FIRST_SCHEMA, evolve
 from kafka2011.warehouse.iceberg.storage import Storage
 from zk.clock import SYSTEM_CLOCK
@@ -184,6 +184,24 @@ class IcebergTable:
         """
         with self._speaking():
             return cleaning.clean(self.iceberg(), self._clock.wall_s() - older_than_s)
+
+    def expire(self, older_than_s: float = ORPHAN_LIFETIME_S) -> int:
+        """Forget snapshots that are so old, and return how many; their files stay until `clean`.
+
+        The current one stays, those of branches and tags, and the newest that has offsets. Raises RolledBackError:
+        what was taken out could not be brought back any more.
+        """
+        before_ms = int((self._clock.wall_s() - older_than_s) * 1000)
+        with self._speaking():
+            table = self.iceberg()
+            old = forgettable(table.metadata, before_ms, self._where)
+            if not old:
+                return 0
+            try:
+                table.maintenance.expire_snapshots().by_ids(old).commit()
+            except CommitFailedException as error:
+                raise WarehouseError(f"{self._where} was changed by others just now, no snapshot expired") from error
+        return len(old)
 
     def settle_rollback(self, *, again: bool) -> Commit:
         """Say how loading goes on after a rollback: with what was taken out, `again`, or behind it.

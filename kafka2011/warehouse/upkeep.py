@@ -77,16 +77,20 @@ def clean_tables(
     pattern: str = "",
     *,
     older_than_s: float = STAGING_LIFETIME_S,
+    expire: bool = False,
     catalog: Mapping[str, str] | None = None,
 ) -> Tended:
     """Remove what dead loads have left, and what nothing names any more, where all of it is so old.
 
-    A load must not take longer than that: it would fail when it commits.
+    With `expire`, snapshots of Iceberg that are so old are forgotten first. A load must not take longer than that: it
+    would fail when it commits.
     """
 
     def clean(name: str) -> dict[str, Any]:
         if table_format is Format.ICEBERG:
-            return dict(open_iceberg_table(warehouse, name, catalog).clean(older_than_s)._asdict())
+            iceberg = open_iceberg_table(warehouse, name, catalog)
+            expired = {"expired": iceberg.expire(older_than_s)} if expire else {}
+            return {**expired, **iceberg.clean(older_than_s)._asdict()}
         table = existing_table(warehouse, name)
         return {"directories": len(table.remove_leftovers(older_than_s)) + len(remove_replaced(table))}
 

@@ -17,7 +17,8 @@ from paper_benchmarks.clients.lines import COMPILED, LINES, MESSAGE_BYTES, PURE,
 from paper_benchmarks.clients.results import results
 from paper_benchmarks.clients.run import Plan, rounds
 from paper_benchmarks.machine import Neighbours, describe
-from paper_benchmarks.systems import OWN, System, default_log_base
+from paper_benchmarks.systems.kafka import OWN, KafkaBroker
+from paper_benchmarks.systems.places import in_memory
 from zk.local import LocalZooKeeper
 
 if TYPE_CHECKING:
@@ -28,17 +29,18 @@ if TYPE_CHECKING:
 _SPARE_ROOM = 2  # times what one round writes
 
 
-def parse_system(text: str) -> System:
+def parse_system(text: str) -> KafkaBroker:
     """Read NAME=HOST:PORT, or HOST:PORT, which names itself. Raises click.BadParameter."""
     name, equals, address = text.rpartition("=")
     host, colon, port = address.rpartition(":")
     name = name if equals else address
     if not (name and host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise click.BadParameter(f"{text!r} is not NAME=HOST:PORT")
-    return System(name, host, int(port))
+    return KafkaBroker(name, host, int(port))
 
 
-def _systems(_ctx: click.Context, _parameter: click.Parameter, texts: Sequence[str]) -> list[System]:
+def parse_systems(texts: Sequence[str]) -> list[KafkaBroker]:
+    """Read several, each with a name of its own, which is not ours. Raises click.BadParameter."""
     systems = [parse_system(text) for text in texts]
     names = [OWN, *(system.name for system in systems)]
     if len(set(names)) < len(names):
@@ -75,7 +77,7 @@ def available_codes(*, pure: bool | None) -> list[str]:
     "others",
     multiple=True,
     metavar="NAME=HOST:PORT",
-    callback=_systems,
+    callback=lambda _ctx, _parameter, texts: parse_systems(texts),
     help="Measure the clients against another broker that speaks 0.7 too; repeatable.",
 )
 @click.option("--own/--no-own", default=True, show_default=True, help="Start a broker of ours and measure against it.")
@@ -95,7 +97,7 @@ def command(
     scale: float,
     pure: bool | None,
     names: Sequence[str],
-    others: list[System],
+    others: list[KafkaBroker],
     own: bool,
     log_base: Path | None,
     output: Path,
@@ -109,7 +111,7 @@ def command(
     lines = [line.scaled(scale) for line in LINES if line.name in (names or {each.name for each in LINES})]
     yardsticks = [yardstick.scaled(scale) for yardstick in YARDSTICKS]
     round_bytes = MESSAGE_BYTES * sum(line.messages for line in lines)
-    log_base = log_base or default_log_base(_SPARE_ROOM * round_bytes)
+    log_base = log_base or in_memory(_SPARE_ROOM * round_bytes)
     plan = Plan(round_count, available_codes(pure=pure), lines, yardsticks, others, own, log_base)
     started = datetime.datetime.now(datetime.UTC)
     neighbours = Neighbours()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-PAYLOAD_BYTES = 200
+from paper_benchmarks.payloads import BATCH, PAYLOAD_BYTES
+
 MESSAGE_BYTES = PAYLOAD_BYTES + 10
 """In the log."""
-BATCH = 50
-FETCH_BYTES = 200 * 1024
 
 COMPILED, PURE = "C", "Python"
 """The two that work on messages; see `kafka2011.plain`."""
@@ -28,10 +27,15 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that a client does with `messages` messages. `broker_title` makes a line of the broker's part too."""
+    """One thing that a client does with `messages` messages. `broker_title` makes a line of the broker's part too.
+
+    `client` is a name of `paper_benchmarks.drivers.kafka`, which takes `batch` messages at a time.
+    """
 
     name: str
     title: str
+    client: str
+    batch: int
     messages: int
     reads: bool = False
     needs_group: bool = False
@@ -50,8 +54,9 @@ class Yardstick:
 
     name: str
     title: str
-    messages: int
     batch: int
+    messages: int
+    client: str = "raw"
 
     def scaled(self, scale: float) -> Yardstick:
         """Return it with more or fewer messages, in whole batches."""
@@ -59,12 +64,14 @@ class Yardstick:
 
 
 LINES = (
-    Line("async", "Producer, async, a message a send", 200_000, targets=Targets(2.0, 3.0)),
-    Line("async-confirmed", "the same, confirmed", 200_000, targets=Targets(2.5, 3.75)),
-    Line("async-lists", "Producer, async, lists of 50", 500_000),
+    Line("async", "Producer, async, a message a send", "async", 1, 200_000, targets=Targets(2.0, 3.0)),
+    Line("async-confirmed", "the same, confirmed", "async-confirmed", 1, 200_000, targets=Targets(2.5, 3.75)),
+    Line("async-lists", "Producer, async, lists of 50", "async", BATCH, 500_000),
     Line(
         "sync-1",
         "SyncProducer, batch 1",
+        "sync",
+        1,
         100_000,
         targets=Targets(4.5, 5.0),
         broker_title="broker, batch 1",
@@ -73,17 +80,19 @@ LINES = (
     Line(
         "sync-50",
         "SyncProducer, batch 50",
+        "sync",
+        BATCH,
         500_000,
         targets=Targets(0.25, 0.42),
         broker_title="broker, batch 50",
         broker_targets=Targets(0.45, 0.7),
     ),
-    Line("simple", "SimpleConsumer, fetches of 200 KB", 500_000, reads=True, targets=Targets(0.5, 0.55)),
-    Line("stream", "a stream, message by message", 500_000, True, True, Targets(0.65, 0.9)),
-    Line("batches", "a stream, batches()", 500_000, True, True, Targets(0.4, 0.7)),
+    Line("simple", "SimpleConsumer, fetches of 200 KB", "simple", 1, 500_000, reads=True, targets=Targets(0.5, 0.55)),
+    Line("stream", "a stream, message by message", "stream", 1, 500_000, True, True, Targets(0.65, 0.9)),
+    Line("batches", "a stream, batches()", "batches", 1, 500_000, True, True, Targets(0.4, 0.7)),
 )
 
 YARDSTICKS = (
-    Yardstick("sendall-1", "sendall of one message, encoded before", 200_000, 1),
-    Yardstick("sendall-50", "sendall of 50 messages, encoded before", 2_000_000, BATCH),
+    Yardstick("sendall-1", "sendall of one message, encoded before", 1, 200_000),
+    Yardstick("sendall-50", "sendall of 50 messages, encoded before", BATCH, 2_000_000),
 )

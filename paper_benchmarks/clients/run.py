@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka2011 import SimpleConsumer, SyncProducer
 from paper_benchmarks.accounting import check_landed
-from paper_benchmarks.clients import work
-from paper_benchmarks.clients.lines import COMPILED, PURE
+from paper_benchmarks.clients.lines import COMPILED, PURE, Line
+from paper_benchmarks.drivers.job import Job
+from paper_benchmarks.errors import BenchmarkError
+from paper_benchmarks.measure import new_topic
+from paper_benchmarks.payloads import batches
 from paper_benchmarks.samples import Sample
-from paper_benchmarks.systems import own_system
+from paper_benchmarks.systems.kafka import KafkaBroker, own_broker
 from paper_benchmarks.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from paper_benchmarks.clients.lines import Line, Yardstick
-    from paper_benchmarks.systems import System
+    from paper_benchmarks.clients.lines import Yardstick
 
 YARDSTICK_SYSTEM = "sink"
-_WORK = "paper_benchmarks.clients.work"
+_DRIVER = "paper_benchmarks.drivers.kafka"
 _SINK = "paper_benchmarks.sink"
 
 
@@ -35,7 +36,7 @@ class Plan:
     codes: Sequence[str]
     lines: Sequence[Line]
     yardsticks: Sequence[Yardstick]
-    others: Sequence[System]
+    others: Sequence[KafkaBroker]
     own: bool
     log_base: Path
 
@@ -52,17 +53,21 @@ def rounds(plan: Plan, zk_connect: str | None, on_step: Callable[[str], object])
                 if plan.own:
                     assert zk_connect is not None
                     chroot = f"{zk_connect}/round-{number}-{code}"
-                    systems.insert(0, stack.enter_context(own_system(chroot, plan.log_base, pure=code == PURE)))
+                    systems.insert(
+                        0, stack.enter_context(own_broker(plan.log_base, zk_connect=chroot, pure=code == PURE))
+                    )
                 for system in systems:
                     yield from _lines(plan, number, code, system, on_step)
 
 
-def can_run(line: Line, system: System) -> bool:
+def can_run(line: Line, system: KafkaBroker) -> bool:
     """Say whether a line can be measured against a system with the clients there are."""
     return system.zk_connect is not None or not line.needs_group
 
 
-def _lines(plan: Plan, number: int, code: str, system: System, on_step: Callable[[str], object]) -> Iterator[Sample]:
+def _lines(
+    plan: Plan, number: int, code: str, system: KafkaBroker, on_step: Callable[[str], object]
+) -> Iterator[Sample]:
     filled: dict[int, tuple[str, int]] = {}
     for line in plan.lines:
         if not can_run(line, system):
@@ -73,15 +78,18 @@ def _lines(plan: Plan, number: int, code: str, system: System, on_step: Callable
         yield measure(number, system, code, line, *filled.get(line.messages, ("", 0)))
 
 
-def measure(number: int, system: System, code: str, line: Line, topic: str, end_offset: int) -> Sample:
+def measure(number: int, system: KafkaBroker, code: str, line: Line, topic: str, end_offset: int) -> Sample:
     """Measure one line once. Raises BenchmarkError when not all its messages landed, or were read.
 
     A line that reads does so from `topic`, which ends at `end_offset`; others write to a topic of their own.
     """
     if not line.reads:
         topic = new_topic()
-    job = _job(line, system.host, system.port, topic=topic, end_offset=end_offset, zk_connect=system.zk_connect)
-    with SimpleConsumer(system.host, system.port) as counter, Worker(_WORK, job, pure=code == PURE) as client:
+    job = _job(line, topic, system.server())
+    with (
+        SimpleConsumer(system.host, system.port) as counter,
+        Worker(_DRIVER, job.facts(), pure=code == PURE) as client,
+    ):
         warm_messages = client.facts.get("warm_messages", 0)
         if warm_messages:
             check_landed(counter, topic, warm_messages)
@@ -91,6 +99,8 @@ def measure(number: int, system: System, code: str, line: Line, topic: str, end_
         broker_after_s = system.cpu_s()
         if not line.reads:
             check_landed(counter, topic, warm_messages + line.messages)
+        elif result["end_offset"] != end_offset:
+            raise BenchmarkError(f"{topic} was read to offset {result['end_offset']}: it ends at {end_offset}")
     broker_cpu_s = None
     if broker_before_s is not None and broker_after_s is not None:
         broker_cpu_s = broker_after_s - broker_before_s
@@ -99,31 +109,38 @@ def measure(number: int, system: System, code: str, line: Line, topic: str, end_
 
 def measure_yardstick(number: int, yardstick: Yardstick) -> Sample:
     """Measure one yardstick once: what the kernel and Python's socket take for the same bytes."""
-    with Worker(_SINK, {}) as sink, Worker(_WORK, _job(yardstick, "127.0.0.1", sink.facts["port"])) as client:
-        sink.go()
-        client.go()
-        result = client.result()
-        sink.result()
+    with Worker(_SINK, {}) as sink:
+        job = _job(yardstick, new_topic(), {"host": "127.0.0.1", "port": sink.facts["port"]})
+        with Worker(_DRIVER, job.facts()) as client:
+            sink.go()
+            client.go()
+            result = client.result()
+            received_bytes = sink.result()["bytes"]
+    if received_bytes != result["sent_bytes"]:
+        raise BenchmarkError(f"{result['sent_bytes']} bytes were sent, but {received_bytes} came")
     return _sample(number, YARDSTICK_SYSTEM, COMPILED, yardstick, result, None)
 
 
-def fill(system: System, messages: int) -> tuple[str, int]:
+def fill(system: KafkaBroker, messages: int) -> tuple[str, int]:
     """Write a topic to read from; return its name and where it ends."""
     topic = new_topic()
     with SyncProducer(system.host, system.port) as producer:
-        for batch in work.batches(messages):
+        for batch in batches(messages):
             producer.send(topic, batch, 0)
     with SimpleConsumer(system.host, system.port) as counter:
         return topic, check_landed(counter, topic, messages)
 
 
-def new_topic() -> str:
-    """Return a name that no broker has met; eight letters, so that a request with one message has 234 bytes."""
-    return secrets.token_hex(4)
-
-
-def _job(line: Line | Yardstick, host: str, port: int, **more: Any) -> dict[str, Any]:
-    return {"line": line.name, "messages": line.messages, "host": host, "port": port, **more}
+def _job(line: Line | Yardstick, topic: str, server: Mapping[str, Any]) -> Job:
+    return Job(
+        do="consume" if isinstance(line, Line) and line.reads else "produce",
+        client=line.client,
+        topic=topic,
+        messages=line.messages,
+        every=line.messages,
+        batch=line.batch,
+        server=server,
+    )
 
 
 def _sample(

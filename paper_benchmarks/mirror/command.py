@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import secrets
-import time
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,14 +12,14 @@ import click
 
 from kafka2011 import Codec, MessageSet, SimpleConsumer, SyncProducer
 from kafka2011.cli.output import show_table
-from kafka2011.protocol import LATEST
 from paper_benchmarks import results_file
-from paper_benchmarks.accounting import TIMEOUT_S
-from paper_benchmarks.clients.lines import BATCH, COMPILED, PAYLOAD_BYTES
-from paper_benchmarks.errors import BenchmarkError
+from paper_benchmarks.accounting import await_end
+from paper_benchmarks.clients.lines import COMPILED
 from paper_benchmarks.machine import Neighbours, describe
+from paper_benchmarks.payloads import BATCH, PAYLOAD_BYTES
 from paper_benchmarks.samples import Sample, Spread
-from paper_benchmarks.systems import default_log_base, own_system
+from paper_benchmarks.systems.kafka import KafkaBroker, own_broker
+from paper_benchmarks.systems.places import in_memory
 from paper_benchmarks.worker import Worker
 from zk.local import LocalZooKeeper
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from paper_benchmarks.systems import System
 
 LINES = {
     "batches": "a consumer, stream.batches()",
@@ -38,7 +36,6 @@ LINES = {
 COLUMNS = ("line", "CPU_us", "median", "broker_us", "k/s", "highest", "MB/s", "highest", "x_batches")
 CODECS = {"plain": Codec.NONE, "gzip": Codec.GZIP}
 _WORK = "paper_benchmarks.mirror.work"
-_POLL_S = 0.01
 _DIFFERENT_SETS = 100
 _SPARE_ROOM = 8  # a round writes the plain topic four times: filled, and mirrored twice, and the same again as gzip
 
@@ -60,7 +57,7 @@ def command(round_count: int, messages: int) -> None:
     the lines.
     """
     messages -= messages % BATCH
-    log_base = default_log_base(_SPARE_ROOM * messages * PAYLOAD_BYTES)
+    log_base = in_memory(_SPARE_ROOM * messages * PAYLOAD_BYTES)
     started = datetime.datetime.now(datetime.UTC)
     neighbours = Neighbours()
     samples: list[Sample] = []
@@ -89,7 +86,7 @@ def _round(number: int, chroot: str, log_base: Path, messages: int, sizes: dict[
     for name, codec in CODECS.items():
         with ExitStack() as stack:
             source, target = (
-                stack.enter_context(own_system(f"{chroot}/{name}-{role}", log_base, pure=False))
+                stack.enter_context(own_broker(log_base, zk_connect=f"{chroot}/{name}-{role}"))
                 for role in ("source", "target")
             )
             topic = _fill(source, messages, codec)
@@ -98,7 +95,9 @@ def _round(number: int, chroot: str, log_base: Path, messages: int, sizes: dict[
                 yield _measure(number, name, line, messages, topic, source, target)
 
 
-def _measure(number: int, name: str, line: str, messages: int, topic: Filled, source: System, target: System) -> Sample:
+def _measure(
+    number: int, name: str, line: str, messages: int, topic: Filled, source: KafkaBroker, target: KafkaBroker
+) -> Sample:
     job = {
         "line": line,
         "topic": topic.name,
@@ -113,7 +112,8 @@ def _measure(number: int, name: str, line: str, messages: int, topic: Filled, so
         result = worker.result()
         after_s = broker.cpu_s()
     if line == "mirror":
-        _await_end(target, topic.name, 2 * topic.end_offset)  # every byte, twice, and no more
+        with SimpleConsumer(target.host, target.port) as consumer:
+            await_end(consumer, topic.name, 2 * topic.end_offset)  # every byte, twice, and no more
     return Sample(
         round=number,
         system=name,
@@ -126,7 +126,7 @@ def _measure(number: int, name: str, line: str, messages: int, topic: Filled, so
     )
 
 
-def _fill(system: System, messages: int, codec: Codec) -> Filled:
+def _fill(system: KafkaBroker, messages: int, codec: Codec) -> Filled:
     """Write a topic of texts that gzip makes about half as large."""
     name = secrets.token_hex(4)
     sets = [
@@ -137,18 +137,9 @@ def _fill(system: System, messages: int, codec: Codec) -> Filled:
         for index in range(messages // BATCH):
             producer.send(name, sets[index % len(sets)], 0)
     written_bytes = sum(len(bytes(sets[index % len(sets)])) for index in range(messages // BATCH))
-    _await_end(system, name, written_bytes)
-    return Filled(name, written_bytes)
-
-
-def _await_end(system: System, topic: str, end_offset: int) -> None:
-    """Wait until a topic ends there, and fail when it does not: then there is no figure."""
-    deadline_s = time.monotonic() + TIMEOUT_S
     with SimpleConsumer(system.host, system.port) as consumer:
-        while (found := consumer.get_offsets_before(topic, 0, LATEST, 1)[0]) != end_offset:
-            if time.monotonic() >= deadline_s:
-                raise BenchmarkError(f"{topic} ends at {found}, not at {end_offset}: no figure")
-            time.sleep(_POLL_S)
+        await_end(consumer, name, written_bytes)
+    return Filled(name, written_bytes)
 
 
 def _show(samples: list[Sample], sizes: dict[str, int]) -> None:

@@ -211,6 +211,11 @@ ODD_SETS = [
     encode(b"x" * 1001),  # over max.message.size
     BAD,
     bytes(MessageSet([b"y" * 20_000], Codec.GZIP)),  # opens to more than is allowed
+    bytes(MessageSet([b"one", b"", b"three"])),
+    HELLO + HELLO[:9],  # ends within a message
+    HELLO[9:],  # which, together with the one before it, is whole
+    b"",
+    b"\0\0",
 ]
 
 
@@ -221,6 +226,7 @@ ODD_SETS = [
     st.sampled_from([1, 29, 30, 31, 100, 2**30]),
 )
 @example([HELLO] * 5, 0, 29)
+@example([HELLO, HELLO + HELLO[:9], HELLO[9:], HELLO], 0, 2**30)
 def test_sets_handled_together_leave_what_they_leave_one_by_one(
     sets: list[bytes], partition: int, max_segment_bytes: int
 ) -> None:

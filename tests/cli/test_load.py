@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka2011.cli.load import command
-from kafka2011.errors import KafkaError
+from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.warehouse.iceberg_table import IcebergTable
 from kafka2011.warehouse.parquet_table import ParquetTable
 from tests.support import iceberg_tables, tables
@@ -49,6 +49,8 @@ def test_a_table_in_iceberg_is_compacted_and_cleaned(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, ["--zookeeper", "none:1", *here, "--status", "--json"])
     [status] = json.loads(result.stdout)
     assert (status["topic"], status["number"], status["rows"]) == (TOPIC, 3, 2)
+    [cleaned] = run(*here, "--clean", "--expire", "--older-than", "0")["topics"]
+    assert (cleaned["expired"], cleaned["directories"]) == (2, 2)
 
 
 def test_a_table_of_parquet_files_is_compacted_and_cleaned(tmp_path: Path) -> None:
@@ -92,11 +94,20 @@ def test_another_catalogue_is_named_by_its_properties(tmp_path: Path) -> None:
     ("args", "why"),
     [
         (("--catalog", "type=sql", "--status"), "--catalog is for --format iceberg"),
+        (("--clean", "--expire"), "--expire is for --format iceberg"),
+        (("--format", "iceberg", "--expire", "--topic", "a"), "--expire needs --clean"),
         (("--after-rollback", "skip", "--topic", "a"), "--after-rollback is for --format iceberg"),
         (("--format", "iceberg", "--after-rollback", "skip"), "--after-rollback needs --topic"),
-        (("--format", "iceberg", "--catalog", "sql"), "--catalog sql: give KEY=VALUE"),
     ],
 )
 def test_what_means_nothing_together_is_refused(args: tuple[str, ...], why: str) -> None:
     """Before anything is opened."""
     assert why in " ".join(refused("--warehouse", "/nowhere", *args).split())
+
+
+def test_what_is_no_pair_is_refused() -> None:
+    """Naming the option."""
+    for option, args in (("--catalog", ("--format", "iceberg", "--status")), ("--option", ("--topic", "a"))):
+        result = CliRunner().invoke(command, ["--warehouse", "/nowhere", *args, option, "sql"])
+        assert isinstance(result.exception, ConfigError)
+        assert str(result.exception) == f"{option} 'sql' is not key=value"

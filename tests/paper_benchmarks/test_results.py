@@ -12,8 +12,17 @@ from paper_benchmarks.clients.run import YARDSTICK_SYSTEM
 from paper_benchmarks.clients.table import show
 from paper_benchmarks.samples import Sample, Spread
 
-UNIT = Yardstick("unit", "a yardstick", 100, 1)
-LINE = Line("sync", "a client", 100, targets=Targets(2.0, 4.0), broker_title="its broker", broker_targets=Targets(1, 2))
+UNIT = Yardstick("unit", "a yardstick", 1, 100)
+LINE = Line(
+    "sync",
+    "a client",
+    "sync",
+    1,
+    100,
+    targets=Targets(2.0, 4.0),
+    broker_title="its broker",
+    broker_targets=Targets(1, 2),
+)
 
 
 def sample(
@@ -101,4 +110,4 @@ def test_scaled_lines_have_whole_batches() -> None:
     """However small: each message counts."""
     assert [line.scaled(1).messages for line in LINES] == [line.messages for line in LINES]
     assert {line.scaled(1e-9).messages for line in (*LINES, *YARDSTICKS)} == {50}
-    assert Line("a", "b", 1000).scaled(0.12).messages == 100
+    assert Line("a", "b", "c", 1, 1000).scaled(0.12).messages == 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from itertools import pairwise
 
@@ -11,43 +10,29 @@ import pytest
 
 from paper_benchmarks.clients.lines import COMPILED, Yardstick
 from paper_benchmarks.clients.run import measure_yardstick
-from paper_benchmarks.clients.work import batches, payloads
+from paper_benchmarks.drivers.job import Job
 from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.sink import COUNT
-from paper_benchmarks.systems import process_cpu_s
+from paper_benchmarks.payloads import batches, payloads
+from paper_benchmarks.systems.usage import process_cpu_s
 from paper_benchmarks.worker import Worker
 
-WORK = "paper_benchmarks.clients.work"
+DRIVER = "paper_benchmarks.drivers.kafka"
 
 
 def test_a_yardstick_is_measured_with_every_byte_counted() -> None:
     """The sink and the client, each in its process."""
-    found = measure_yardstick(3, Yardstick("sendall-50", "", 100, 50))
+    found = measure_yardstick(3, Yardstick("sendall-50", "", 50, 100))
     assert (found.round, found.line, found.code, found.messages) == (3, "sendall-50", COMPILED, 100)
     assert found.cpu_s > 0
     assert found.wall_s > 0
     assert found.broker_cpu_s is None
 
 
-def test_bytes_that_did_not_arrive_are_an_error() -> None:
-    """A sink that counts fewer than were sent."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(60)
-        job = {"line": "sendall-1", "messages": 2, "host": "127.0.0.1", "port": listener.getsockname()[1]}
-        with Worker(WORK, job) as client:
-            client.go()
-            accepted, _ = listener.accept()
-            with accepted:
-                assert len(accepted.recv(1000, socket.MSG_WAITALL)) == 2 * 234
-                accepted.sendall(COUNT.pack(467))
-            with pytest.raises(BenchmarkError, match="468 bytes were sent, but 467 came"):
-                client.result()
-
-
 def test_a_worker_that_fails_is_named_with_its_last_words() -> None:
     """Before it is ready, too."""
-    with pytest.raises(BenchmarkError, match=rf"(?s){WORK} .*ended with status 1: .*KeyError: 'no such line'"):
-        Worker(WORK, {"line": "no such line"}).__enter__()
+    job = Job(do="produce", client="none", topic="t", messages=1, every=1)
+    with pytest.raises(BenchmarkError, match=rf"(?s){DRIVER} .*ended with status 1: .*KeyError: 'none'"):
+        Worker(DRIVER, job.facts()).__enter__()
 
 
 def test_a_worker_that_hangs_is_ended() -> None:

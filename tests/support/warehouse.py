@@ -11,6 +11,9 @@ import pyarrow.dataset as ds
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.warehouse.iceberg_table import IcebergTable
+from kafka2011.warehouse.locations import quarantine_of
+from kafka2011.warehouse.parquet_table import ParquetTable
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.connecting import connect
@@ -18,7 +21,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafka2011.warehouse.parquet_table import ParquetTable
+    from kafka2011.warehouse.table import Table
 
 PLACE = tuple(f"kafka2011_{name}" for name in ("broker_id", "partition", "offset", "index_in_set"))
 
@@ -52,9 +55,24 @@ def payloads_of(zk_connect: str, topic: str) -> dict[Place, bytes]:
     return found
 
 
-def rows_of(table: ParquetTable, below: str = ".") -> pa.Table:
-    """Read a table, or one load of it, with plain PyArrow."""
-    return ds.dataset(f"{table.path}/{below}", format="parquet", partitioning="hive").to_table()
+def rows_of(table: Table, below: str = ".") -> pa.Table:
+    """Read a table, or one load of a Parquet table, with plain PyArrow, which pyiceberg reads with too."""
+    if isinstance(table, ParquetTable):
+        return ds.dataset(f"{table.path}/{below}", format="parquet", partitioning="hive").to_table()
+    return iceberg(table).iceberg().scan().to_arrow()
+
+
+def files_of(table: Table) -> list[str]:
+    """Return what a plain reader of Parquet is given: a table's directory, or the files of the current snapshot."""
+    if isinstance(table, ParquetTable):
+        return [table.path]
+    return [task.file.file_path for task in iceberg(table).iceberg().scan().plan_files()]
+
+
+def iceberg(table: Table) -> IcebergTable:
+    """Return a table that is in Iceberg."""
+    assert isinstance(table, IcebergTable)
+    return table
 
 
 def places_in(rows: pa.Table) -> list[Place]:
@@ -62,11 +80,12 @@ def places_in(rows: pa.Table) -> list[Place]:
     return sorted(Place(*row) for row in zip(*(rows.column(name).to_pylist() for name in PLACE), strict=True))
 
 
-def quarantined_by(table: ParquetTable) -> dict[Place, bytes | None]:
+def quarantined_by(table: Table, warehouse: str | Path) -> dict[Place, bytes | None]:
     """Read what the commits of a table have put into quarantine."""
+    quarantine = Path(quarantine_of(str(warehouse), table.topic))
     found: dict[Place, bytes | None] = {}
     for commit in table.commits():
-        for path in sorted(Path(table.quarantine).glob(f"load_id={commit.number:06d}/{commit.attempt}-*.json")):
+        for path in sorted(quarantine.glob(f"load_id={commit.number:06d}/{commit.attempt}-*.json")):
             for line in path.read_text().splitlines():
                 entry = json.loads(line)
                 place = Place(*(entry[name.removeprefix("kafka2011_")] for name in PLACE))

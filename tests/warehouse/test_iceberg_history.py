@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import AlwaysTrue
 
 from kafka2011.warehouse.commits import Kind
@@ -94,6 +95,45 @@ def test_the_property_counts_when_no_snapshot_of_ours_is_left(table: IcebergTabl
     assert table.commits() == []
     load(table, [FIRST_MS])
     assert number_and_end(table.newest()) == (4, 400)
+
+
+def test_old_snapshots_expire_but_for_the_newest_with_offsets(table: IcebergTable) -> None:
+    """And but for the current one, which another one's maintenance has made, and the one with a tag."""
+    rewrite_all(table)
+    ours = snapshots(table)
+    table.iceberg().manage_snapshots().create_tag(ours[0], "first").commit()
+    assert table.expire() == 0
+    assert table.expire(older_than_s=-1) == 1
+    assert snapshots(table) == [ours[0], *ours[2:]]
+    assert number_and_end(table.newest()) == (3, 300)
+    load(table, [FIRST_MS])
+    assert table.expire(older_than_s=-1) == 2
+    assert number_and_end(table.newest()) == (4, 400)
+    assert offsets_in(table) == [0, 100, 200, 300]
+
+
+def test_nothing_expires_of_a_table_that_was_rolled_back(table: IcebergTable) -> None:
+    """The rollback may be undone yet."""
+    before = snapshots(table)
+    roll_back(table)
+    with pytest.raises(RolledBackError):
+        table.expire(older_than_s=-1)
+    assert snapshots(table) == before
+
+
+def test_a_load_that_commits_meanwhile_is_no_obstacle(table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it brings stays; what was the newest before it does too."""
+    commit_table = SqlCatalog.commit_table
+
+    def after_a_load(*args: Any) -> Any:
+        monkeypatch.setattr(SqlCatalog, "commit_table", commit_table)
+        load(table, [FIRST_MS])
+        return commit_table(*args)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", after_a_load)
+    assert table.expire(older_than_s=-1) == 2
+    assert number_and_end(table.newest()) == (4, 400)
+    assert offsets_in(table) == [0, 100, 200, 300]
 
 
 def test_rows_without_offsets_are_fatal(table: IcebergTable) -> None:

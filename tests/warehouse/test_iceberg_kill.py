@@ -1,4 +1,4 @@
-"""kill -9 of a process that commits to Iceberg; proof/test_iceberg.py does it before every step."""
+"""kill -9 of a process that commits to Iceberg; before every step in proof/test_iceberg.py and test_warehouse.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,14 @@
-"""Loads a topic in a Spark of its own, and kills itself at one of the steps: zk_connect warehouse topic step [tier]."""
+"""Loads a topic in a Spark of its own, and kills itself on the way.
+
+    python -m integration.spark.programs.load_and_die zk_connect warehouse topic format step [tier]
+
+A step is one of `Step`; or writing, while tasks write files; or the number of a call by which the commit writes, before
+which it dies. It prints the steps that it has reached. With number 0 it lives on, and at the end prints these calls.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -11,12 +18,13 @@ from pathlib import Path
 
 from kafka2011.warehouse.counting import LoadAudit
 from kafka2011.warehouse.formats import Format, open_quarantine, open_topic_table
-from kafka2011.warehouse.sessions import open_spark
+from kafka2011.warehouse.sessions import LIGHT, open_spark
 from kafka2011.warehouse.settings import LoadSettings
 from kafka2011.warehouse.topic_load import Step, TopicLoad
+from kafka2011.warehouse.write import PartitionBy
+from tests.support.dying import Steps
 
 WRITING = "writing"
-"""While tasks are writing files; the others are those of `Step`."""
 _POLL_S = 0.001
 
 
@@ -24,34 +32,46 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_when_files_appear(staging: Path) -> None:
-    while not any(staging.rglob("*.parquet")):
+def die_when_files_appear(near: Path) -> None:
+    """Wait for a file of rows beside those that are there now, in the table or out of it."""
+    known = files_near(near)
+    threading.Thread(target=_die_after, args=(near, known), daemon=True).start()
+
+
+def _die_after(near: Path, known: set[Path]) -> None:
+    while files_near(near) <= known:
         time.sleep(_POLL_S)
     die()
 
 
+def files_near(near: Path) -> set[Path]:
+    return set(near.rglob("*.parquet"))
+
+
 def main() -> None:
-    zk_connect, warehouse, topic, step, *tier = sys.argv[1:]
-    settings = {"spark.sql.shuffle.partitions": "2"}
-    spark = open_spark("local[2]", settings)
-    if step == WRITING:
-        staging = Path(f"{warehouse}-staging")
-        threading.Thread(target=die_when_files_appear, args=(staging,), daemon=True).start()
+    zk_connect, warehouse, topic, table_format, step, *tier = sys.argv[1:]
+    spark = open_spark("local[2]", local=LIGHT)
+    steps = Steps(int(step) if step.isdecimal() else 0)
 
     def on_step(reached: Step) -> None:
         print(reached, flush=True)  # noqa: T201 (whoever started it reads that)
         if reached == step:
             die()
+        if reached is Step.RESOLVED and step == WRITING:
+            die_when_files_appear(Path(warehouse).parent)
+        if reached is Step.COMMITTING and step.isdecimal():
+            steps.before_commits()
 
     load = TopicLoad(
         spark,
-        open_topic_table(Format.PARQUET, warehouse, topic, spark),
+        open_topic_table(Format(table_format), warehouse, topic, spark),
         open_quarantine(warehouse, topic, spark),
-        LoadSettings(zk_connect=zk_connect),
+        LoadSettings(zk_connect=zk_connect, partition_by=PartitionBy.HOUR),
         audit=LoadAudit(topic, tier[0], zk_connect) if tier else None,
         on_step=on_step,
     )
-    print(load.load().number, flush=True)  # noqa: T201 (as above)
+    load.load()
+    print(json.dumps(steps.names), flush=True)  # noqa: T201 (as above)
     spark.stop()
 
 

@@ -60,6 +60,21 @@ def newest_in(metadata: TableMetadata, where: str) -> Commit | None:
     return found
 
 
+def forgettable(metadata: TableMetadata, before_ms: int, where: str) -> list[int]:
+    """Return the ids of snapshots older than a time that nothing needs: no branch or tag, nor `newest_in`.
+
+    Raises as `newest_in` does.
+    """
+    newest_in(metadata, where)
+    kept = {each.snapshot_id for each in metadata.refs.values()}
+    for snapshot in ancestors_of(metadata.current_snapshot(), metadata):
+        if commit_in(snapshot, where) is not None:
+            kept.add(snapshot.snapshot_id)
+            break
+    every = metadata.snapshots
+    return [each.snapshot_id for each in every if each.timestamp_ms < before_ms and each.snapshot_id not in kept]
+
+
 def rollback_in(metadata: TableMetadata, where: str) -> tuple[Commit | None, Commit]:
     """Return the commit that a table was rolled back to, None for before the first, and the one it had reached.
 

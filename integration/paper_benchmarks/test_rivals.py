@@ -1,0 +1,44 @@
+"""Each rival that is installed: started, driven by each of its clients, counted, stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from paper_benchmarks.measure import consume, produce
+from paper_benchmarks.systems.kafka import OWN
+from paper_benchmarks.systems.kinds import KINDS
+from paper_benchmarks.systems.system import Flush
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MESSAGES = 2000
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != OWN])
+def test_every_client_sends_and_reads_every_message(name: str, tmp_path: Path) -> None:
+    """And nothing of the server is left after it, neither process nor file."""
+    kind = KINDS[name]
+    if reason := kind.missing():
+        pytest.skip(reason)
+    with kind.start(tmp_path, Flush.ASYNCHRONOUS) as system:
+        family = [psutil.Process(pid) for pid in system.pids()]
+        assert system.version[0].isdigit()
+        assert "durability" in system.settings
+        consumers = list(kind.consume)
+        for number in range(max(len(kind.produce), len(consumers))):
+            producer = kind.produce[number % len(kind.produce)]
+            consumer = consumers[number % len(consumers)]
+            sent = produce(kind, system, producer, MESSAGES, batch=50)
+            assert sent.landed >= MESSAGES
+            assert sent.server is not None
+            assert sent.server.cpu_s > 0
+            read = consume(kind, system, consumer, sent.topic, sent.landed)
+            assert read.points[-1][0] == sent.landed
+        assert (sent.stored_bytes is None) == (name == "confluent")
+        family += [psutil.Process(pid) for pid in system.pids()]
+    assert not [process for process in family if process.is_running()]
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,35 @@
+"""Runs an experiment at toy size, with our own broker alone, and looks at what it leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WITH_SPARK = ("spark", "pipeline")
+"""These take longest."""
+
+
+def run_toy(name: str, directory: Path, timeout_s: float) -> None:
+    """Have it make its document and its chapter; no data of it stays."""
+    data, results = directory / "data", directory / "results"
+    data.mkdir()
+    arguments = ["--size", "toy", "--system", "kafka2011", "--data", data, "--results", results]
+    done = subprocess.run(
+        [sys.executable, "-m", "paper_benchmarks", name, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads((results / f"{name}.json").read_text(encoding="utf-8"))
+    assert (document["benchmark"], document["size"]) == (name, "toy")
+    assert document["machine"]["file_system"]
+    report = (results / "RESULTS.md").read_text(encoding="utf-8")
+    assert "the figures mean nothing" in report
+    assert all(picture.name in report for picture in (results / "pictures").glob("*.svg"))
+    assert not list(data.iterdir())

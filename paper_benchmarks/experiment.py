@@ -1,0 +1,135 @@
+"""What an experiment is, and what it runs with: a measurement into JSON, and a chapter of the report made from that."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paper_benchmarks import results_file
+from paper_benchmarks.errors import BenchmarkError
+from paper_benchmarks.machine import Neighbours, describe
+from paper_benchmarks.systems.kafka import OWN
+from paper_benchmarks.systems.kinds import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from paper_benchmarks.systems.kafka import KafkaBroker
+    from paper_benchmarks.systems.system import Flush, Kind, System
+
+
+class Size(StrEnum):
+    """How much is measured."""
+
+    TOY = "toy"
+    """Seconds: it shows that everything works, and its figures mean nothing."""
+    SMALL = "small"
+    """A few minutes."""
+    PAPER = "paper"
+    """As much as in the paper: 10 million messages a system."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What an experiment runs with. `others` are brokers that speak 0.7 and run elsewhere; `say` tells what comes next.
+
+    `left_out` has the reasons why other kinds of systems are not measured, by their titles.
+    """
+
+    size: Size
+    kinds: Sequence[Kind]
+    others: Sequence[KafkaBroker]
+    left_out: Mapping[str, str]
+    data: Path
+    say: Callable[[str], object]
+
+    def messages(self, *, toy: int, small: int, paper: int) -> int:
+        """Return that of the size that is measured."""
+        return {Size.TOY: toy, Size.SMALL: small, Size.PAPER: paper}[self.size]
+
+    @contextmanager
+    def start(self, kind: Kind, flush: Flush) -> Iterator[System]:
+        """Run a server of a kind with its data in a new directory, which goes with it."""
+        self.say(f"{kind.title}, {flush} flush: start")
+        with (
+            tempfile.TemporaryDirectory(
+                prefix=f"bench-{kind.name}-", dir=self.data, ignore_cleanup_errors=True
+            ) as path,
+            kind.start(Path(path), flush) as system,
+        ):
+            yield system
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment. `measure` returns what JSON can hold (dataclasses too); `chapter` makes Markdown of that.
+
+    `chapter` gets the body and where pictures go, and writes those that its text names.
+    """
+
+    name: str
+    title: str
+    measure: Callable[[Bench], Mapping[str, Any]]
+    chapter: Callable[[Mapping[str, Any], Path], str]
+
+
+def make_bench(
+    size: Size,
+    names: Sequence[str],
+    others: Sequence[KafkaBroker],
+    data: Path,
+    say: Callable[[str], object],
+) -> Bench:
+    """Return a bench of the kinds that are named, all when none is, without those that cannot run here.
+
+    Raises BenchmarkError when one that is named cannot.
+    """
+    kinds, left_out = [], {}
+    for kind in KINDS.values():
+        if names and kind.name not in names:
+            continue
+        reason = kind.missing()
+        if reason is None:
+            kinds.append(kind)
+        elif kind.name in names or kind.name == OWN:
+            raise BenchmarkError(f"{kind.title} cannot be measured: {reason}")
+        else:
+            left_out[kind.title] = reason
+    return Bench(size, kinds, others, left_out, data, say)
+
+
+def run(experiment: Experiment, bench: Bench, output: Path) -> dict[str, Any]:
+    """Measure, write the document, and return it."""
+    started = datetime.datetime.now(datetime.UTC)
+    neighbours = Neighbours()
+    body = experiment.measure(bench)
+    document = {
+        "benchmark": experiment.name,
+        "size": bench.size,
+        "started": started.isoformat(timespec="seconds"),
+        "machine": describe(bench.data),
+        "zookeeper": "on the same machine, with its data in the same file system",
+        "run": neighbours.facts(),
+        "left_out": dict(bench.left_out),
+        "body": _plain(body),
+    }
+    results_file.write(output, document)
+    return document
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: dataclasses as objects, a `facts()` of their own before that."""
+    if hasattr(value, "facts"):
+        return _plain(value.facts())
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

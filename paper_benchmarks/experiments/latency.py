@@ -1,0 +1,167 @@
+"""From when a message is due to when a stream of another process hands it out: by rate, and by when brokers flush."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafka2011 import SyncProducer
+from paper_benchmarks.experiment import Experiment
+from paper_benchmarks.markdown import significant, table
+from paper_benchmarks.measure import new_topic
+from paper_benchmarks.pictures import image, plots
+from paper_benchmarks.systems.kafka import own_broker
+from paper_benchmarks.worker import Worker
+from zk.local import LocalZooKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from paper_benchmarks.experiment import Bench
+    from paper_benchmarks.systems.kafka import KafkaBroker
+
+_DRIVER = "paper_benchmarks.drivers.latency"
+_DEADLINE_S = 120.0  # beyond the time that sending should take
+_NEVER_BY_COUNT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """When a broker flushes, and how often a reader that found nothing asks again."""
+
+    title: str
+    properties: Mapping[str, object]
+    backoff_ms: int
+
+
+def _by_time(interval_ms: int) -> dict[str, object]:
+    return {
+        "log.flush.interval": _NEVER_BY_COUNT,
+        "log.default.flush.scheduler.interval.ms": interval_ms,
+        "log.default.flush.interval.ms": interval_ms,
+    }
+
+
+SETTINGS = (
+    Setting("every message", {"log.flush.interval": 1}, 10),
+    Setting("every 10 ms", _by_time(10), 10),
+    Setting("every 100 ms", _by_time(100), 10),
+    Setting("as shipped: 500 messages or 3 s", {}, 1000),
+)
+RATES = (100, 1000, 10_000)
+"""Messages a second."""
+
+
+def deliver(system: KafkaBroker, rate: int, seconds: float, backoff_ms: int) -> dict[str, Any]:
+    """Send at a rate for so many seconds to a new topic, and return how long it took to deliver each message."""
+    topic, messages = new_topic(), max(int(rate * seconds), 10)
+    with SyncProducer(system.host, system.port) as producer:
+        producer.send(topic, bytes(8), 0)  # what a reader waits for before it is ready
+    job = {
+        "topic": topic,
+        "rate": rate,
+        "messages": messages,
+        "backoff_ms": backoff_ms,
+        "server": system.server(),
+    }
+    deadline_s = messages / rate + _DEADLINE_S
+    with (
+        Worker(_DRIVER, {**job, "do": "deliver"}, deadline_s=deadline_s) as reader,
+        Worker(_DRIVER, {**job, "do": "send"}, deadline_s=deadline_s) as sender,
+    ):
+        before_s = system.cpu_s()
+        reader.go()
+        sender.go()
+        sent, read = sender.result(), reader.result()
+        after_s = system.cpu_s()
+    assert before_s is not None
+    assert after_s is not None
+    return {
+        "rate": rate,
+        "messages": messages,
+        "latencies_ms": read["latencies_ms"],
+        "late_ms": sent["late_ms"],
+        "broker_cores": (after_s - before_s) / read["wall_s"],
+        "client_cores": (sent["cpu_s"] + read["cpu_s"]) / read["wall_s"],
+    }
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """Measure each rate with each setting."""
+    seconds = bench.messages(toy=1, small=6, paper=60) * (0.2 if bench.size == "toy" else 1)
+    found = []
+    with LocalZooKeeper() as zookeeper:
+        for number, setting in enumerate(SETTINGS):
+            chroot = f"{zookeeper.connect_string}/{number}"
+            with own_broker(bench.data, zk_connect=chroot, properties=setting.properties) as system:
+                for rate in RATES:
+                    bench.say(f"flush {setting.title}: {rate:,} messages/s")
+                    measured = deliver(system, rate, seconds, setting.backoff_ms)
+                    found.append({"flush": setting.title, "backoff_ms": setting.backoff_ms, **measured})
+    return {"seconds": seconds, "lines": found}
+
+
+# The report ----------------------------------------------------------------------------------------------------------
+
+HOW_TO_READ = """\
+How to read it: the time from when a message was due until a stream in another process handed it out. A message cannot
+be read before its log is flushed, and a reader that finds nothing asks again after `fetcher.backoff.ms`; both are
+waits, not work. A sender that was late at the end could not keep the rate: then the figures show a queue that grows."""
+COLUMNS = (
+    "flush",
+    "messages/s",
+    "backoff, ms",
+    "p50, ms",
+    "p99, ms",
+    "p999, ms",
+    "highest, ms",
+    "sender late, ms",
+    "broker, cores",
+    "clients, cores",
+)
+
+
+def percentile_ms(body: Mapping[str, Any], flush: str, rate: int, share: float) -> float:
+    """Return the latency within which this share of the messages was delivered."""
+    [line] = [line for line in body["lines"] if (line["flush"], line["rate"]) == (flush, rate)]
+    return float(dict(map(tuple, line["latencies_ms"]))[share])
+
+
+def chapter(body: Mapping[str, Any], pictures: Path) -> str:
+    """Draw how the latencies are spread, a plot for each rate, and put percentiles into a table."""
+    _draw(body, pictures / "latency.svg")
+    rows = [
+        (
+            line["flush"],
+            f"{line['rate']:,}",
+            line["backoff_ms"],
+            *(
+                significant(percentile_ms(body, line["flush"], line["rate"], share))
+                for share in (0.5, 0.99, 0.999, 1.0)
+            ),
+            significant(line["late_ms"]),
+            f"{line['broker_cores']:.2f}",
+            f"{line['client_cores']:.2f}",
+        )
+        for line in body["lines"]
+    ]
+    return "\n\n".join([HOW_TO_READ, image(pictures / "latency.svg", "Latency by rate"), table(COLUMNS, rows)])
+
+
+def _draw(body: Mapping[str, Any], path: Path) -> None:
+    rates = sorted({line["rate"] for line in body["lines"]})
+    with plots(path, len(rates), width=10, height=3.8) as several:
+        for axes, rate in zip(several, rates, strict=True):
+            for line in body["lines"]:
+                if line["rate"] == rate:
+                    shares, latencies_ms = zip(*line["latencies_ms"], strict=True)
+                    axes.plot(latencies_ms, [100 * share for share in shares], label=line["flush"], linewidth=1.3)
+            axes.set_xscale("log")
+            axes.set_xlabel("ms, at most")
+            axes.set_title(f"{rate:,} messages/s")
+        several[0].set_ylabel("% of the messages")
+        several[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1), title="flush")
+
+
+LATENCY = Experiment("latency", "Latency", measure, chapter)

@@ -1,0 +1,69 @@
+"""RESULTS.md: a chapter for each experiment that has results, in the order of the catalogue."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from paper_benchmarks import claims, results_file
+from paper_benchmarks.experiment import Size
+from paper_benchmarks.experiments.catalogue import COVERED, EXPERIMENTS, experiment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+HEAD = """\
+# Results
+
+Written by `python -m paper_benchmarks report` from the files in `results/`. [docs/benchmarks.md](../docs/benchmarks.md)
+says how everything is measured. Figures of different machines do not compare; ratios of one run do, more or less.
+
+The paper closes its own measurements with a caveat, and so does this report: the systems beside it do more than Kafka
+did in 2011 (routing, transactions, delivery of single messages), and a lead over them is not what it was built for."""
+
+
+def write_report(results: Path, output: Path) -> list[str]:
+    """Write the report of all results in a directory; return the names of the experiments in it."""
+    documents = {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name in EXPERIMENTS
+        if (path := results / f"{name}.json").exists()
+    }
+    for name, covered in COVERED.items():
+        if name in documents:
+            for each in covered:
+                documents.pop(each, None)
+    pictures = results / "pictures"
+    chapters = [_chapter(name, document, pictures) for name, document in documents.items()]
+    found = claims.chapter({name: each["body"] for name, each in documents.items() if each["size"] != Size.TOY})
+    if found:
+        chapters.insert(0, f"## The paper's claims\n\n{found}")
+    output.write_text("\n\n".join([HEAD, *chapters]) + "\n", encoding="utf-8")
+    return list(documents)
+
+
+def _chapter(name: str, document: Mapping[str, Any], pictures: Path) -> str:
+    found = experiment(name)
+    return "\n\n".join(
+        [f"## {found.title}", _conditions(document), found.chapter(document["body"], pictures).strip()],
+    )
+
+
+def _conditions(document: Mapping[str, Any]) -> str:
+    machine, run = document["machine"], document["run"]
+    text = (
+        f"`{document['benchmark']}`, size {document['size']}, {document['started'][:16]}: {machine['cores']} cores"
+        f" ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']},"
+        f" {machine['python']}, data on {machine['file_system']}; other processes kept"
+        f" {run['cores_used_by_others']} cores busy; ZooKeeper {document['zookeeper']}."
+    )
+    if document["size"] == Size.TOY:
+        text += " **Toy size: the figures mean nothing.**"
+    left_out = "".join(f" Left out: {title} ({reason})." for title, reason in document["left_out"].items())
+    return text + left_out
+
+
+def default_output(results: Path) -> Path:
+    """Return where the report of a directory of results lies."""
+    return results_file.beside(results) / "RESULTS.md"

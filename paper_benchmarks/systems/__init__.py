@@ -1,0 +1,1 @@
+"""The servers that are measured: how each is started, told how to keep messages, counted and stopped."""

@@ -1,0 +1,90 @@
+"""Redis: a stream for each topic."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from paper_benchmarks.systems.local_server import HOST, LocalServer, own_directory, program, running, what_is_missing
+from paper_benchmarks.systems.system import Flush, Kind, Mark, System
+from zk.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_OPTIONS = {Flush.ASYNCHRONOUS: ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""], Flush.SHIPPED: []}
+_SETTINGS = {
+    Flush.ASYNCHRONOUS: {
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "never",
+        "durability": "every command is appended to a file, which is synced once a second",
+    },
+    Flush.SHIPPED: {
+        "appendonly": "no",
+        "save": "3600 1 300 100 60 10000",
+        "durability": "in memory; a snapshot is written a minute after 10,000 changes",
+    },
+}
+_WORK = re.compile(r"^\d+:\w (\d+ \w+ \d+ [\d:.]+) \* (Background (?:saving|append only file rewriting) started)")
+
+
+class RedisServer(LocalServer):
+    """A Redis without replicas."""
+
+    def count(self, topic: str) -> int:
+        """Ask for the stream's length."""
+        import redis
+
+        with redis.Redis(self.host, self.port) as client:
+            return int(client.xlen(topic))
+
+    def marks(self, topic: str) -> list[Mark]:  # noqa: ARG002
+        """Return when it began to write its memory, or its file, anew: its log says so."""
+        assert self.directory is not None
+        return background_work((self.directory / "redis.log").read_text(encoding="utf-8", errors="replace"))
+
+
+def background_work(log: str) -> list[Mark]:
+    """Find in the log of a Redis when it began snapshots and rewriting its file; its clock is the local one."""
+    found = (_WORK.match(line) for line in log.splitlines())
+    return [
+        Mark(match[2].lower(), at_s=datetime.strptime(match[1], "%d %b %Y %H:%M:%S.%f").timestamp())
+        for match in found
+        if match
+    ]
+
+
+def _version(port: int) -> str:
+    import redis
+
+    try:
+        with redis.Redis(HOST, port) as client:
+            return str(client.info("server")["redis_version"])
+    except redis.RedisError as error:  # no OSError: it says so of a refused connection, and while it reads its files
+        raise ConnectionError(str(error)) from error
+
+
+@contextmanager
+def _start(directory: Path, flush: Flush) -> Iterator[System]:
+    executable, port = program("redis-server"), free_port()
+    assert executable is not None
+    with own_directory(directory) as data:
+        options = ["--port", str(port), "--bind", HOST, "--dir", str(data), "--logfile", str(data / "redis.log")]
+        with running([executable, *options, *_OPTIONS[flush]], data) as process:
+            version = process.await_up(lambda: _version(port))
+            yield RedisServer("redis", version, port, process, data, _SETTINGS[flush])
+
+
+KIND = Kind(
+    name="redis",
+    title="Redis Streams",
+    driver="paper_benchmarks.drivers.redis",
+    produce=("redis", "raw"),
+    consume=("redis", "raw"),
+    start=_start,
+    missing=lambda: what_is_missing(program("redis-server"), "redis-server", "redis", "hiredis"),
+)

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what the benchmarks measure beside this project: RabbitMQ, ActiveMQ, Redis and NATS as Debian packages, whose
+# services are not started, and the Python clients into .venv. What a Debian does not have is left out, and named.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly PACKAGES=(rabbitmq-server activemq redis-server nats-server)
+readonly POLICY=/usr/sbin/policy-rc.d
+
+say() { printf '%s\n' "rivals: $*" >&2; }
+
+fail() {
+    say "$@"
+    exit 1
+}
+
+# shellcheck source=apt.sh
+. scripts/apt.sh
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+is_known() { apt-cache show "$1" >/dev/null 2>&1; }
+
+# Benchmarks start servers of their own. A package asks this program whether it may start its service: 101 is no.
+forbid_services() {
+    if [ ! -e "$POLICY" ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$POLICY" >/dev/null
+        as_root chmod 755 "$POLICY"
+        trap 'as_root rm -f "$POLICY"' EXIT
+    fi
+}
+
+missing=()
+for package in "${PACKAGES[@]}"; do
+    is_installed "$package" || missing+=("$package")
+done
+if [ "${#missing[@]}" -gt 0 ]; then
+    wanted="RabbitMQ, ActiveMQ, Redis and NATS are measured where they are installed: apt-get install ${missing[*]}"
+    if command -v apt-get >/dev/null && as_root true 2>/dev/null; then
+        _apt_get update || say "apt-get update failed"
+        forbid_services
+        for package in "${missing[@]}"; do
+            if is_known "$package"; then
+                (apt_install "$package" "$package could not be installed") || say "going on without $package"
+            else
+                say "going on without $package: this Debian does not have it"
+            fi
+        done
+    else
+        say "going on without ${missing[*]}. $wanted"
+    fi
+fi
+scripts/setup.sh rivals
+.venv/bin/python - <<'PYTHON'
+from paper_benchmarks.systems.kinds import KINDS
+
+for kind in KINDS.values():
+    print(f"{kind.title}: {kind.missing() or 'can be measured'}")
+PYTHON

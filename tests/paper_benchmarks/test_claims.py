@@ -1,0 +1,90 @@
+"""What the report says of the paper's claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paper_benchmarks.claims import chapter
+from paper_benchmarks.reasons import acknowledgement, page_cache
+
+
+def line(kind: str, do: str, title: str, rate: float, flush: str = "asynchronous") -> dict[str, Any]:
+    return {"kind": kind, "line": title, "flush": flush, "run": {"do": do, "steady_rate": rate}}
+
+
+LINES = [
+    line("kafka2011", "produce", "SyncProducer, batch 50", 1.0, "shipped"),
+    line("kafka2011", "produce", "SyncProducer, batch 50", 600_000.0),
+    line("kafka2011", "produce", "SyncProducer, batch 1", 45_000.0),
+    line("kafka2011", "consume", "a stream, batches()", 100_000.0),
+    line("rabbitmq", "produce", "batch 50", 20_000.0),
+    line("rabbitmq", "consume", "pika", 50_000.0),
+]
+
+
+def test_claims_are_held_against_the_run_with_asynchronous_flush() -> None:
+    """Nearly the paper's figure is enough; ratios are of that run too."""
+    text = chapter({"figures": {"lines": LINES}})
+    assert "| 45,000 and 600,000 | reproduces |" in text
+    assert "| 30.0 x at batch 50, 2.25 x at batch 1 (RabbitMQ 20,000) | reproduces |" in text
+    assert "| 2.00 x (RabbitMQ 50,000) | does not |" in text
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    """And there is no chapter when nothing was."""
+    assert "ActiveMQ" not in chapter({"figures": {"lines": LINES}})
+    assert chapter({}) == ""
+
+
+def test_reasons_are_held_against_what_was_measured_of_them() -> None:
+    """Each by the experiment that measures it."""
+    ratios = {"batch 1, unconfirmed": 60.0, "batch 1, waited for one by one": 6.0}
+    ways = {**dict.fromkeys(acknowledgement.WAYS, 1.0), **ratios}
+    cpu = {"client_cpu_us": 1.0, "server_cpu_us": 1.0, "server": {"read_bytes": 0}}
+    sends = [{"line": way, "bytes": 1e6, "wall_s": 1.0, "cpu_s": cpu_s} for way, cpu_s in _SENDS]
+    text = chapter(
+        {
+            "ablation": {
+                "acknowledgement": {
+                    "samples": [{"line": name, "run": {"rate": rate, **cpu}} for name, rate in ways.items()]
+                },
+                "transfer": {"samples": sends},
+                "page_cache": {
+                    "log_bytes": 100,
+                    "samples": [{"line": page_cache.RESTARTED, "run": {"rate": 1.0, **cpu}}],
+                },
+            },
+            "storage": {"payload_bytes": 200, "lines": [stored("kafka2011, magic 0", 209), stored("ActiveMQ", 344)]},
+            "state": {"lines": [read("kafka2011", 0), read("activemq", 5000)]},
+            "accumulation": {"lines": [{"title": "kafka2011", "samples": ACCUMULATED}]},
+        }
+    )
+    assert "| 10.0 x | reproduces |" in text
+    assert "| 9.00 with magic 0; ActiveMQ 144 | reproduces |" in text
+    assert "| 65% more | reproduces |" in text
+    assert "| bytes for a message: kafka2011 0, activemq 5.00 | reproduces |" in text
+    assert "| read and send takes 3.00 x the CPU time | reproduces |" in text
+    assert "| 0% read from the disk | reproduces |" in text
+    assert "| 1.00 and 0.500 of the first rates at 20.0 GB | does not |" in text
+
+
+_SENDS = (("sendfile", 1.0), ("read and send", 3.0))
+ACCUMULATED = [
+    {"step": step, "do": do, "backlog": step, "stored_bytes": step * 20e9, "rate": rate}
+    for step, do, rate in ((0, "produce", 2.0), (0, "consume", 2.0), (1, "produce", 2.0), (1, "consume", 1.0))
+]
+
+
+def stored(title: str, written: int) -> dict[str, Any]:
+    return {"title": title, "stored_messages": 1, "files": {"log": {"written": written, "room": 4096}}}
+
+
+def read(kind: str, consume_bytes: int) -> dict[str, Any]:
+    server = {"processes": 1, "threads": 1, "memory_bytes": 1}
+    return {
+        "kind": kind,
+        "title": kind,
+        "rest_bytes": 0,
+        "consume_bytes": consume_bytes,
+        "run": {"messages": 1000, "server": server},
+    }
