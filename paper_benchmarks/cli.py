@@ -102,7 +102,7 @@ def _measure(
     bench = make_bench(Size(size), names, parse_systems(others), data, lambda step: click.echo(step, err=True))
     for name in wanted:
         click.echo(f"== {name}", err=True)
-        run(experiment(name), bench, results / f"{name}.json")
+        run(experiment(name), bench, results / f"{name}.json", keep=bool(names))
         write_report(results, default_output(results))
     click.echo(f"report: {default_output(results)}")
 

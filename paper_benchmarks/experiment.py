@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import json
 import tempfile
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,12 +71,15 @@ class Experiment:
     """One experiment. `measure` returns what JSON can hold (dataclasses too); `chapter` makes Markdown of that.
 
     `chapter` gets the body and where pictures go, and writes those that its text names.
+    `system_by_system` says that the body has `lines`, each of one system (its `kind`), measured without the others: what
+    one system gave is written before the next begins, and one can be measured again among the results of others.
     """
 
     name: str
     title: str
     measure: Callable[[Bench], Mapping[str, Any]]
     chapter: Callable[[Mapping[str, Any], Path], str]
+    system_by_system: bool = False
 
 
 def make_bench(
@@ -103,23 +107,69 @@ def make_bench(
     return Bench(size, kinds, others, left_out, data, say)
 
 
-def run(experiment: Experiment, bench: Bench, output: Path) -> dict[str, Any]:
-    """Measure, write the document, and return it."""
+def run(experiment: Experiment, bench: Bench, output: Path, *, keep: bool = False) -> dict[str, Any]:
+    """Measure, write the document, and return it.
+
+    `keep` has lines of other systems stay in a document that is there already, of the same size and machine, if the
+    experiment goes system by system.
+    """
+    if not experiment.system_by_system:
+        document = _measured(experiment, bench)
+        results_file.write(output, document)
+        return document
+    document = _earlier(output, bench) if keep else {}
+    for part in _parts(bench):
+        measured = _measured(experiment, part)
+        document = _joined(document, measured) if document else measured
+        results_file.write(output, document)
+    return document
+
+
+def _measured(experiment: Experiment, bench: Bench) -> dict[str, Any]:
     started = datetime.datetime.now(datetime.UTC)
     neighbours = Neighbours()
     body = experiment.measure(bench)
-    document = {
+    return {
         "benchmark": experiment.name,
         "size": bench.size,
-        "started": started.isoformat(timespec="seconds"),
         "machine": describe(bench.data),
         "zookeeper": "on the same machine, with its data in the same file system",
-        "run": neighbours.facts(),
+        "runs": [{"started": started.isoformat(timespec="seconds"), **neighbours.facts()}],
         "left_out": dict(bench.left_out),
         "body": _plain(body),
     }
-    results_file.write(output, document)
-    return document
+
+
+def _parts(bench: Bench) -> Iterator[Bench]:
+    for kind in bench.kinds:
+        yield replace(bench, kinds=[kind], others=[])
+    for other in bench.others:
+        yield replace(bench, kinds=[], others=[other])
+
+
+def _earlier(output: Path, bench: Bench) -> dict[str, Any]:
+    """Return what was measured before, as far as it can stand beside what this bench measures; else nothing."""
+    if not output.exists():
+        return {}
+    found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    if found["size"] == bench.size and found["machine"] == describe(bench.data):
+        return found
+    bench.say(f"{output}: results of another size or another machine are replaced")
+    return {}
+
+
+def _joined(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with the lines of both, those of a system from where it was measured last."""
+    lines, titles = later["body"]["lines"], {line["title"] for line in later["body"]["lines"]}
+    kept = [line for line in earlier["body"]["lines"] if line["title"] not in titles]
+    left_out = {**earlier["left_out"], **later["left_out"]}
+    measured = titles | {line["title"] for line in kept}
+    return {
+        **later,
+        "runs": [*earlier["runs"], *later["runs"]],
+        "left_out": {title: reason for title, reason in left_out.items() if title not in measured},
+        "body": {**earlier["body"], **later["body"], "lines": [*kept, *lines]},
+    }
 
 
 def _plain(value: Any) -> Any:

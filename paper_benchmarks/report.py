@@ -51,17 +51,22 @@ def _chapter(name: str, document: Mapping[str, Any], pictures: Path) -> str:
 
 
 def _conditions(document: Mapping[str, Any]) -> str:
-    machine, run = document["machine"], document["run"]
+    machine, runs = document["machine"], document["runs"]
+    others = [run["cores_used_by_others"] for run in runs]
     text = (
-        f"`{document['benchmark']}`, size {document['size']}, {document['started'][:16]}: {machine['cores']} cores"
+        f"`{document['benchmark']}`, size {document['size']}, {runs[0]['started'][:16]}: {machine['cores']} cores"
         f" ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']},"
         f" {machine['python']}, data on {machine['file_system']}; other processes kept"
-        f" {run['cores_used_by_others']} cores busy; ZooKeeper {document['zookeeper']}."
+        f" {_range(min(others), max(others))} cores busy; ZooKeeper {document['zookeeper']}."
     )
     if document["size"] == Size.TOY:
         text += " **Toy size: the figures mean nothing.**"
     left_out = "".join(f" Left out: {title} ({reason})." for title, reason in document["left_out"].items())
     return text + left_out
+
+
+def _range(lowest: float, highest: float) -> str:
+    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
 
 
 def default_output(results: Path) -> Path:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Prepared = Iterator[tuple[Mapping[str, Any], Work]]
 
-_TIMEOUT_S = 600.0
+_TIMEOUT_S = 3600.0
 _INBOX = "_INBOX.measured"
 _CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"echo":false}\r\n'
 

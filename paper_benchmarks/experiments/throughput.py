@@ -86,7 +86,10 @@ def measure(bench: Bench, *, producers: bool, consumers: bool) -> dict[str, Any]
                 settings.append(system.settings)
                 facts = {"kind": kind.name, "title": kind.title, "flush": str(flush), **_about(system)}
                 lines += [
-                    {**facts, **line} for line in _lines(bench, kind, system, producers=producers, consumers=consumers)
+                    {**facts, **line}
+                    for line in _lines(
+                        bench, kind, system, producers=producers, consumers=consumers, main=flush is Flush.ASYNCHRONOUS
+                    )
                 ]
     for other in bench.others:
         facts = {"kind": other.name, "title": other.name, "flush": "", **_about(other)}
@@ -96,7 +99,10 @@ def measure(bench: Bench, *, producers: bool, consumers: bool) -> dict[str, Any]
     return {"lines": lines}
 
 
-def _lines(bench: Bench, kind: Kind, system: System, *, producers: bool, consumers: bool) -> Iterator[dict[str, Any]]:
+def _lines(
+    bench: Bench, kind: Kind, system: System, *, producers: bool, consumers: bool, main: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Measure each line; in full, as long as in the paper, all of ours, and what is `main` of another system."""
     load = load_of(kind)
     in_groups = kind.name != OWN or system.server()["zk_connect"] is not None
     readers = consume_lines(kind) if in_groups else [Line("simple", 1, "SimpleConsumer")]
@@ -105,8 +111,9 @@ def _lines(bench: Bench, kind: Kind, system: System, *, producers: bool, consume
     for number, line in enumerate(produce_lines(kind)):
         if number and not producers:
             break
+        whole = kind.name == OWN or (main and not number)
         usual = load.many if line.batch > 1 or not kind.batches else load.few
-        messages = bench.messages(toy=1000, small=3 * usual, paper=10_000_000)
+        messages = bench.messages(toy=1000, small=3 * usual, paper=10_000_000 if whole else 15 * usual)
         bench.say(f"{system.name}: produce {messages:,}, {line.title}")
         sent = produce(kind, system, line.client, messages, batch=line.batch)
         if producers:
@@ -131,6 +138,7 @@ def _facts(run: Run, line: Line) -> dict[str, Any]:
 COLUMNS = (
     "system, client",
     "flush",
+    "messages",
     "messages/s, steady",
     "whole run",
     "client, CPU us",
@@ -178,6 +186,7 @@ def _figure(
         (
             f"{line['title']}, {line['line']}",
             line["flush"],
+            f"{line['run']['messages']:,}",
             significant(line["run"]["steady_rate"]),
             significant(line["run"]["rate"]),
             significant(line["run"]["client_cpu_us"]),
@@ -258,6 +267,6 @@ def _settings(body: Mapping[str, Any]) -> list[str]:
     ]
 
 
-FIGURES = Experiment("figures", "Figures 4 and 5", partial(measure, producers=True, consumers=True), chapter)
-PRODUCER = Experiment("producer", "Figure 4", partial(measure, producers=True, consumers=False), chapter)
-CONSUMER = Experiment("consumer", "Figure 5", partial(measure, producers=False, consumers=True), chapter)
+FIGURES = Experiment("figures", "Figures 4 and 5", partial(measure, producers=True, consumers=True), chapter, True)
+PRODUCER = Experiment("producer", "Figure 4", partial(measure, producers=True, consumers=False), chapter, True)
+CONSUMER = Experiment("consumer", "Figure 5", partial(measure, producers=False, consumers=True), chapter, True)
