@@ -55,7 +55,7 @@ contracts: setup-test ## import-linter: which module may import which
 .PHONY: unit
 unit: setup-test ## tests without ZooKeeper, in seconds
 	@echo "== unit tests"
-	@$(PYTHON) -m pytest tests --durations=5
+	@$(PYTHON) -m pytest tests -n 2 --durations=5
 
 .PHONY: models
 models: setup-test ## search the models of group, log and producer deeper, takes minutes
@@ -92,8 +92,10 @@ bench-all: setup-bench ## every experiment, small
 	@$(PYTHON) -m paper_benchmarks all $(BENCH)
 
 .PHONY: bench-paper
-bench-paper: setup-bench ## every experiment with as much as in the paper: 10 million messages a system; hours
-	@$(PYTHON) -m paper_benchmarks all --size paper $(BENCH)
+bench-paper: setup-bench ## the figures with the paper's 10 million messages a system, and every other experiment, small; two hours
+	@$(PYTHON) -m paper_benchmarks all --only figures,table --size paper $(BENCH)
+	@$(PYTHON) -m paper_benchmarks all --without figures,table $(BENCH)
+	@$(PYTHON) -m paper_benchmarks accumulation --size paper --system kafka2011
 
 .PHONY: bench-clients
 bench-clients: setup-bench ## what a message costs each client, and the broker under it, in a few minutes

@@ -184,14 +184,12 @@ class BrokerConnection:
         opened = self._socket
         if opened is None:
             try:
-                opened = socket.create_connection((self.host, self.port), timeout=self._connect_timeout_s)
+                opened = connected_socket(self.host, self.port, self._connect_timeout_s, self._buffer_bytes)
                 self._socket = opened
                 opened.settimeout(None)
                 _limit(opened, self._socket_timeout_s)
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffer_bytes)
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
             except BaseException as error:  # noqa: BLE001 (raised again)
                 self._fail("connecting to", error)
         return opened
@@ -220,6 +218,28 @@ class BrokerConnection:
         """In a forked child: close this process's copy of the socket, which does not end the parent's connection."""
         self.lock = threading.RLock()
         self._discard()
+
+
+def connected_socket(host: str, port: int, timeout_s: float, buffer_bytes: int) -> socket.socket:
+    """Connect as `socket.create_connection` does, with buffers set before: tcp(7) says that later is too late."""
+    refused: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+        opened: socket.socket | None = None
+        try:
+            opened = socket.socket(family, kind, protocol)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+            opened.settimeout(timeout_s)
+            opened.connect(address)
+        except BaseException as error:
+            if opened is not None:
+                opened.close()
+            if not isinstance(error, OSError):
+                raise
+            refused = error
+        else:
+            return opened
+    raise refused or OSError(f"{host} has no address")
 
 
 _CONNECTIONS: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()

@@ -116,20 +116,27 @@ def _experiment_command(name: str) -> click.Command:
     return click.Command(name, params=list(_OPTIONS), callback=callback, help=f"{found.title}; docs/benchmarks.md.")
 
 
-def _all(size: str, names: Sequence[str], others: Sequence[str], data: Path, results: Path, only: str) -> None:
+def _all(
+    size: str, names: Sequence[str], others: Sequence[str], data: Path, results: Path, only: str, without: str
+) -> None:
     from paper_benchmarks.experiments.catalogue import COVERED
 
     covered = {each for several in COVERED.values() for each in several}
     wanted = only.split(",") if only else [name for name in EXPERIMENTS if name not in covered]
-    if unknown := [name for name in wanted if name not in EXPERIMENTS]:
-        raise click.BadParameter(f"{', '.join(unknown)}: there is {', '.join(EXPERIMENTS)}", param_hint="--only")
-    _measure(wanted, size, names, others, data, results)
+    left_out = without.split(",") if without else []
+    if unknown := [name for name in [*wanted, *left_out] if name not in EXPERIMENTS]:
+        raise click.BadParameter(f"{', '.join(unknown)}: there is {', '.join(EXPERIMENTS)}")
+    _measure([name for name in wanted if name not in left_out], size, names, others, data, results)
 
 
 cli.add_command(
     click.Command(
         "all",
-        params=[*_OPTIONS, click.Option(["--only"], default="", metavar="NAME,NAME", help="Only these experiments.")],
+        params=[
+            *_OPTIONS,
+            click.Option(["--only"], default="", metavar="NAME,NAME", help="Only these experiments."),
+            click.Option(["--without"], default="", metavar="NAME,NAME", help="Not these experiments."),
+        ],
         callback=_all,
         help="Several experiments one after the other, and the report.",
     )

@@ -71,8 +71,8 @@ class Experiment:
     """One experiment. `measure` returns what JSON can hold (dataclasses too); `chapter` makes Markdown of that.
 
     `chapter` gets the body and where pictures go, and writes those that its text names.
-    `system_by_system` says that the body has `lines`, each of one system (its `kind`), measured without the others: what
-    one system gave is written before the next begins, and one can be measured again among the results of others.
+    `system_by_system` says that the body has `lines`, each of one system, measured without the others: what one gave is
+    written before the next begins, and one can be measured again among the results of others.
     """
 
     name: str
@@ -110,8 +110,8 @@ def make_bench(
 def run(experiment: Experiment, bench: Bench, output: Path, *, keep: bool = False) -> dict[str, Any]:
     """Measure, write the document, and return it.
 
-    `keep` has lines of other systems stay in a document that is there already, of the same size and machine, if the
-    experiment goes system by system.
+    `keep` has lines of other systems stay in a document that is there already, of the same machine, if the experiment
+    goes system by system.
     """
     if not experiment.system_by_system:
         document = _measured(experiment, bench)
@@ -129,12 +129,17 @@ def _measured(experiment: Experiment, bench: Bench) -> dict[str, Any]:
     started = datetime.datetime.now(datetime.UTC)
     neighbours = Neighbours()
     body = experiment.measure(bench)
+    facts = {
+        "systems": [each.title for each in bench.kinds] + [each.name for each in bench.others],
+        "size": bench.size,
+        "started": started.isoformat(timespec="seconds"),
+        **neighbours.facts(),
+    }
     return {
         "benchmark": experiment.name,
-        "size": bench.size,
         "machine": describe(bench.data),
         "zookeeper": "on the same machine, with its data in the same file system",
-        "runs": [{"started": started.isoformat(timespec="seconds"), **neighbours.facts()}],
+        "runs": [facts],
         "left_out": dict(bench.left_out),
         "body": _plain(body),
     }
@@ -147,28 +152,34 @@ def _parts(bench: Bench) -> Iterator[Bench]:
         yield replace(bench, kinds=[], others=[other])
 
 
+def is_toy(document: Mapping[str, Any]) -> bool:
+    """Say whether figures of a document mean nothing."""
+    return any(run["size"] == Size.TOY for run in document["runs"])
+
+
 def _earlier(output: Path, bench: Bench) -> dict[str, Any]:
     """Return what was measured before, as far as it can stand beside what this bench measures; else nothing."""
     if not output.exists():
         return {}
     found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-    if found["size"] == bench.size and found["machine"] == describe(bench.data):
+    if is_toy(found) == (bench.size is Size.TOY) and found["machine"] == describe(bench.data):
         return found
-    bench.say(f"{output}: results of another size or another machine are replaced")
+    bench.say(f"{output}: results of another machine, or of toy size, are replaced")
     return {}
 
 
 def _joined(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document with the lines of both, those of a system from where it was measured last."""
-    lines, titles = later["body"]["lines"], {line["title"] for line in later["body"]["lines"]}
-    kept = [line for line in earlier["body"]["lines"] if line["title"] not in titles]
+    [run] = later["runs"]
+    runs = [each for each in earlier["runs"] if each["systems"] != run["systems"]]
+    kept = [line for line in earlier["body"]["lines"] if line["title"] not in run["systems"]]
+    measured = {line["title"] for line in kept} | set(run["systems"])
     left_out = {**earlier["left_out"], **later["left_out"]}
-    measured = titles | {line["title"] for line in kept}
     return {
         **later,
-        "runs": [*earlier["runs"], *later["runs"]],
+        "runs": [*runs, run],
         "left_out": {title: reason for title, reason in left_out.items() if title not in measured},
-        "body": {**earlier["body"], **later["body"], "lines": [*kept, *lines]},
+        "body": {**earlier["body"], **later["body"], "lines": [*kept, *later["body"]["lines"]]},
     }
 
 

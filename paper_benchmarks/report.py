@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from paper_benchmarks import claims, results_file
-from paper_benchmarks.experiment import Size
+from paper_benchmarks.experiment import is_toy
 from paper_benchmarks.experiments.catalogue import COVERED, EXPERIMENTS, experiment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 HEAD = """\
@@ -36,7 +36,7 @@ def write_report(results: Path, output: Path) -> list[str]:
                 documents.pop(each, None)
     pictures = results / "pictures"
     chapters = [_chapter(name, document, pictures) for name, document in documents.items()]
-    found = claims.chapter({name: each["body"] for name, each in documents.items() if each["size"] != Size.TOY})
+    found = claims.chapter({name: each["body"] for name, each in documents.items() if not is_toy(each)})
     if found:
         chapters.insert(0, f"## The paper's claims\n\n{found}")
     output.write_text("\n\n".join([HEAD, *chapters]) + "\n", encoding="utf-8")
@@ -54,15 +54,24 @@ def _conditions(document: Mapping[str, Any]) -> str:
     machine, runs = document["machine"], document["runs"]
     others = [run["cores_used_by_others"] for run in runs]
     text = (
-        f"`{document['benchmark']}`, size {document['size']}, {runs[0]['started'][:16]}: {machine['cores']} cores"
+        f"`{document['benchmark']}`, size {_sizes(runs)}, {runs[0]['started'][:16]}: {machine['cores']} cores"
         f" ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']},"
         f" {machine['python']}, data on {machine['file_system']}; other processes kept"
         f" {_range(min(others), max(others))} cores busy; ZooKeeper {document['zookeeper']}."
     )
-    if document["size"] == Size.TOY:
+    if is_toy(document):
         text += " **Toy size: the figures mean nothing.**"
     left_out = "".join(f" Left out: {title} ({reason})." for title, reason in document["left_out"].items())
     return text + left_out
+
+
+def _sizes(runs: Sequence[Mapping[str, Any]]) -> str:
+    systems: dict[str, list[str]] = {}
+    for run in runs:
+        systems.setdefault(run["size"], []).extend(run["systems"])
+    if len(systems) == 1:
+        return next(iter(systems))
+    return ", ".join(f"{size} ({', '.join(titles)})" for size, titles in systems.items())
 
 
 def _range(lowest: float, highest: float) -> str:

@@ -27,7 +27,7 @@ def run_toy(name: str, directory: Path, timeout_s: float) -> None:
     )
     assert done.returncode == 0, done.stderr
     document = json.loads((results / f"{name}.json").read_text(encoding="utf-8"))
-    assert (document["benchmark"], document["size"]) == (name, "toy")
+    assert (document["benchmark"], document["runs"][0]["size"]) == (name, "toy")
     assert document["machine"]["file_system"]
     report = (results / "RESULTS.md").read_text(encoding="utf-8")
     assert "the figures mean nothing" in report

@@ -89,7 +89,7 @@ class SimpleConsumer:
             port,
             connect_timeout_ms=self._config.socket_timeout_ms,
             socket_timeout_ms=self._config.socket_timeout_ms,
-            buffer_bytes=self._config.socket_buffersize,
+            buffer_bytes=max(self._config.socket_buffersize, self._config.fetch_size),
         )
 
     def __repr__(self) -> str:

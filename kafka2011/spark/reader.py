@@ -101,7 +101,7 @@ class RangeReader:
         self._clock = clock
         self._sleep = sleep
         if consumer is None:
-            sockets = {"socket.timeout.ms": settings.socket_timeout_ms, "socket.buffersize": settings.fetch_bytes}
+            sockets = {"socket.timeout.ms": settings.socket_timeout_ms, "fetch.size": settings.fetch_bytes}
             consumer = SimpleConsumer.of(broker, sockets)
         self._consumer = consumer
         self._offset = offset_range.start

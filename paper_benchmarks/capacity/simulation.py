@@ -58,7 +58,7 @@ class Check:
     """One figure of the model beside what was counted.
 
     `conflicts` are claims that failed meanwhile, as another member had not let go yet: the model knows nothing of them.
-    Each is one more write.
+    Each is one more write, and may leave one more watch: on a partition that went to a third.
     """
 
     what: str
@@ -147,7 +147,7 @@ def simulate(registries: Registries, seconds: float, say: Callable[[str], object
         settle = _Settling(ask, members, registries.commit_interval_s + _QUIET_S, say)
 
         settle.down(registries.partitions_of_group, idle=False)
-        checks = _standing(registries, ask())
+        checks = _standing(registries, ask(), members.conflicts)
         say(f"commits for {seconds:g} s")
         before = ask()
         time.sleep(seconds)
@@ -218,8 +218,11 @@ class _Settling:
         ]
 
 
-def _standing(registries: Registries, now: Counts) -> list[Check]:
-    return [Check("znodes", registries.znodes, now.znodes), Check("watches", registries.watches, now.watches)]
+def _standing(registries: Registries, now: Counts, conflicts: int) -> list[Check]:
+    return [
+        Check("znodes", registries.znodes, now.znodes),
+        Check("watches", registries.watches, now.watches, conflicts),
+    ]
 
 
 class _Feed:

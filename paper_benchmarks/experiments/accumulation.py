@@ -252,4 +252,4 @@ def _arrange(axes: Any, do: str, backlogs: list[float]) -> None:
     axes.set_ylabel(f"{do}d messages/s, of those at the first step")
 
 
-ACCUMULATION = Experiment("accumulation", "Accumulation", measure, chapter)
+ACCUMULATION = Experiment("accumulation", "Accumulation", measure, chapter, system_by_system=True)

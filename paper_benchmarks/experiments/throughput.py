@@ -267,6 +267,11 @@ def _settings(body: Mapping[str, Any]) -> list[str]:
     ]
 
 
-FIGURES = Experiment("figures", "Figures 4 and 5", partial(measure, producers=True, consumers=True), chapter, True)
-PRODUCER = Experiment("producer", "Figure 4", partial(measure, producers=True, consumers=False), chapter, True)
-CONSUMER = Experiment("consumer", "Figure 5", partial(measure, producers=False, consumers=True), chapter, True)
+def _experiment(name: str, title: str, *, producers: bool, consumers: bool) -> Experiment:
+    measured = partial(measure, producers=producers, consumers=consumers)
+    return Experiment(name, title, measured, chapter, system_by_system=True)
+
+
+FIGURES = _experiment("figures", "Figures 4 and 5", producers=True, consumers=True)
+PRODUCER = _experiment("producer", "Figure 4", producers=True, consumers=False)
+CONSUMER = _experiment("consumer", "Figure 5", producers=False, consumers=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
+import struct
+import termios
 import threading
 from typing import TYPE_CHECKING
 
@@ -60,6 +63,28 @@ def test_a_refused_connection_names_the_broker(closed_port: int) -> None:
         with pytest.raises(BrokerConnectionError, match=f"127.0.0.1:{closed_port}"):
             call()
     assert not connection.is_open
+
+
+def test_a_large_buffer_is_filled_before_anything_is_read(serve: Serve) -> None:
+    """So a broker need not wait for the application in the middle of a response."""
+    response = bytes(200_000)
+    arrived = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(len(response).to_bytes(4) + response)
+        eventually(lambda: not _bytes_under_way(peer))
+        arrived.set()
+
+    with BrokerConnection("127.0.0.1", serve(script).port, buffer_bytes=400_000) as connection:
+        connection.send(ASK)
+        assert arrived.wait(20)
+        assert connection.receive(len(response)) == response
+
+
+def _bytes_under_way(peer: Peer) -> int:
+    (unacknowledged,) = struct.unpack("i", fcntl.ioctl(peer.socket, termios.TIOCOUTQ, bytes(4)))
+    return int(unacknowledged)
 
 
 def test_a_response_may_come_byte_by_byte(serve: Serve) -> None:

@@ -148,12 +148,11 @@ class Network:
         """Answer nothing at all to who connects, or do so again."""
         (self._silent.add if silent else self._silent.discard)(port)
 
-    def create_connection(self, address: tuple[str, int], timeout: float) -> SocketInMemory:
-        """Connect, as `socket.create_connection` does."""
-        _, port = address
+    def connected_socket(self, _host: str, port: int, timeout_s: float, _buffer_bytes: int) -> SocketInMemory:
+        """Connect, as `connected_socket` of a connection does."""
         self._scheduler.pause()
         if port in self._silent:
-            self._scheduler.sleep(timeout)
+            self._scheduler.sleep(timeout_s)
             raise TimeoutError("timed out")
         accept = self._accepts.get(port)
         if accept is None:
@@ -163,10 +162,6 @@ class Network:
         self.clients.append(client)
         accept(server)
         return client
-
-    def socket_module(self) -> SimpleNamespace:
-        """Return what stands in for `socket`."""
-        return SimpleNamespace(**{**vars(socket), "create_connection": self.create_connection})
 
 
 class _Poll:

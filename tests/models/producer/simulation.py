@@ -111,7 +111,6 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
     """Exchange what the producer's modules know of threads, sockets, clocks and chance."""
     threads = threading_for(scheduler)
     time = SimpleNamespace(monotonic=scheduler.monotonic_s, sleep=scheduler.sleep)
-    sockets = network.socket_module()
     end = batches.SendFuture.end
     numbers: dict[str, int] = {"batch": 0}
 
@@ -142,11 +141,10 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
         (router, "random", scheduler.random),
         (connection, "threading", threads),
         (connection, "time", time),
-        (connection, "socket", sockets),
+        (connection, "connected_socket", network.connected_socket),
         (connection, "select", SELECT),
         (connection, "os", SimpleNamespace(get_blocking=lambda _: True)),
         (producer_connection, "time", time),
-        (producer_connection, "socket", sockets),
         (producer_connection, "select", SELECT),
     ]
     with ExitStack() as stack:
