@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paper_benchmarks.experiment import Bench
+    from paper_benchmarks.rounds import Figures
     from paper_benchmarks.systems.kafka import KafkaBroker
 
 LOOPBACK, LINK = "loopback", "1 Gb/s"
@@ -89,11 +90,22 @@ def measure(bench: Bench) -> dict[str, Any]:
     }
 
 
+def share(body: Mapping[str, Any]) -> float | None:
+    """Return the share of the link that the producer's batches of 50 take; None where there was no link."""
+    if body["missing"]:
+        return None
+    return _megabits(figures_of(body["samples"]))[f"{LINK}: {LINES[0].title}"] * 1e6 / float(body["bits_per_s"])
+
+
+def _megabits(figures: Mapping[str, Figures]) -> dict[str, float]:
+    request_bytes = {line.title: sent_bytes(200, line.batch) for line in LINES}
+    return {name: each.rate.median * request_bytes[name.split(": ")[1]] * 8 / 1e6 for name, each in figures.items()}
+
+
 def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     """Put rates and shares of the link into a table, and draw megabits a second."""
     figures = figures_of(body["samples"])
-    request_bytes = {line.title: sent_bytes(200, line.batch) for line in LINES}
-    megabits = {name: each.rate.median * request_bytes[name.split(": ")[1]] * 8 / 1e6 for name, each in figures.items()}
+    megabits = _megabits(figures)
     with picture(pictures / PICTURE, width=8, height=0.5 + 0.45 * len(megabits)) as axes:
         bars(axes, megabits, colour(OWN), "Mb/s of requests")
         if not body["missing"]:

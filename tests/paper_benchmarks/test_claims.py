@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paper_benchmarks.claims import chapter
+from paper_benchmarks.experiments import link
 from paper_benchmarks.reasons import acknowledgement, page_cache
 
 
@@ -34,6 +35,23 @@ def test_what_was_not_measured_is_left_out() -> None:
     """And there is no chapter when nothing was."""
     assert "ActiveMQ" not in chapter({"figures": {"lines": LINES}})
     assert chapter({}) == ""
+
+
+def test_a_link_is_saturated_at_the_papers_share() -> None:
+    """Megabits of requests over what the link carries; nothing is said where there was none."""
+    names = [f"{way}: {each.title}" for way in (link.LOOPBACK, link.LINK) for each in link.LINES]
+    run = {"rate": 500_000.0, "client_cpu_us": 1.0, "server_cpu_us": 1.0, "server": None}
+    body = {"bits_per_s": 1e9, "missing": "", "samples": [{"line": name, "run": run} for name in names]}
+    assert "| 84% of it, in requests | reproduces |" in chapter({"link": body})
+    assert chapter({"link": {**body, "missing": "no namespaces"}}) == ""
+
+
+def test_the_pipeline_is_held_against_ten_seconds() -> None:
+    """On average; a run without Spark has no latency."""
+    assert "| 25.0 s at 11,600 events a second | does not |" in chapter(
+        {"pipeline": {"rate": 11_600, "latency": {"mean_s": 25.0}}}
+    )
+    assert chapter({"pipeline": {"rate": 11_600, "latency": None}}) == ""
 
 
 def test_reasons_are_held_against_what_was_measured_of_them() -> None:
