@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paper_benchmarks.accounting import await_landed
 from paper_benchmarks.drivers.job import Job
 from paper_benchmarks.errors import BenchmarkError
+from paper_benchmarks.machine import touch_memory
 from paper_benchmarks.payloads import FETCH_BYTES, PAYLOAD_BYTES
 from paper_benchmarks.worker import Worker
 
@@ -25,6 +26,8 @@ POINT_BYTES = 10_000_000
 UNSTEADY_SHARE = 0.25
 """This share of a run, at its beginning, is left out of figures in tables, never of pictures."""
 _LEAST_POINTS = 20
+_MEMORY_TIMES = 10
+"""As much as the payloads, so that most pages that a server gets next are among them."""
 _DEADLINE_S = 3600.0
 _LANDING_TIMEOUT_S = 120.0
 
@@ -181,6 +184,8 @@ def consume(
 
 def _run(kind: Kind, system: System, job: Job, *, present: int = 0) -> Run:
     with Worker(kind.driver, job.facts(), deadline_s=_DEADLINE_S) as client:
+        if job.do == "produce":
+            touch_memory(_MEMORY_TIMES * job.messages * job.payload_bytes)
         before = system.usage()
         began_s, began = time.time(), time.monotonic()
         client.go()

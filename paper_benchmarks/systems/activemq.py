@@ -49,6 +49,13 @@ _CONFIGURATION = """\
   <persistenceAdapter>
    <kahaDB directory="{base}/data/kahadb" journalDiskSyncStrategy="{sync}"/>
   </persistenceAdapter>
+  <systemUsage>
+   <systemUsage>
+    <memoryUsage><memoryUsage percentOfJvmHeap="70"/></memoryUsage>
+    <storeUsage><storeUsage limit="100 gb"/></storeUsage>
+    <tempUsage><tempUsage limit="50 gb"/></tempUsage>
+   </systemUsage>
+  </systemUsage>
   <transportConnectors>
    <transportConnector name="stomp" uri="stomp+nio://{host}:{stomp}"/>
   </transportConnectors>
@@ -149,7 +156,7 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:
             "delivery": "persistent:true, without receipts",
             "acknowledgements": "ack:auto, activemq.prefetchSize 1000",
             "journalDiskSyncStrategy": _SYNC[flush],
-            "heap": _HEAP,
+            "heap": f"{_HEAP}, 70% of it for messages",
             "durability": _DURABILITY[flush],
         }
         with running(command, base) as process:
