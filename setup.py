@@ -13,13 +13,16 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-PLAIN = Extension(
-    "kafka2011._plain",
-    ["kafka2011/_plain.c"],
-    extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden"],
-    py_limited_api=True,
-    optional=True,  # setuptools warns when it cannot be built
-)
+EXTENSIONS = [
+    Extension(
+        f"kafka2011.{name}",
+        [f"kafka2011/{name}.c"],
+        extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
+        py_limited_api=True,
+        optional=True,  # setuptools warns when it cannot be built
+    )
+    for name in ("_plain", "_exchange")
+]
 
 
 class BuildExt(build_ext):
@@ -61,7 +64,7 @@ HAS_STABLE_ABI = sys.implementation.name == "cpython" and not sysconfig.get_conf
 
 if HAS_STABLE_ABI:
     setup(
-        ext_modules=[PLAIN],
+        ext_modules=EXTENSIONS,
         cmdclass={"build_ext": BuildExt, "bdist_wheel": BdistWheel},
         options={"bdist_wheel": {"py_limited_api": "cp311"}},
     )

@@ -117,7 +117,7 @@ def assert_holds(wheel: Path, extensions: set[str]) -> None:
 def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
     """Every module of the packages is in it, with the C code and the marks for type checkers, and nothing else."""
     assert wheel.name.endswith(f"-cp311-abi3-linux_{platform.machine()}.whl")  # for this Python and later ones
-    assert_holds(wheel, {"kafka2011/_plain.abi3.so"})
+    assert_holds(wheel, {"kafka2011/_plain.abi3.so", "kafka2011/_exchange.abi3.so"})
 
 
 def test_a_wheel_without_c_code_is_for_every_machine(pure_wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_source_holds_the_c_code(wheel: Path) -> None:
     [path] = wheel.parent.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names >= {"setup.py", "pyproject.toml", "kafka2011/_plain.c"}
+    assert names >= {"setup.py", "pyproject.toml", "kafka2011/_plain.c", "kafka2011/_exchange.c"}
 
 
 def test_wheel_says_what_it_is(wheel: Path) -> None:

@@ -17,13 +17,21 @@ import time
 import weakref
 from typing import TYPE_CHECKING, NoReturn, Self
 
+from kafka2011 import plain
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.protocol import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
+    from kafka2011.message_header import AnyBytes
+
 logger = logging.getLogger(__name__)
+
+_c_code = plain.load("_exchange")
+exchange: Callable[[int, bytes, int], bytearray | int] | None = None if _c_code is None else _c_code.exchange
+"""Sends a request, and returns its response without the size field, or that size if it is none or there is no room."""
 
 _SIZE = struct.Struct(">i")
 _TIMEVAL = struct.Struct("ll")
@@ -97,21 +105,22 @@ class BrokerConnection:
             except BaseException as error:  # noqa: BLE001 (raised again)
                 self._fail("reading from", error)
 
-    def request(self, frame: bytes, max_frame_bytes: int | None = None) -> bytes:
+    def request(self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 1024) -> AnyBytes:
         """Send one request and return its response; retries once, on a new connection, if an old one turns out dead.
 
+        A response of up to `expected_bytes` does not wait for other threads on its way, where there is C code.
         Only for requests that change nothing: a produce must not be sent twice unasked. A broker that does not answer
         in time is not asked again. Raises like `receive`.
         """
         with self.lock:
             was_open = self.is_open
             try:
-                return self._ask(frame, max_frame_bytes)
+                return self._ask(frame, max_frame_bytes, expected_bytes)
             except BrokerConnectionError as error:
                 if not was_open or isinstance(error.__cause__, TimeoutError):
                     raise
                 logger.debug("asking again on a new connection: %s", error)
-            return self._ask(frame, max_frame_bytes)
+            return self._ask(frame, max_frame_bytes, expected_bytes)
 
     def ended_by_broker(self) -> bool:
         """Say whether the broker has closed an open connection, as it does when it refuses a set.
@@ -172,13 +181,32 @@ class BrokerConnection:
     ) -> None:
         self.close()
 
-    def _ask(self, frame: bytes, max_frame_bytes: int | None) -> bytes:
+    def _ask(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> AnyBytes:
         try:
+            if self._may_exchange():
+                return self._exchange(frame, max_frame_bytes, expected_bytes)
             self.send(frame)
             return self.receive(max_frame_bytes)
         except BaseException:  # also between the two
             self._discard()
             raise
+
+    def _may_exchange(self) -> bool:
+        """Say whether C may wait on the socket; under gevent that would hold up everything."""
+        return exchange is not None and os.get_blocking(self._opened().fileno())
+
+    def _exchange(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> AnyBytes:
+        limit_bytes = self._max_frame_bytes if max_frame_bytes is None else max_frame_bytes
+        opened = self._opened()
+        assert exchange is not None
+        try:
+            found = exchange(opened.fileno(), frame, min(expected_bytes, limit_bytes))
+            if isinstance(found, bytearray):
+                return memoryview(found)
+            self._check_size(found, limit_bytes)
+            return _receive_exactly(opened, found)
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._fail("reading from", error)
 
     def _opened(self) -> socket.socket:
         opened = self._socket

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kafka2011 import plain_python
 
@@ -91,19 +91,20 @@ class CompiledCode(PlainCode, Protocol):
         """Return the CRC-32, in the way that works on every processor."""
 
 
-def _load() -> CompiledCode | None:
+def load(name: str) -> Any:
+    """Return a module of C code; None where it was not built, does not load, or is not wanted."""
     if os.environ.get(PURE_VARIABLE, "0") not in {"", "0"}:
         return None
     try:
-        return cast("CompiledCode", importlib.import_module("kafka2011._plain"))
+        return importlib.import_module(f"kafka2011.{name}")
     except ModuleNotFoundError:  # built without a compiler
         return None
     except ImportError as error:
-        logger.warning("the C code for messages does not load, Python works on them instead: %s", error)
+        logger.warning("the C code does not load, Python does its work instead: %s", error)
         return None
 
 
-compiled: CompiledCode | None = _load()
+compiled: CompiledCode | None = load("_plain")
 chosen: PlainCode = compiled or cast("PlainCode", plain_python)
 """What `kafka2011.message` calls."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from kafka2011 import plain, plain_python
+from kafka2011 import connection, plain, plain_python
 from tests.support.captured import CAPTURED
 from tests.support.scripted_broker import ScriptedBroker
 
@@ -34,12 +34,14 @@ def pytest_report_header() -> list[str]:
 
 @pytest.fixture(scope="module", params=["Python", "C"])
 def each_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run a module's tests with each of the two that work on plain messages."""
+    """Run a module's tests with the C code and without it."""
     code = plain_python if request.param == "Python" else plain.compiled
     if code is None:
         pytest.skip("no C code: scripts/setup.sh builds it where there is a compiler, KAFKA2011_PURE leaves it out")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "chosen", code)
+        if code is plain_python:
+            patch.setattr(connection, "exchange", None)
         yield
 
 

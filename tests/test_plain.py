@@ -93,15 +93,15 @@ def test_code_that_does_not_load_is_told(monkeypatch: pytest.MonkeyPatch, caplog
     """Python does the work without a word where C code was not built, or not asked for, and with a warning else."""
     monkeypatch.delenv(plain.PURE_VARIABLE, raising=False)
     monkeypatch.setitem(sys.modules, "kafka2011._plain", None)
-    assert plain._load() is None
+    assert plain.load("_plain") is None
     assert not caplog.records
     monkeypatch.delitem(sys.modules, "kafka2011._plain")
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
-    assert plain._load() is None
+    assert plain.load("_plain") is None
     assert "undefined symbol" in caplog.text
     caplog.clear()
     monkeypatch.setenv(plain.PURE_VARIABLE, "1")
-    assert plain._load() is None
+    assert plain.load("_plain") is None
     assert not caplog.records
 
 

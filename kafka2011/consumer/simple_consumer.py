@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.errors import BrokerError
+    from kafka2011.message_header import AnyBytes
     from kafka2011.protocol import Request
     from zk.cluster import Broker
 
+_SMALL_BYTES = 1024
 _ERROR_BYTES = 2  # what a response's size counts before the body
 
 
@@ -109,7 +111,8 @@ class SimpleConsumer:
         """
         request = FetchRequest(topic, partition, offset, self._config.fetch_size if max_bytes is None else max_bytes)
         frame = self._ask(request, request.max_bytes)
-        return FetchedSet(request, self.broker_id, decode_response(frame, self._description(request)))
+        data = decode_response(memoryview(frame), self._description(request))
+        return FetchedSet(request, self.broker_id, bytes(data))
 
     def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
         """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts."""
@@ -137,13 +140,12 @@ class SimpleConsumer:
         request = OffsetsRequest(topic, partition, time_ms, max_count)
         frame = self._ask(request)
         what = f"the offsets of {partition_text(topic, self.broker_id, partition)} before {time_ms}"
-        return decode_offsets_body(decode_response(frame, what))
+        return decode_offsets_body(decode_response(bytes(frame), what))
 
-    def _ask(self, request: Request, expected_bytes: int = 0) -> bytes:
+    def _ask(self, request: Request, expected_bytes: int = 0) -> AnyBytes:
         """Return the response, which may be larger than usual if that much was asked for."""
-        return self._connection.request(
-            encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, _ERROR_BYTES + expected_bytes)
-        )
+        room_bytes = max(_SMALL_BYTES, _ERROR_BYTES + expected_bytes)
+        return self._connection.request(encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, room_bytes), room_bytes)
 
     def _description(self, request: FetchRequest) -> str:
         where = partition_text(request.topic, self.broker_id, request.partition)

@@ -99,11 +99,12 @@ class MessageStream:
             raise StopIteration
         return message
 
-    def batches(self, max_messages: int = 1000) -> Iterator[list[Message]]:
+    def batches(self, max_messages: int = 250) -> Iterator[list[Message]]:
         """Yield lists of messages of one partition each: as many as are there, up to `max_messages`.
 
-        For applications that read much: a list costs hardly more than a message. Waits for the first message as
-        iteration does, and ends and raises as it does. A list is consumed when the application comes back for the next.
+        For applications that read much: a list costs hardly more than a message, as long as it is short enough for the
+        processor's caches. Waits for the first message as iteration does, and ends and raises as it does. A list is
+        consumed when the application comes back for the next.
         """
         if max_messages < 1:
             raise ValueError(f"max_messages is {max_messages}: a list has at least one message")

@@ -21,6 +21,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from tests.support.scripted_broker import Peer, ScriptedBroker, Serve
 
+pytestmark = pytest.mark.usefixtures("each_code")
+
 ASK = encode_request(FetchRequest("t", 0, 0, 100))
 REPLY = "00000003 0000 61"
 BODY = b"\0\0a"
