@@ -52,8 +52,11 @@ def new_handler(broker: ProduceBroker) -> Iterator[NewHandler]:
         handler.close()
 
 
-def test_records_become_messages(broker: ProduceBroker, new_handler: NewHandler) -> None:
+def test_records_become_messages(
+    broker: ProduceBroker, new_handler: NewHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Formatted, in UTF-8, in order, and confirmed when `flush` returns."""
+    monkeypatch.setattr(application, "propagate", False)  # pytest-xdist cannot pass on half a pair
     handler = new_handler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     for number in range(100):
