@@ -127,7 +127,7 @@ class Connection:
         reader = FrameReader(max_frame_bytes)
         claim = self.claim
         receive_bytes = RECEIVE_BYTES
-        while self._feed(reader, receive_bytes):
+        while received_bytes := self._feed(reader, receive_bytes):
             claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
             if reader.buffered_bytes > self._large_bytes and not self._has_large_turn:
                 self._has_large_turn = self._large_turns.acquire(timeout=LARGE_TURN_WAIT_S)
@@ -139,8 +139,11 @@ class Connection:
             claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
             if reader.buffered_bytes <= self._large_bytes:
                 self._end_large_turn()
+            has_more = received_bytes == receive_bytes or (
+                reader.buffered_bytes > 0 and reader.missing_bytes() > RECEIVE_BYTES
+            )
             receive_bytes = RECEIVE_BYTES
-            if reader.buffered_bytes and reader.missing_bytes() > RECEIVE_BYTES:
+            if has_more:
                 receive_bytes = LARGE_RECEIVE_BYTES
                 self.pause()  # it may come as fast as it is read
         if claim.refused:
@@ -160,11 +163,11 @@ class Connection:
             self._has_large_turn = False
             self._large_turns.release()
 
-    def _feed(self, reader: FrameReader, most_bytes: int) -> bool:
-        """Give the reader what has arrived, and keep none of it here; False when no more is wanted or will come."""
+    def _feed(self, reader: FrameReader, most_bytes: int) -> int:
+        """Give the reader what has arrived, and keep none of it here; return its size, 0 when no more is to come."""
         data = self._receive(most_bytes)
         reader.receive_data(data)
-        return bool(data)
+        return len(data)
 
     def _receive(self, most_bytes: int) -> bytes:
         """Return what has arrived, or nothing when no more is wanted or will come."""
