@@ -63,9 +63,9 @@ models: setup-test ## search the models of group, log and producer deeper, takes
 	@MODEL_DEPTH=deep $(PYTHON) -m pytest tests/models --timeout=1800 -s --durations=10
 
 .PHONY: integration
-integration: setup-test ## tests with real ZooKeeper and real processes, two at a time: they mostly wait
+integration: setup-test ## tests with real ZooKeeper and real processes, three at a time: they mostly wait
 	@echo "== integration tests"
-	@$(PYTHON) -m pytest integration -n 2 --dist loadfile --durations=10
+	@$(PYTHON) -m pytest integration -n 3 --dist loadfile --durations=25
 
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
