@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import statistics
 import time
@@ -16,7 +17,7 @@ from paper_benchmarks.payloads import FETCH_BYTES, PAYLOAD_BYTES
 from paper_benchmarks.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from paper_benchmarks.systems.system import Kind, Mark, System
     from paper_benchmarks.systems.usage import Usage
@@ -26,6 +27,7 @@ POINT_BYTES = 10_000_000
 UNSTEADY_SHARE = 0.25
 """This share of a run, at its beginning, is left out of figures in tables, never of pictures."""
 _LEAST_POINTS = 20
+_MOST_MARKS = 200
 _MEMORY_TIMES = 10
 """As much as the payloads, so that most pages that a server gets next are among them."""
 _DEADLINE_S = 3600.0
@@ -111,6 +113,20 @@ def steady(rates: Sequence[tuple[float, float]]) -> float:
     """Return the median rate after the first quarter of the bytes."""
     begin = rates[-1][0] * UNSTEADY_SHARE
     return statistics.median(rate for megabytes, rate in rates if megabytes > begin)
+
+
+def marks_within(marks: Iterable[Mark], began_s: float, wall_s: float) -> list[Mark]:
+    """Return the marks of a run, of those with the same text one in each two-hundredth of it: enough for a picture."""
+    kept: list[Mark] = []
+    seen: set[tuple[str, int]] = set()
+    for mark in marks:
+        if mark.at_s is not None:
+            place = math.floor((mark.at_s - began_s) / wall_s * _MOST_MARKS)
+            if not 0 <= place <= _MOST_MARKS or (mark.what, place) in seen:
+                continue
+            seen.add((mark.what, place))
+        kept.append(mark)
+    return kept
 
 
 def new_topic() -> str:
@@ -216,6 +232,6 @@ def _run(kind: Kind, system: System, job: Job, *, present: int = 0) -> Run:
         stored_bytes=system.stored_bytes(),
         landed=landed,
         landed_s=landed_s,
-        marks=system.marks(job.topic),
+        marks=marks_within(system.marks(job.topic), began_s, result["wall_s"]),
         began_s=began_s,
     )

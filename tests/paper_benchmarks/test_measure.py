@@ -6,7 +6,8 @@ import pytest
 
 from paper_benchmarks.drivers.job import Job, Progress
 from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.measure import curve, points_of, steady
+from paper_benchmarks.measure import curve, marks_within, points_of, steady
+from paper_benchmarks.systems.system import Mark
 
 
 def job(messages: int, every: int) -> Job:
@@ -59,3 +60,15 @@ def test_points_lie_ten_megabytes_apart_in_whole_batches() -> None:
     assert points_of(10_000, 50) == 500
     assert points_of(10_000, 3) == 498
     assert points_of(10, 50) == 50
+
+
+def test_marks_are_those_of_the_run_and_not_too_many() -> None:
+    """Of thousands of collections a picture shows as much as of some hundred; what is known by messages stays."""
+    rolls = [Mark("segment rolled", messages=messages) for messages in (10, 20)]
+    collections = [Mark("garbage collection", at_s=95 + number / 100) for number in range(10_000)]
+    kept = marks_within([*rolls, *collections], 100.0, 20.0)
+    assert kept[:2] == rolls
+    times_s = [mark.at_s for mark in kept[2:] if mark.at_s is not None]
+    assert min(times_s) == 100.0
+    assert max(times_s) == pytest.approx(120.0)
+    assert len(times_s) == 201
