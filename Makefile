@@ -93,8 +93,8 @@ bench-all: setup-bench ## every experiment, small
 
 .PHONY: bench-paper
 bench-paper: setup-bench ## the figures with the paper's 10 million messages a system, and every other experiment, small; two hours
-	@$(PYTHON) -m paper_benchmarks all --only figures,table --size paper $(BENCH)
-	@$(PYTHON) -m paper_benchmarks all --without figures,table $(BENCH)
+	@$(PYTHON) -m paper_benchmarks figures --size paper $(BENCH)
+	@$(PYTHON) -m paper_benchmarks all --without figures $(BENCH)
 	@$(PYTHON) -m paper_benchmarks accumulation --size paper --system kafka2011
 
 .PHONY: bench-clients

@@ -6,7 +6,7 @@ import math
 import secrets
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from paper_benchmarks.accounting import await_landed
@@ -42,7 +42,7 @@ class Run:
     before among them; 0 for a consumer.
     `points` are (messages, seconds, CPU seconds of the client) since the beginning. `landed_s` is when all had been
     found in the server. `server` is what it had used when the client was done, `settled` when all was found as well;
-    these and `stored_bytes` are None where they cannot be known.
+    these and `stored_bytes` are None where they cannot be known. Times of `marks` are seconds since it began.
     """
 
     system: str
@@ -61,7 +61,6 @@ class Run:
     landed: int = 0
     landed_s: float | None = None
     marks: Sequence[Mark] = ()
-    began_s: float
 
     @property
     def rate(self) -> float:
@@ -116,7 +115,7 @@ def steady(rates: Sequence[tuple[float, float]]) -> float:
 
 
 def marks_within(marks: Iterable[Mark], began_s: float, wall_s: float) -> list[Mark]:
-    """Return the marks of a run, of those with the same text one in each two-hundredth of it: enough for a picture."""
+    """Return the marks of a run, their times since it began; of those with one text one in each two-hundredth of it."""
     kept: list[Mark] = []
     seen: set[tuple[str, int]] = set()
     for mark in marks:
@@ -125,6 +124,7 @@ def marks_within(marks: Iterable[Mark], began_s: float, wall_s: float) -> list[M
             if not 0 <= place <= _MOST_MARKS or (mark.what, place) in seen:
                 continue
             seen.add((mark.what, place))
+            mark = replace(mark, at_s=mark.at_s - began_s)  # noqa: PLW2901
         kept.append(mark)
     return kept
 
@@ -233,5 +233,4 @@ def _run(kind: Kind, system: System, job: Job, *, present: int = 0) -> Run:
         landed=landed,
         landed_s=landed_s,
         marks=marks_within(system.marks(job.topic), began_s, result["wall_s"]),
-        began_s=began_s,
     )

@@ -53,7 +53,7 @@ TARGETS = (
     Target("produce, batch 50, over ActiveMQ", PRODUCE_50, "activemq", PRODUCE_1, None, None),
     Target("consume, over ActiveMQ", CONSUME, "activemq", CONSUME, None, None),
     Target("produce, batch 50, over Redis XADD by 50", PRODUCE_50, "redis", PRODUCE_50, None, None),
-    Target("produce, batch 50, over NATS", PRODUCE_50, "nats", PRODUCE_50, None, None),
+    Target("produce, batch 50, over NATS", PRODUCE_50, "nats", PRODUCE_1, None, None),
     Target("consume, over NATS", CONSUME, "nats", CONSUME, None, None),
 )
 

@@ -247,8 +247,7 @@ def _mark(axes: Axes, line: Mapping[str, Any]) -> None:
     for mark in run["marks"]:
         messages = mark["messages"]
         if messages is None:
-            elapsed_s = mark["at_s"] - run["began_s"]
-            messages = next((point[0] for point in run["points"] if point[1] >= elapsed_s >= 0), None)
+            messages = next((point[0] for point in run["points"] if point[1] >= mark["at_s"]), None)
         if messages is not None and messages <= run["messages"]:
             at = messages * run["payload_bytes"] / 1e6
             axes.plot([at], [0], marker="|", markersize=8, color=colour(line["kind"]), clip_on=False)
