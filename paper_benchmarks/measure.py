@@ -98,8 +98,13 @@ class Run:
 
 
 def curve(points: Sequence[Sequence[float]], payload_bytes: int) -> list[tuple[float, float]]:
-    """Return (megabytes so far, messages a second since the point before) for each point."""
+    """Return (megabytes so far, messages a second since the point before) for each point.
+
+    What is left for the last one may be so little that it was over in no time: then it counts with the one before.
+    """
     before: Sequence[float] = (0, 0.0)
+    if len(points) > 1 and 2 * (points[-1][0] - points[-2][0]) < points[0][0]:
+        points = [*points[:-2], points[-1]]
     found = []
     for point in points:
         messages, elapsed_s = point[0] - before[0], point[1] - before[1]
