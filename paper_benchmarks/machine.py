@@ -14,6 +14,9 @@ from typing import Any
 
 import psutil
 
+_MANY_BYTES = 20_000_000
+_LEAST_TOUCHED_BYTES = 2_000_000_000
+
 
 def describe(log_base: Path) -> dict[str, Any]:
     """Return versions, processor, memory, and the file system of the logs."""
@@ -29,12 +32,14 @@ def describe(log_base: Path) -> dict[str, Any]:
     }
 
 
-def touch_memory(size_bytes: int) -> None:
-    """Use so much memory, at most a third of what is available, and give it back to the kernel.
+def touch_memory(sent_bytes: int) -> None:
+    """Use ten times as much memory as will be sent, and give it back to the kernel; a third of what is available at most.
 
     A virtual machine may have returned its free memory to its host, piece by piece. Getting a page again can take ten
-    times as long as writing to it does, which whatever writes fastest would pay most for.
+    times as long as writing to it does, which whatever writes fastest would pay most for. Which pages the kernel gives
+    next is not known: so it is two gigabytes at least, except where so little is sent that it does not matter.
     """
+    size_bytes = 10 * sent_bytes if sent_bytes < _MANY_BYTES else max(10 * sent_bytes, _LEAST_TOUCHED_BYTES)
     size_bytes = min(size_bytes, psutil.virtual_memory().available // 3)
     if size_bytes > 0:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE

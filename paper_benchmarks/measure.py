@@ -28,8 +28,6 @@ UNSTEADY_SHARE = 0.25
 """This share of a run, at its beginning, is left out of figures in tables, never of pictures."""
 _LEAST_POINTS = 20
 _MOST_MARKS = 200
-_MEMORY_TIMES = 10
-"""As much as the payloads, so that most pages that a server gets next are among them."""
 _DEADLINE_S = 3600.0
 _LANDING_TIMEOUT_S = 120.0
 
@@ -206,7 +204,7 @@ def consume(
 def _run(kind: Kind, system: System, job: Job, *, present: int = 0) -> Run:
     with Worker(kind.driver, job.facts(), deadline_s=_DEADLINE_S) as client:
         if job.do == "produce":
-            touch_memory(_MEMORY_TIMES * job.messages * job.payload_bytes)
+            touch_memory(job.messages * job.payload_bytes)
         before = system.usage()
         began_s, began = time.time(), time.monotonic()
         client.go()

@@ -15,6 +15,7 @@ from paper_benchmarks.accounting import await_landed
 from paper_benchmarks.experiment import Experiment, Size
 from paper_benchmarks.experiments.latency import deliver
 from paper_benchmarks.experiments.limits import multifetch_request
+from paper_benchmarks.machine import touch_memory
 from paper_benchmarks.markdown import significant, table
 from paper_benchmarks.measure import new_topic, produce
 from paper_benchmarks.payloads import BATCH, PAYLOAD_BYTES
@@ -74,6 +75,7 @@ def _partitions(bench: Bench, zk_connect: str, count: int, messages: int) -> dic
         topic, lists = new_topic(), messages // BATCH
         job = {"host": system.host, "port": system.port, "topic": topic, "partitions": count, "batches": lists}
         with Worker("paper_benchmarks.drivers.spread", job) as client:
+            touch_memory(lists * BATCH * PAYLOAD_BYTES)
             before = system.usage()
             client.go()
             result = client.result()
@@ -120,6 +122,7 @@ def _brokers(bench: Bench, zk_connect: str, count: int, messages: int) -> dict[s
             for system in systems
         ]
         clients = [stack.enter_context(Worker("paper_benchmarks.drivers.spread", job)) for job in jobs]
+        touch_memory(count * each_sends * PAYLOAD_BYTES)
         pids = [pid for system in systems for pid in system.pids()]
         before = usage_of(pids)
         for client in clients:
