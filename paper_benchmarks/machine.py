@@ -33,7 +33,7 @@ def describe(log_base: Path) -> dict[str, Any]:
 
 
 def touch_memory(sent_bytes: int) -> None:
-    """Use ten times as much memory as will be sent, and give it back to the kernel; a third of what is available at most.
+    """Use ten times as much memory as will be sent, at most a third of what is available, and give it back.
 
     A virtual machine may have returned its free memory to its host, piece by piece. Getting a page again can take ten
     times as long as writing to it does, which whatever writes fastest would pay most for. Which pages the kernel gives
