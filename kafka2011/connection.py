@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from kafka2011.message_header import AnyBytes
-
 logger = logging.getLogger(__name__)
 
 _c_code = plain.load("_exchange")
@@ -105,7 +103,7 @@ class BrokerConnection:
             except BaseException as error:  # noqa: BLE001 (raised again)
                 self._fail("reading from", error)
 
-    def request(self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 1024) -> AnyBytes:
+    def request(self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 1024) -> memoryview:
         """Send one request and return its response; retries once, on a new connection, if an old one turns out dead.
 
         A response of up to `expected_bytes` does not wait for other threads on its way, where there is C code.
@@ -181,12 +179,12 @@ class BrokerConnection:
     ) -> None:
         self.close()
 
-    def _ask(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> AnyBytes:
+    def _ask(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> memoryview:
         try:
             if self._may_exchange():
                 return self._exchange(frame, max_frame_bytes, expected_bytes)
             self.send(frame)
-            return self.receive(max_frame_bytes)
+            return memoryview(self.receive(max_frame_bytes))
         except BaseException:  # also between the two
             self._discard()
             raise
@@ -195,16 +193,16 @@ class BrokerConnection:
         """Say whether C may wait on the socket; under gevent that would hold up everything."""
         return exchange is not None and os.get_blocking(self._opened().fileno())
 
-    def _exchange(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> AnyBytes:
+    def _exchange(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> memoryview:
         limit_bytes = self._max_frame_bytes if max_frame_bytes is None else max_frame_bytes
         opened = self._opened()
         assert exchange is not None
         try:
-            found = exchange(opened.fileno(), frame, min(expected_bytes, limit_bytes))
+            found = exchange(opened.fileno(), frame, min(expected_bytes, limit_bytes, _RECEIVE_BYTES))
             if isinstance(found, bytearray):
                 return memoryview(found)
             self._check_size(found, limit_bytes)
-            return _receive_exactly(opened, found)
+            return memoryview(_receive_exactly(opened, found))
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("reading from", error)
 

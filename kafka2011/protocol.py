@@ -223,7 +223,7 @@ def decode_multifetch_body(body: AnyBytes, count: int) -> list[tuple[int, bytes]
     return parts
 
 
-def decode_offsets_body(body: bytes) -> list[int]:
+def decode_offsets_body(body: AnyBytes) -> list[int]:
     """Return the offsets in an offsets response, newest first."""
     if len(body) < _INT32.size:
         raise ProtocolError(f"an offsets response of {len(body)} bytes is too short")

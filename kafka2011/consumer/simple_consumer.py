@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.errors import BrokerError
-    from kafka2011.message_header import AnyBytes
     from kafka2011.protocol import Request
     from zk.cluster import Broker
 
@@ -111,7 +110,7 @@ class SimpleConsumer:
         """
         request = FetchRequest(topic, partition, offset, self._config.fetch_size if max_bytes is None else max_bytes)
         frame = self._ask(request, request.max_bytes)
-        data = decode_response(memoryview(frame), self._description(request))
+        data = decode_response(frame, self._description(request))
         return FetchedSet(request, self.broker_id, bytes(data))
 
     def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
@@ -120,7 +119,7 @@ class SimpleConsumer:
         frame = self._ask(
             MultiFetchRequest(requests), sum(max(0, each.max_bytes) + RESPONSE_HEADER_BYTES for each in requests)
         )
-        body = decode_response(memoryview(frame), f"a multifetch of {len(requests)} parts")
+        body = decode_response(frame, f"a multifetch of {len(requests)} parts")
         return [
             FetchedSet(
                 request,
@@ -140,9 +139,9 @@ class SimpleConsumer:
         request = OffsetsRequest(topic, partition, time_ms, max_count)
         frame = self._ask(request)
         what = f"the offsets of {partition_text(topic, self.broker_id, partition)} before {time_ms}"
-        return decode_offsets_body(decode_response(bytes(frame), what))
+        return decode_offsets_body(decode_response(frame, what))
 
-    def _ask(self, request: Request, expected_bytes: int = 0) -> AnyBytes:
+    def _ask(self, request: Request, expected_bytes: int = 0) -> memoryview:
         """Return the response, which may be larger than usual if that much was asked for."""
         room_bytes = max(_SMALL_BYTES, _ERROR_BYTES + expected_bytes)
         return self._connection.request(encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, room_bytes), room_bytes)
