@@ -226,6 +226,15 @@ def test_a_message_comes_twice_since_a_session_ended() -> None:
     assert causes(evidence) == {f"{repeats.SESSION_ENDED}: pause member": 1}
 
 
+def test_a_message_comes_twice_since_the_session_of_a_member_ended_that_was_killed_later() -> None:
+    """It could not tell that it had lost its partitions any more; without the fault nothing explains it."""
+    evidence = came_twice()
+    evidence.killed_s = {A: 100.0}
+    assert rules(evidence) == {repeats.CAME_TWICE}
+    evidence.happened = [happened("pause member", 3, 9, A)]
+    assert causes(evidence) == {f"{repeats.SESSION_ENDED}: pause member": 1}
+
+
 def test_a_message_comes_twice_since_it_was_in_hand() -> None:
     """What the application had in hand when a partition was given up comes again, and nothing before that."""
     evidence = came_twice()

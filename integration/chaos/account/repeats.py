@@ -81,21 +81,31 @@ def _cause(evidence: Evidence, before: Receipt, receipt: Receipt, in_hand: set[t
     member = before.member
     file = evidence.members[member]
     ended = _end_of_tenure(evidence, before)
+    trouble = faults.of_session(faults.at(evidence, before.stamp_s, receipt.stamp_s), member)
     if ended is None:
-        if evidence.killed_s.get(member, receipt.stamp_s + 1) <= receipt.stamp_s:
-            return KILLED
-        meanwhile = (before.stamp_s <= stamp_s <= receipt.stamp_s for kind, stamp_s, _ in file.others if kind == "E")
-        return AFTER_ERROR if member == receipt.member and any(meanwhile) else ""
+        return _cause_without_end(evidence, before, receipt, trouble)
     if ended.what == "revoked":
         if (before.place, before.stamp_s) in in_hand:
             return IN_HAND
         has_left = ended is file.tenures[-1] and any(kind == "X" for kind, _, _ in file.others)
         if evidence.styles[member] == "by-hand" and has_left:
             return LEFT_BY_HAND
-    trouble = faults.of_session(faults.at(evidence, before.stamp_s, receipt.stamp_s), member)
     if trouble is None:
         return ""
     return f"{SESSION_ENDED if ended.what == 'lost' else NOT_ANSWERED}: {trouble.fault.kind}"
+
+
+def _cause_without_end(evidence: Evidence, before: Receipt, receipt: Receipt, trouble: Happened | None) -> str:
+    """Return the cause where the member did not tell that it gave the partition up."""
+    member = before.member
+    killed_s = evidence.killed_s.get(member)
+    if killed_s is not None and killed_s <= receipt.stamp_s:
+        return KILLED
+    if killed_s is not None and trouble is not None:  # before it could tell that its session had ended
+        return f"{SESSION_ENDED}: {trouble.fault.kind}"
+    errors = (stamp_s for kind, stamp_s, _ in evidence.members[member].others if kind == "E")
+    has_error = any(before.stamp_s <= stamp_s <= receipt.stamp_s for stamp_s in errors)
+    return AFTER_ERROR if member == receipt.member and has_error else ""
 
 
 def _end_of_tenure(evidence: Evidence, receipt: Receipt) -> Tenure | None:
