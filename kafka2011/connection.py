@@ -34,6 +34,7 @@ exchange: Callable[[int, bytes, int], bytearray | int] | None = None if _c_code 
 _SIZE = struct.Struct(">i")
 _TIMEVAL = struct.Struct("ll")
 _RECEIVE_BYTES = 8 * 1024 * 1024
+_SMALL_BYTES = 1024  # what any response may have
 
 
 class BrokerConnection:
@@ -103,7 +104,7 @@ class BrokerConnection:
             except BaseException as error:  # noqa: BLE001 (raised again)
                 self._fail("reading from", error)
 
-    def request(self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 1024) -> memoryview:
+    def request(self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 0) -> memoryview:
         """Send one request and return its response; retries once, on a new connection, if an old one turns out dead.
 
         A response of up to `expected_bytes` does not wait for other threads on its way, where there is C code.
@@ -198,7 +199,8 @@ class BrokerConnection:
         opened = self._opened()
         assert exchange is not None
         try:
-            found = exchange(opened.fileno(), frame, min(expected_bytes, limit_bytes, _RECEIVE_BYTES))
+            room_bytes = min(max(expected_bytes, _SMALL_BYTES), limit_bytes, _RECEIVE_BYTES)
+            found = exchange(opened.fileno(), frame, room_bytes)
             if isinstance(found, bytearray):
                 return memoryview(found)
             self._check_size(found, limit_bytes)

@@ -2,6 +2,7 @@
 
 A plain message is a good one that is not compressed: nearly every one. Both do the same, C some ten times as
 fast. The environment variable KAFKA2011_PURE=1 chooses Python.
+`load` finds the package's other C code by the same rules.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kafka2011.protocol import Request
     from zk.cluster import Broker
 
-_SMALL_BYTES = 1024
 _ERROR_BYTES = 2  # what a response's size counts before the body
 
 
@@ -143,8 +142,8 @@ class SimpleConsumer:
 
     def _ask(self, request: Request, expected_bytes: int = 0) -> memoryview:
         """Return the response, which may be larger than usual if that much was asked for."""
-        room_bytes = max(_SMALL_BYTES, _ERROR_BYTES + expected_bytes)
-        return self._connection.request(encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, room_bytes), room_bytes)
+        most_bytes = _ERROR_BYTES + expected_bytes
+        return self._connection.request(encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, most_bytes), most_bytes)
 
     def _description(self, request: FetchRequest) -> str:
         where = partition_text(request.topic, self.broker_id, request.partition)
