@@ -15,22 +15,45 @@ import struct
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, cast
 
-from kafka2011 import plain
+from kafka2011 import c_code
 from kafka2011.errors import BrokerConnectionError, ProtocolError
-from kafka2011.protocol import DEFAULT_MAX_FRAME_BYTES
+from kafka2011.message import complete_prefix_bytes
+from kafka2011.protocol import DEFAULT_MAX_FRAME_BYTES, ERROR_BYTES, decode_fetch_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
+    from typing import TypeAlias, TypeVar
+
+    T = TypeVar("T")
+    Fetched: TypeAlias = tuple[int, bytes, int]
+    """Error code, set, and how many bytes of that belong to whole messages."""
 
 logger = logging.getLogger(__name__)
 
-_c_code = plain.load("_exchange")
-exchange: Callable[[int, bytes, int], bytearray | int] | None = None if _c_code is None else _c_code.exchange
-"""Sends a request, and returns its response without the size field, or that size if it is none or there is no room."""
 
+class ExchangeCode(Protocol):
+    """What C does on a blocking socket while other threads run; a file descriptor and a request come first."""
+
+    def exchange(self, fd: int, request: bytes, room_bytes: int, /) -> bytearray | int:
+        """Return a response without its size field, or that size if it is none or there is no room for it."""
+
+    def fetch(self, fd: int, request: bytes, set_bytes: int, most: int, within_ms: int, /) -> list[Fetched | int]:
+        """Return what a fetch gives, and those that come after it while sets are at least half full.
+
+        No more than `most`, MOST_SETS at the most, and none that is asked for later than `within_ms`. A size comes last
+        if the next response is none or there is no room for it.
+        """
+
+
+compiled: ExchangeCode | None = c_code.load("_exchange")
+
+MOST_SETS = 16
+"""How many sets one call can fetch."""
+SETS_WITHIN_MS = 2
+"""After that a call asks for no further set: it would keep the application waiting for those that have come."""
 _SIZE = struct.Struct(">i")
 _TIMEVAL = struct.Struct("ll")
 _RECEIVE_BYTES = 8 * 1024 * 1024
@@ -111,15 +134,18 @@ class BrokerConnection:
         Only for requests that change nothing: a produce must not be sent twice unasked. A broker that does not answer
         in time is not asked again. Raises like `receive`.
         """
-        with self.lock:
-            was_open = self.is_open
-            try:
-                return self._ask(frame, max_frame_bytes, expected_bytes)
-            except BrokerConnectionError as error:
-                if not was_open or isinstance(error.__cause__, TimeoutError):
-                    raise
-                logger.debug("asking again on a new connection: %s", error)
-            return self._ask(frame, max_frame_bytes, expected_bytes)
+        return self._ask_twice(lambda: self._ask(frame, max_frame_bytes, expected_bytes))
+
+    def fetch(self, frame: bytes, set_bytes: int, most: int) -> list[Fetched]:
+        """Send a fetch of up to `set_bytes`, and return what it gives, and those that follow it in the log.
+
+        Of each, that is the error code, the set, and how many bytes of it belong to whole messages.
+
+        There is more than one, up to `most` or MOST_SETS, only where there is C code, as long as each is at least half
+        as large as it may be and the next one comes soon: then other threads are waited for once, not for each. Retries
+        and raises like `request`.
+        """
+        return self._ask_twice(lambda: self._fetch(frame, set_bytes, min(most, MOST_SETS)))
 
     def ended_by_broker(self) -> bool:
         """Say whether the broker has closed an open connection, as it does when it refuses a set.
@@ -180,6 +206,18 @@ class BrokerConnection:
     ) -> None:
         self.close()
 
+    def _ask_twice(self, ask: Callable[[], T]) -> T:
+        """Ask again on a new connection if an old one turns out dead."""
+        with self.lock:
+            was_open = self.is_open
+            try:
+                return ask()
+            except BrokerConnectionError as error:
+                if not was_open or isinstance(error.__cause__, TimeoutError):
+                    raise
+                logger.debug("asking again on a new connection: %s", error)
+            return ask()
+
     def _ask(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> memoryview:
         try:
             if self._may_exchange():
@@ -190,17 +228,37 @@ class BrokerConnection:
             self._discard()
             raise
 
+    def _fetch(self, frame: bytes, set_bytes: int, most: int) -> list[Fetched]:
+        limit_bytes = max(self._max_frame_bytes, ERROR_BYTES + set_bytes)
+        if not self._may_exchange():
+            return [self._fetched(self._ask(frame, limit_bytes, ERROR_BYTES + set_bytes))]
+        opened = self._opened()
+        assert compiled is not None
+        try:
+            room_bytes = min(max(set_bytes, 0), _RECEIVE_BYTES)
+            found = compiled.fetch(opened.fileno(), frame, room_bytes, most, SETS_WITHIN_MS)
+            if isinstance(size := found[-1], int):
+                self._check_size(size, limit_bytes)
+                found[-1] = self._fetched(memoryview(_receive_exactly(opened, size)))
+            return cast("list[Fetched]", found)
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._fail("reading from", error)
+
+    def _fetched(self, response: memoryview) -> Fetched:
+        code, data = decode_fetch_response(response, f"a fetch from broker {self.host}:{self.port}")
+        return code, data, complete_prefix_bytes(data)
+
     def _may_exchange(self) -> bool:
         """Say whether C may wait on the socket; under gevent that would hold up everything."""
-        return exchange is not None and os.get_blocking(self._opened().fileno())
+        return compiled is not None and os.get_blocking(self._opened().fileno())
 
     def _exchange(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> memoryview:
         limit_bytes = self._max_frame_bytes if max_frame_bytes is None else max_frame_bytes
         opened = self._opened()
-        assert exchange is not None
+        assert compiled is not None
         try:
             room_bytes = min(max(expected_bytes, _SMALL_BYTES), limit_bytes, _RECEIVE_BYTES)
-            found = exchange(opened.fileno(), frame, room_bytes)
+            found = compiled.exchange(opened.fileno(), frame, room_bytes)
             if isinstance(found, bytearray):
                 return memoryview(found)
             self._check_size(found, limit_bytes)

@@ -1,18 +1,14 @@
 """Chooses what handles runs of plain messages: C (`_plain.c`) where it was built, else Python (`plain_python`).
 
 A plain message is a good one that is not compressed: nearly every one. Both do the same, C some ten times as
-fast. The environment variable KAFKA2011_PURE=1 chooses Python.
-`load` finds the package's other C code by the same rules.
+fast.
 """
 
 from __future__ import annotations
 
-import importlib
-import logging
-import os
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from kafka2011 import plain_python
+from kafka2011 import c_code, plain_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,10 +18,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=tuple[object, ...])
     Columns: TypeAlias = Callable[[bytes, int, int, int, int], tuple[int, int, bytes, bytes, bytes]]
-
-logger = logging.getLogger(__name__)
-
-PURE_VARIABLE = "KAFKA2011_PURE"
 
 
 class PlainCode(Protocol):
@@ -92,20 +84,7 @@ class CompiledCode(PlainCode, Protocol):
         """Return the CRC-32, in the way that works on every processor."""
 
 
-def load(name: str) -> Any:
-    """Return a module of C code; None where it was not built, does not load, or is not wanted."""
-    if os.environ.get(PURE_VARIABLE, "0") not in {"", "0"}:
-        return None
-    try:
-        return importlib.import_module(f"kafka2011.{name}")
-    except ModuleNotFoundError:  # built without a compiler
-        return None
-    except ImportError as error:
-        logger.warning("the C code does not load, Python does its work instead: %s", error)
-        return None
-
-
-compiled: CompiledCode | None = load("_plain")
+compiled: CompiledCode | None = c_code.load("_plain")
 chosen: PlainCode = compiled or cast("PlainCode", plain_python)
 """What `kafka2011.message` calls."""
 

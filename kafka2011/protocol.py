@@ -54,6 +54,8 @@ _FETCH_TAIL = struct.Struct(">iqi")
 _OFFSETS_TAIL = struct.Struct(">iqi")
 
 RESPONSE_HEADER_BYTES = _FRAME_HEADER.size
+ERROR_BYTES = _INT16.size
+"""What the size of a response counts before its body."""
 _PRODUCE_TYPE = _INT16.pack(PRODUCE)
 _ANY_PARTITION = _INT32.pack(ANY_PARTITION)
 _SMALLEST_PRODUCE_BYTES = 2 * _INT16.size + _INT32.size  # type, length of the topic, partition
@@ -200,11 +202,22 @@ def decode_response(frame: FrameT, what: str) -> FrameT:
     ProtocolError when the frame is too short.
     """
     if len(frame) < _INT16.size:
-        raise ProtocolError(f"a response of {len(frame)} bytes to {what} is too short for an error number")
+        raise ProtocolError(_too_short(frame, what))
     (error_code,) = _INT16.unpack_from(frame)
     if error_code:
         raise ErrorCodes.error_for(error_code, f"the broker refused {what}")
     return frame[2:]
+
+
+def _too_short(frame: AnyBytes, what: str) -> str:
+    return f"a response of {len(frame)} bytes to {what} is too short for an error number"
+
+
+def decode_fetch_response(frame: AnyBytes, what: str) -> tuple[int, bytes]:
+    """Return error code and set of a fetch's response without its size field. Raises ProtocolError if too short."""
+    if len(frame) < _INT16.size:
+        raise ProtocolError(_too_short(frame, what))
+    return _INT16.unpack_from(frame)[0], bytes(frame[_INT16.size :])
 
 
 def decode_multifetch_body(body: AnyBytes, count: int) -> list[tuple[int, bytes]]:

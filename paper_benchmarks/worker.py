@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011 import plain
+from kafka2011.c_code import PURE_VARIABLE
 from paper_benchmarks.errors import BenchmarkError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Worker:
 
     def __init__(self, module: str, job: Mapping[str, Any], *, pure: bool = False, deadline_s: float = DEADLINE_S):
         self._command = [sys.executable, "-m", module, json.dumps(job)]
-        self._env = {**os.environ, plain.PURE_VARIABLE: "1" if pure else "0"}
+        self._env = {**os.environ, PURE_VARIABLE: "1" if pure else "0"}
         self._deadline_s = deadline_s
         self.facts: dict[str, Any] = {}
 

@@ -41,7 +41,7 @@ def each_code(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "chosen", code)
         if code is plain_python:
-            patch.setattr(connection, "exchange", None)
+            patch.setattr(connection, "compiled", None)
         yield
 
 

@@ -81,30 +81,6 @@ def compiled() -> CompiledCode:
     return plain.compiled
 
 
-class Broken:
-    """Finds the C code, which then does not load."""
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name == "kafka2011._plain":
-            raise ImportError("undefined symbol")
-
-
-def test_code_that_does_not_load_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Python does the work without a word where C code was not built, or not asked for, and with a warning else."""
-    monkeypatch.delenv(plain.PURE_VARIABLE, raising=False)
-    monkeypatch.setitem(sys.modules, "kafka2011._plain", None)
-    assert plain.load("_plain") is None
-    assert not caplog.records
-    monkeypatch.delitem(sys.modules, "kafka2011._plain")
-    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
-    assert plain.load("_plain") is None
-    assert "undefined symbol" in caplog.text
-    caplog.clear()
-    monkeypatch.setenv(plain.PURE_VARIABLE, "1")
-    assert plain.load("_plain") is None
-    assert not caplog.records
-
-
 @given(st.lists(st.binary(max_size=300)), st.sampled_from([0, 1]))
 def test_both_encode_alike(compiled: CompiledCode, payloads: list[bytes], magic: int) -> None:
     """The same bytes, and the same largest size; those that `encode` makes of each payload."""

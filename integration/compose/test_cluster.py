@@ -12,7 +12,7 @@ import pytest
 
 from integration.compose.clusters import ProcessCluster, run_here
 from kafka2011 import ConsumerConnector, Producer
-from kafka2011.plain import PURE_VARIABLE
+from kafka2011.c_code import PURE_VARIABLE
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

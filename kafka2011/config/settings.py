@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from kafka2011.c_code import PURE_VARIABLE
 from kafka2011.config.later_names import LATER_NAMES
 from kafka2011.config.sources import ENVIRONMENT_PREFIX, Given, from_environment, from_file, from_overrides
 from kafka2011.errors import ConfigError
-from kafka2011.plain import PURE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

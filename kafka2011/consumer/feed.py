@@ -194,9 +194,13 @@ class PartitionFeed:
             while self._reserved:
                 self._give_back()
 
-    def deliver(self, epoch: int, offset: int, data: bytes) -> None:
-        """Queue what a reserved fetch brought, unless the partition was given up or rewound meanwhile."""
-        complete_bytes = complete_prefix_bytes(data)
+    def deliver(self, epoch: int, offset: int, data: bytes, complete_bytes: int | None = None) -> None:
+        """Queue what a reserved fetch brought, unless the partition was given up or rewound meanwhile.
+
+        `complete_bytes` of it are whole messages; they are counted where the caller does not know.
+        """
+        if complete_bytes is None:
+            complete_bytes = complete_prefix_bytes(data)
         with self.queue.lock:
             self._give_back()
             # Another offset: a second fetcher, at the broker's new address, was there first.

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 MAX_FETCH_BYTES = 32 * 1024 * 1024
 """The most that one request asks for, unless a single fetch.size is larger."""
 MAX_PARTS = 1000
+MAX_SETS = 8
+"""How many sets of its only partition a fetcher takes at once while it is behind, if the broker gives them soon."""
 LONGEST_PAUSE_S = 30.0
 """Time between two requests for the start of a partition, once the broker has failed to answer many."""
 _STOP_TIMEOUT_S = 5.0
@@ -131,6 +133,7 @@ class BrokerFetcher:
         self._consumer = connect(broker, config)
         self._partitions: list[OwnedPartition] = []  # replaced, never changed
         self._turn = 0
+        self._is_behind = False  # the last fetch brought much of its only partition
         self._changed = threading.Event()
         self._stopped = False
         self._failing: set[TopicPartition | None] = set()  # what was reported; None for the broker itself
@@ -195,6 +198,7 @@ class BrokerFetcher:
         came = False
         asked: list[tuple[OwnedPartition, int, int]] = []
         limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
+        is_only = len(every) == 1
         done = 0
         for number, owned in enumerate(partitions):
             reserved = owned.feed.reserve()
@@ -206,7 +210,7 @@ class BrokerFetcher:
                 asked.append((owned, *reserved))
                 done = number + 1
         if asked:
-            came |= self._fetch(asked)
+            came |= self._fetch_on(*asked[0]) if is_only else self._fetch(asked)
         self._turn += done  # the next round begins where this one found no room, so that no partition is favoured
         return came
 
@@ -225,12 +229,36 @@ class BrokerFetcher:
                 owned.feed.cancel()
         return came
 
+    def _fetch_on(self, owned: OwnedPartition, offset: int, epoch: int) -> bool:
+        """Fetch from the only partition: several sets if the last one was large, as far as there is room for them.
+
+        Each fetch has to wait until the application lets another thread run Python, which costs more than the fetch.
+        """
+        most = min(MAX_SETS, max(1, MAX_FETCH_BYTES // self._fetch_bytes)) if self._is_behind else 1
+        reserved = 1
+        came = False
+        try:
+            while reserved < most and owned.feed.reserve() is not None:
+                reserved += 1
+            fetched_sets = self._consumer.fetch_on(
+                owned.where.topic, owned.where.partition, offset, self._fetch_bytes, reserved
+            )
+            self._failing.discard(None)
+            self._is_behind = 2 * len(fetched_sets[-1].data) >= self._fetch_bytes
+            for fetched in fetched_sets:
+                reserved -= 1
+                came |= self._deliver(owned, fetched.offset, epoch, fetched)
+        finally:
+            for _ in range(reserved):
+                owned.feed.cancel()
+        return came
+
     def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet) -> bool:
         if fetched.error is None:
             self._failing.discard(owned.where)
         if fetched.data:
             self._counts.add("fetched_bytes", len(fetched.data))
-            owned.feed.deliver(epoch, offset, fetched.data)
+            owned.feed.deliver(epoch, offset, fetched.data, fetched.complete_bytes)
             return True
         owned.feed.cancel()
         if isinstance(fetched.error, OffsetOutOfRangeError):

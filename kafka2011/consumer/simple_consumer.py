@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Self
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.connection import BrokerConnection
 from kafka2011.errors import ErrorCodes
-from kafka2011.message import Message, decode, scan
+from kafka2011.message import Message, complete_prefix_bytes, decode, scan
 from kafka2011.protocol import (
     DEFAULT_MAX_FRAME_BYTES,
+    ERROR_BYTES,
     RESPONSE_HEADER_BYTES,
     FetchRequest,
     MultiFetchRequest,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from kafka2011.protocol import Request
     from zk.cluster import Broker
 
-_ERROR_BYTES = 2  # what a response's size counts before the body
-
 
 class FetchedSet:
     """What a broker sent for one partition from one offset on; iterate over it for its messages.
@@ -41,10 +40,15 @@ class FetchedSet:
     was too small for even one message.
     """
 
-    __slots__ = ("broker_id", "data", "error", "offset", "partition", "topic")
+    __slots__ = ("_complete_bytes", "broker_id", "data", "error", "offset", "partition", "topic")
 
     def __init__(
-        self, request: FetchRequest, broker_id: int | None, data: bytes, error: BrokerError | None = None
+        self,
+        request: FetchRequest,
+        broker_id: int | None,
+        data: bytes,
+        error: BrokerError | None = None,
+        complete_bytes: int | None = None,
     ) -> None:
         self.topic = request.topic
         self.partition = request.partition
@@ -52,6 +56,14 @@ class FetchedSet:
         self.broker_id = broker_id
         self.data = data
         self.error = error
+        self._complete_bytes = complete_bytes
+
+    @property
+    def complete_bytes(self) -> int:
+        """How many bytes of `data` belong to whole messages, by their lengths alone."""
+        if self._complete_bytes is None:
+            self._complete_bytes = complete_prefix_bytes(self.data)
+        return self._complete_bytes
 
     @property
     def next_offset(self) -> int:
@@ -112,6 +124,19 @@ class SimpleConsumer:
         data = decode_response(frame, self._description(request))
         return FetchedSet(request, self.broker_id, bytes(data))
 
+    def fetch_on(self, topic: str, partition: int, offset: int, max_bytes: int, most: int) -> list[FetchedSet]:
+        """Fetch a set and those that follow it, as long as they are large and come soon: one to `most`.
+
+        For who is far behind: a set costs less than one of `fetch`, where there is C code. Errors stay with their sets,
+        and an error ends the list.
+        """
+        request = FetchRequest(topic, partition, offset, max_bytes)
+        fetched: list[FetchedSet] = []
+        for code, data, complete_bytes in self._connection.fetch(encode_request(request), max(0, max_bytes), most):
+            fetched.append(self._fetched_set(request, code, data, complete_bytes))
+            request = request._replace(offset=request.offset + complete_bytes)
+        return fetched
+
     def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
         """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts."""
         requests = tuple(FetchRequest(*fetch) for fetch in fetches)
@@ -119,15 +144,8 @@ class SimpleConsumer:
             MultiFetchRequest(requests), sum(max(0, each.max_bytes) + RESPONSE_HEADER_BYTES for each in requests)
         )
         body = decode_response(frame, f"a multifetch of {len(requests)} parts")
-        return [
-            FetchedSet(
-                request,
-                self.broker_id,
-                data,
-                ErrorCodes.error_for(code, f"the broker refused {self._description(request)}") if code else None,
-            )
-            for request, (code, data) in zip(requests, decode_multifetch_body(body, len(requests)), strict=True)
-        ]
+        parts = decode_multifetch_body(body, len(requests))
+        return [self._fetched_set(request, code, data) for request, (code, data) in zip(requests, parts, strict=True)]
 
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int = 1) -> list[int]:
         """Return up to `max_count` offsets, newest first, where segments from before a time start.
@@ -142,8 +160,14 @@ class SimpleConsumer:
 
     def _ask(self, request: Request, expected_bytes: int = 0) -> memoryview:
         """Return the response, which may be larger than usual if that much was asked for."""
-        most_bytes = _ERROR_BYTES + expected_bytes
+        most_bytes = ERROR_BYTES + expected_bytes
         return self._connection.request(encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, most_bytes), most_bytes)
+
+    def _fetched_set(
+        self, request: FetchRequest, code: int, data: bytes, complete_bytes: int | None = None
+    ) -> FetchedSet:
+        error = ErrorCodes.error_for(code, f"the broker refused {self._description(request)}") if code else None
+        return FetchedSet(request, self.broker_id, data, error, complete_bytes)
 
     def _description(self, request: FetchRequest) -> str:
         where = partition_text(request.topic, self.broker_id, request.partition)

@@ -199,26 +199,34 @@ class MessageStream:
     def _next_list(self, max_messages: int) -> list[Message]:
         """Wait for messages of one partition and hand them out; none after the timeout and after the end."""
         self._breathe()
-        messages: list[Message] = []
+        delivered_messages = self.delivered_messages
         try:
             with self._lock:
-                chunk = self._come_back(self._timeout_s)
+                chunk = self._come_back(self._timeout_s, ahead=max_messages)
                 if chunk is None:
-                    return messages
+                    return []
                 if chunk.feed.state is not State.ACTIVE:
                     max_messages = 1  # the rest of a compressed set, and not one message more
-                while self._ready and len(messages) < max_messages:
-                    messages.append(self._ready.popleft())
-                self._decode_into(messages, max_messages)
+                messages = self._take_ready(max_messages)
                 chunk.list_offset, chunk.in_hand = messages[0].offset, messages[-1]
                 chunk.flows_until_s = 0.0  # taking a single message next comes back from the list first
                 return messages
         except KafkaError:
             raise
         except BaseException:
-            self._decoded_messages -= len(messages)
             self._start_over()
+            self._decoded_messages = delivered_messages
             raise
+
+    def _take_ready(self, max_messages: int) -> list[Message]:
+        """Take messages of the open chunk that are ready, and decode more where iteration has left few."""
+        ready = self._ready
+        if len(ready) > max_messages:
+            return [ready.popleft() for _ in range(max_messages)]
+        messages = list(ready)
+        ready.clear()
+        self._decode_into(messages, max_messages)
+        return messages
 
     def _next_set(self) -> StoredSet | None:
         """Wait for a set and hand it out; None after the timeout and after the end."""
@@ -245,21 +253,24 @@ class MessageStream:
             time.sleep(BREATH_S)
             self._breathe_at_s = self._now_s() + LOOK_INTERVAL_S
 
-    def _come_back(self, timeout_s: float | None, *, as_set: bool = False) -> Chunk | None:
-        """Count what is in hand as consumed, and wait until more is ready, which then belongs to this thread."""
+    def _come_back(self, timeout_s: float | None, *, as_set: bool = False, ahead: int = BATCH_MESSAGES) -> Chunk | None:
+        """Count what is in hand as consumed, and wait until more is ready, which then belongs to this thread.
+
+        That is a part of a set, or up to `ahead` messages; there may be more that were decoded earlier.
+        """
         if self._open is not None:
             self._open.come_back()
             if as_set:
                 self._undecode(self._open)
-        chunk = self._await_ready(timeout_s, as_set=as_set)
+        chunk = self._await_ready(timeout_s, as_set=as_set, ahead=ahead)
         if chunk is not None:
             chunk.reader = threading.current_thread()
         return chunk
 
-    def _await_ready(self, timeout_s: float | None, *, as_set: bool) -> Chunk | None:
+    def _await_ready(self, timeout_s: float | None, *, as_set: bool, ahead: int) -> Chunk | None:
         """Wait until something may be handed out; None after the timeout and after the end."""
         deadline_s = None if timeout_s is None else self._now_s() + timeout_s
-        while (state := self._advance(as_set=as_set)) in {_State.EMPTY, _State.UNSURE}:
+        while (state := self._advance(as_set=as_set, ahead=ahead)) in {_State.EMPTY, _State.UNSURE}:
             wait_s = LOOK_INTERVAL_S if state is _State.UNSURE else None
             if deadline_s is not None:
                 remaining_s = deadline_s - self._now_s()
@@ -269,7 +280,7 @@ class MessageStream:
             self._queue.changed.wait(wait_s)
         return self._open if state is _State.READY else None
 
-    def _advance(self, *, as_set: bool) -> _State:
+    def _advance(self, *, as_set: bool, ahead: int) -> _State:
         """Go on until messages are ready, or there is something to wait for. Raises the error found in their place."""
         while not self._queue.is_closed:
             chunk = self._open
@@ -280,7 +291,7 @@ class MessageStream:
                 self._drop_open()
             elif not self._look(chunk):
                 return _State.UNSURE
-            elif self._has_set(chunk) if as_set else self._decode_some(chunk):
+            elif self._has_set(chunk) if as_set else self._decode_some(chunk, ahead):
                 return _State.READY
             else:
                 chunk.feed.consumed_offset = chunk.end_offset
@@ -304,10 +315,13 @@ class MessageStream:
         self._messages = self._decode(chunk.data, where.topic, where.broker_id, where.partition, chunk.offset)
         return True
 
-    def _decode_some(self, chunk: Chunk) -> bool:
-        """Make messages of the open chunk ready; False when it has no more. Raises the error that comes after them."""
+    def _decode_some(self, chunk: Chunk, ahead: int) -> bool:
+        """Make up to `ahead` messages of the open chunk ready; False when it has no more.
+
+        Raises the error that comes after them.
+        """
         if not self._ready:
-            self._decode_into(self._ready, BATCH_MESSAGES)
+            self._decode_into(self._ready, ahead)
         if not self._ready and self._error is not None:
             # Fetched anew when the application goes on: that mends a network error.
             fault, self._error = self._error, None
@@ -318,7 +332,7 @@ class MessageStream:
     def _has_set(self, chunk: Chunk) -> bool:
         """Say whether a part of the open chunk was not handed out. Raises the error that stands in its place."""
         if chunk.end_offset == chunk.offset:
-            return self._decode_some(chunk)  # which says what is wrong
+            return self._decode_some(chunk, 1)  # which says what is wrong
         return chunk.feed.consumed_offset != chunk.end_offset
 
     def _undecode(self, chunk: Chunk) -> None:

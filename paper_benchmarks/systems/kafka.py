@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kafka2011 import __version__
+from kafka2011.c_code import PURE_VARIABLE
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local import LocalBroker, LocalCluster
-from kafka2011.plain import PURE_VARIABLE
 from paper_benchmarks.accounting import NOTHING, Landed, scan_log
 from paper_benchmarks.systems.system import Flush, Kind, Mark, System
 from paper_benchmarks.systems.usage import process_cpu_s, room_of, with_children

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
-import signal
 import struct
 import termios
 import threading
@@ -16,6 +14,7 @@ import pytest
 from kafka2011.connection import BrokerConnection
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.protocol import FetchRequest, encode_request
+from tests.support.interruption import StoppedError, interruptible
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -196,28 +195,19 @@ def test_one_request_may_expect_more_than_others(serve: Serve) -> None:
 
 def test_an_interrupted_call_leaves_no_half_answer_behind(serve: Serve) -> None:
     """Ctrl-C, or an application's own timeout, in the middle of a response: the next request gets its own answer."""
+    with interruptible() as interrupt:
 
-    class StoppedError(Exception):
-        pass
+        def script(peer: Peer) -> None:
+            peer.request()
+            peer.send("00000006 0000 6162")
+            interrupt()
+            with contextlib.suppress(ConnectionResetError):  # the half that was not read
+                assert peer.request() is None
 
-    def stop(*_: object) -> None:
-        raise StoppedError
-
-    def script(peer: Peer) -> None:
-        peer.request()
-        peer.send("00000006 0000 6162")
-        os.kill(os.getpid(), signal.SIGUSR2)
-        with contextlib.suppress(ConnectionResetError):  # the half that was not read
-            assert peer.request() is None
-
-    before = signal.signal(signal.SIGUSR2, stop)
-    try:
         with connect(serve(script, answer)) as connection:
             with pytest.raises(StoppedError):
                 connection.request(ASK)
             assert connection.request(ASK) == BODY
-    finally:
-        signal.signal(signal.SIGUSR2, before)
 
 
 def test_the_brokers_end_is_noticed(serve: Serve) -> None:

@@ -58,6 +58,7 @@ class ScriptedBroker:
         self.start_errors: dict[int, Exception | None] = {}  # None: it says nothing
         self.unreachable: Exception | None = None
         self.asked: list[list[tuple[int, int]]] = []
+        self.most_asked: list[int] = []  # by each `fetch_on`
         self.starts_asked: list[int] = []
         self.opened: list[Broker] = []
         self.closed = threading.Event()
@@ -145,6 +146,16 @@ class ScriptedBroker:
         assert self.gate.wait(WAIT_S)
         return answers
 
+    def fetch_on(self, topic: str, partition: int, offset: int, max_bytes: int, most: int) -> list[FetchedSet]:
+        self.most_asked.append(most)
+        sets: list[FetchedSet] = []
+        while len(sets) < most:
+            sets += self.multifetch([(topic, partition, offset, max_bytes)])
+            if sets[-1].error is not None or 2 * len(sets[-1].data) < max_bytes or sets[-1].next_offset == offset:
+                break
+            offset = sets[-1].next_offset
+        return sets
+
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int) -> list[int]:
         assert (topic, max_count) == ("t", 1)
         self.starts_asked.append(partition)
@@ -177,11 +188,18 @@ class HangingConnection:
 
     def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
         every = list(fetches)
+        self._hang()
+        return self._broker.multifetch(every)
+
+    def fetch_on(self, topic: str, partition: int, offset: int, max_bytes: int, most: int) -> list[FetchedSet]:
+        self._hang()
+        return self._broker.fetch_on(topic, partition, offset, max_bytes, most)
+
+    def _hang(self) -> None:
         if self._may_hang.is_set():
             self._hangs.set()
             assert self.let_go.wait(WAIT_S)
         assert self._may_hang.wait(WAIT_S)
-        return self._broker.multifetch(every)
 
 
 @pytest.fixture
@@ -215,6 +233,78 @@ def test_partitions_of_a_broker_are_fetched_together(broker: ScriptedBroker) -> 
     assert sorted(broker.read(2)) == [b"b", b"x"]
     eventually(lambda: sorted(broker.asked[-1]) == [(0, 22), (1, 11)])
     assert broker.fetchers.counts.copy() == {"fetched_bytes": 22}
+
+
+LETTERS = [bytes([code]) for code in range(ord("a"), ord("z") + 1)]
+SHORT = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "fetch.size": 11})
+"""Each message of one byte is a fetch of its own."""
+
+
+def test_a_fetcher_that_is_behind_takes_several_sets_at_once(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """Of its only partition, after one that was large, and until one is small."""
+    broker = open_broker(SHORT, max_chunks=100)
+    broker.logs = {0: log_of(*LETTERS)}
+    broker.own()
+    assert broker.read(26) == LETTERS
+    assert broker.most_asked[:3] == [1, 8, 8]
+    eventually(lambda: broker.most_asked[-1] == 1)
+
+
+def test_no_more_sets_are_taken_than_there_is_room_for(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """And the room of those that did not come is free again."""
+    broker = open_broker(SHORT, max_chunks=3)
+    broker.logs = {0: log_of(*LETTERS)}
+    broker.own()
+    eventually(lambda: len(broker.asked) == 3)
+    assert broker.read(26) == LETTERS
+    assert max(broker.most_asked) == 3
+    eventually(lambda: broker.most_asked[-1] == 1)
+    broker.logs[0] += log_of(*LETTERS)
+    assert broker.read(26) == LETTERS
+
+
+@pytest.mark.parametrize(("fetch_bytes", "most"), [(4 * MIB, 8), (8 * MIB, 4), (20 * MIB, 1), (33 * MIB, 1)])
+def test_sets_in_a_row_are_not_too_much(
+    open_broker: Callable[..., ScriptedBroker], fetch_bytes: int, most: int
+) -> None:
+    """32 MiB, as for one request."""
+    settings = {"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "fetch.size": fetch_bytes}
+    broker = open_broker(ConsumerConfig.of(settings), max_chunks=100)
+    broker.logs = {0: log_of(bytes(fetch_bytes - 10)) * 2}
+    broker.own()
+    broker.read(2)
+    assert max(broker.most_asked) == most
+
+
+def test_partitions_together_are_fetched_by_one_request_each_time(
+    open_broker: Callable[..., ScriptedBroker],
+) -> None:
+    """Several partitions bring several sets anyhow."""
+    broker = open_broker(SHORT, max_chunks=100)
+    broker.gate.clear()
+    broker.logs = dict.fromkeys(range(2), log_of(*LETTERS))
+    broker.own(0)
+    broker.own(1)
+    broker.gate.set()
+    assert sorted(broker.read(52)) == sorted(LETTERS * 2)
+    assert set(broker.most_asked) <= {1}
+
+
+def test_sets_in_a_row_are_dropped_when_the_partition_was_rewound_meanwhile(
+    open_broker: Callable[..., ScriptedBroker],
+) -> None:
+    """All of them, and their room is free again."""
+    broker = open_broker(SHORT, max_chunks=3)
+    broker.logs = {0: log_of(*LETTERS * 40)}
+    owned = broker.own()
+    assert broker.read(4)[:4] == LETTERS[:4]
+    broker.gate.clear()
+    broker.read(0)
+    asked = len(broker.asked)
+    eventually(lambda: len(broker.asked) > asked)
+    owned.start_at(0)
+    broker.gate.set()
+    assert broker.read(26)[:26] == LETTERS
 
 
 @pytest.mark.parametrize(("fetch_bytes", "together"), [(8 * MIB, 4), (16 * MIB, 2), (32 * MIB, 1), (33 * MIB, 1)])
