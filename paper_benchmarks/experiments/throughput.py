@@ -6,6 +6,8 @@ not count: virtual machines warm up, and first connections are made.
 
 from __future__ import annotations
 
+import statistics
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -165,6 +167,7 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
         [
             *_figure(body, pictures / "figure-4.svg", "produce", "Figure 4: producer", paper.FIGURE_4, _FIGURE_4),
             *_figure(body, pictures / "figure-5.svg", "consume", "Figure 5: consumer", paper.FIGURE_5, _FIGURE_5),
+            *_backlog(body),
             *_settings(body),
         ]
     )
@@ -251,6 +254,48 @@ def _mark(axes: Axes, line: Mapping[str, Any]) -> None:
         if messages is not None and messages <= run["messages"]:
             at = messages * run["payload_bytes"] / 1e6
             axes.plot([at], [0], marker="|", markersize=8, color=colour(line["kind"]), clip_on=False)
+
+
+_BACKLOG = """\
+The same runs tell what a backlog does: nobody consumes while a producer is measured, so that its last tenth is added to
+nine times as much, and a consumer's first tenth is read while everything lies there. Medians of the points in each
+tenth, asynchronous flush."""
+
+
+def _backlog(body: Mapping[str, Any]) -> list[str]:
+    """Compare tenths of the first producer's line and the first consumer's of each system that has both."""
+    lines: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for line in body["lines"]:
+        if line["flush"] == Flush.ASYNCHRONOUS:
+            lines[line["title"]].setdefault(line["run"]["do"], line)
+    rows = []
+    for title, both in lines.items():
+        if len(both) == 2 and all(rate for line in both.values() for rate in tenths(line)):
+            few, many = tenths(both["produce"])
+            all_left, few_left = tenths(both["consume"])
+            rows.append(
+                (
+                    title,
+                    f"{both['produce']['run']['messages']:,}",
+                    significant(few),
+                    significant(many),
+                    f"{many / few:.2f}",
+                    significant(few_left),
+                    significant(all_left),
+                    f"{all_left / few_left:.2f}",
+                )
+            )
+    columns = ("system", "messages", "produced/s to few", "to many", "x", "consumed/s of few", "of many", "x")
+    return ["### Beside a backlog", _BACKLOG, table(columns, rows)] if rows else []
+
+
+def tenths(line: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the median rates of the first and the last tenth of a run; 0 for one without a point."""
+    rates = _rates(line)
+    tenth = rates[-1][0] / 10
+    first = [rate for megabytes, rate in rates if megabytes <= tenth]
+    last = [rate for megabytes, rate in rates if megabytes > 9 * tenth]
+    return (statistics.median(first) if first else 0.0), (statistics.median(last) if last else 0.0)
 
 
 def _settings(body: Mapping[str, Any]) -> list[str]:
