@@ -259,7 +259,8 @@ def _mark(axes: Axes, line: Mapping[str, Any]) -> None:
 _BACKLOG = """\
 The same runs tell what a backlog does: nobody consumes while a producer is measured, so that its last tenth is added to
 nine times as much, and a consumer's first tenth is read while everything lies there. Medians of the points in each
-tenth, asynchronous flush."""
+tenth, asynchronous flush. Ours is over in seconds, so that a moment in which the machine did something else counts for
+much; `accumulation` repeats it, to 20 GB."""
 
 
 def _backlog(body: Mapping[str, Any]) -> list[str]:
