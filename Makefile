@@ -92,7 +92,7 @@ bench-all: setup-bench ## every experiment, small
 	@$(PYTHON) -m paper_benchmarks all $(BENCH)
 
 .PHONY: bench-paper
-bench-paper: setup-bench ## every experiment, the figures with the paper's 10 million messages a system, ten minutes of the pipeline, 20 GB of ours; 90 minutes
+bench-paper: setup-bench ## every experiment, the figures with the paper's 10 million messages a system, ten minutes of the pipeline, 20 GB of ours; 100 minutes
 	@$(PYTHON) -m paper_benchmarks all --without figures,pipeline $(BENCH)
 	@$(PYTHON) -m paper_benchmarks all --only figures,pipeline --size paper $(BENCH)
 	@$(PYTHON) -m paper_benchmarks accumulation --size paper --system kafka2011

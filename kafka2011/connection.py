@@ -54,6 +54,7 @@ MOST_SETS = 16
 """How many sets one call can fetch."""
 SETS_WITHIN_MS = 2
 """After that a call asks for no further set: it would keep the application waiting for those that have come."""
+
 _SIZE = struct.Struct(">i")
 _TIMEVAL = struct.Struct("ll")
 _RECEIVE_BYTES = 8 * 1024 * 1024
@@ -139,11 +140,10 @@ class BrokerConnection:
     def fetch(self, frame: bytes, set_bytes: int, most: int) -> list[Fetched]:
         """Send a fetch of up to `set_bytes`, and return what it gives, and those that follow it in the log.
 
-        Of each, that is the error code, the set, and how many bytes of it belong to whole messages.
-
-        There is more than one, up to `most` or MOST_SETS, only where there is C code, as long as each is at least half
-        as large as it may be and the next one comes soon: then other threads are waited for once, not for each. Retries
-        and raises like `request`.
+        Of each, that is the error code, the set, and how many bytes of it belong to whole messages. There is more than
+        one, up to `most` or MOST_SETS, only where there is C code, as long as each is at least half as large as it may
+        be and the next one comes soon: then other threads are waited for once, not for each. Retries and raises like
+        `request`.
         """
         return self._ask_twice(lambda: self._fetch(frame, set_bytes, min(most, MOST_SETS)))
 

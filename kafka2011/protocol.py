@@ -201,23 +201,20 @@ def decode_response(frame: FrameT, what: str) -> FrameT:
     Raises the BrokerError for the number in it, with `what` (topic, partition, offset asked for) in its text, or
     ProtocolError when the frame is too short.
     """
-    if len(frame) < _INT16.size:
-        raise ProtocolError(_too_short(frame, what))
-    (error_code,) = _INT16.unpack_from(frame)
-    if error_code:
+    if error_code := _error_code(frame, what):
         raise ErrorCodes.error_for(error_code, f"the broker refused {what}")
-    return frame[2:]
-
-
-def _too_short(frame: AnyBytes, what: str) -> str:
-    return f"a response of {len(frame)} bytes to {what} is too short for an error number"
+    return frame[ERROR_BYTES:]
 
 
 def decode_fetch_response(frame: AnyBytes, what: str) -> tuple[int, bytes]:
     """Return error code and set of a fetch's response without its size field. Raises ProtocolError if too short."""
-    if len(frame) < _INT16.size:
-        raise ProtocolError(_too_short(frame, what))
-    return _INT16.unpack_from(frame)[0], bytes(frame[_INT16.size :])
+    return _error_code(frame, what), bytes(frame[ERROR_BYTES:])
+
+
+def _error_code(frame: AnyBytes, what: str) -> int:
+    if len(frame) < ERROR_BYTES:
+        raise ProtocolError(f"a response of {len(frame)} bytes to {what} is too short for an error number")
+    return int(_INT16.unpack_from(frame)[0])
 
 
 def decode_multifetch_body(body: AnyBytes, count: int) -> list[tuple[int, bytes]]:
