@@ -79,7 +79,7 @@ proof: setup-test ## what takes too long for every day: bare Debian systems, the
 	@$(PYTHON) -m pytest proof --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
 .PHONY: mutants
-mutants: setup-test ## which small changes of the core no unit test notices (MODULES="compression producer.*" SAMPLE=50 SEED=1)
+mutants: setup-test ## which small changes of the core, and of a sample of the tiers', no unit test notices (MODULES="compression producer.*" SAMPLE=50 SEED=1)
 	@$(PYTHON) -m scripts.mutants $(if $(MODULES),--modules "$(MODULES)") $(if $(SAMPLE),--sample $(SAMPLE)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests "$(TESTS)")
 
@@ -99,7 +99,7 @@ bench-paper: setup-bench ## every experiment, the figures with the paper's 10 mi
 
 .PHONY: bench-clients
 bench-clients: setup-bench ## what a message costs each client, and the broker under it, in a few minutes
-	@$(PYTHON) -m paper_benchmarks clients
+	@$(PYTHON) -m paper_benchmarks clients $(BENCH)
 
 .PHONY: bench-rivals
 bench-rivals: ## install the systems that benchmarks measure beside this one, as Debian packages, and their Python clients
@@ -120,5 +120,5 @@ setup-local setup-demo setup-test setup-bench: setup-%:
 
 .PHONY: clean
 clean: ## remove all that was made or installed here, .venv too
-	rm -rf .venv build dist kafka2011/*.so *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv build dist kafka2011/*/*.so *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find kafka2011 pyspark_kafka2011 zk paper_benchmarks tests integration proof scripts -name __pycache__ -type d -prune -exec rm -rf {} +

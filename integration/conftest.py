@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zk.local import LocalZooKeeper
+from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.local import LocalCluster, LocalClusterError
+from kafka2011.local_cluster import LocalCluster, LocalClusterError
 from kafka2011.producer.sync_producer import SyncProducer
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
@@ -104,7 +104,7 @@ def test_a_broker_that_does_not_start(zk_connect: str, tmp_path: Path) -> None:
 
 PARENT = """
 import sys, time
-from kafka2011.local import LocalCluster
+from kafka2011.local_cluster import LocalCluster
 with LocalCluster(brokers=2, zk_connect=sys.argv[1] or None, directory=sys.argv[2]) as cluster:
     pids = [broker.process.pid for broker in cluster.brokers.values()]
     if cluster.zookeeper is not None:

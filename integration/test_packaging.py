@@ -117,7 +117,7 @@ def assert_holds(wheel: Path, extensions: set[str]) -> None:
 def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
     """Every module of the packages is in it, with the C code and the marks for type checkers, and nothing else."""
     assert wheel.name.endswith(f"-cp311-abi3-linux_{platform.machine()}.whl")  # for this Python and later ones
-    assert_holds(wheel, {"kafka2011/_plain.abi3.so", "kafka2011/_exchange.abi3.so"})
+    assert_holds(wheel, {"kafka2011/message/_runs.abi3.so", "kafka2011/wire/_exchange.abi3.so"})
 
 
 def test_a_wheel_without_c_code_is_for_every_machine(pure_wheel: Path, empty_environment: Path, tmp_path: Path) -> None:
@@ -125,10 +125,11 @@ def test_a_wheel_without_c_code_is_for_every_machine(pure_wheel: Path, empty_env
     assert pure_wheel.name.endswith("-py3-none-any.whl")
     assert_holds(pure_wheel, set())
     command = "import sys; sys.path.insert(0, sys.argv[1])"
-    command += "; from kafka2011 import MessageSet, plain"
-    command += "; print(plain.__file__); print(plain.chosen.DESCRIPTION, *MessageSet([b'one']))"
+    command += "; from kafka2011 import MessageSet; from kafka2011.message import runs"
+    command += "; print(runs.__file__); print(runs.chosen.DESCRIPTION, *MessageSet([b'one']))"
     done = run(empty_environment, "-c", command, pure_wheel, cwd=tmp_path)
-    assert done.stdout.splitlines() == [f"{pure_wheel}/kafka2011/plain.py", "messages in Python b'one'"], done.stderr
+    file = f"{pure_wheel}/kafka2011/message/runs.py"
+    assert done.stdout.splitlines() == [file, "messages in Python b'one'"], done.stderr
 
 
 def test_the_source_holds_the_c_code(wheel: Path) -> None:
@@ -136,7 +137,9 @@ def test_the_source_holds_the_c_code(wheel: Path) -> None:
     [path] = wheel.parent.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names >= {"setup.py", "pyproject.toml", "kafka2011/_plain.c", "kafka2011/_exchange.c"}
+    code = [path.relative_to(ROOT).as_posix() for path in (ROOT / "kafka2011").rglob("*.[ch]")]
+    assert len(code) >= 3
+    assert names >= {"setup.py", "pyproject.toml", *code}
 
 
 def test_wheel_says_what_it_is(wheel: Path) -> None:

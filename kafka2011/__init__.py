@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafka2011.admin.client import Admin
-    from kafka2011.compression import Codec
+    from kafka2011.admin.admin import Admin
     from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
     from kafka2011.consumer.connector import ConsumerConnector
     from kafka2011.consumer.feed import StoredSet
@@ -31,8 +30,10 @@ if TYPE_CHECKING:
         UnknownError,
         WrongPartitionError,
     )
-    from kafka2011.local import LocalCluster
-    from kafka2011.message import Message, MessageSet
+    from kafka2011.local_cluster import LocalCluster
+    from kafka2011.message.compression import Codec
+    from kafka2011.message.message_set import Message, MessageSet
+    from kafka2011.message.topic import InvalidTopicError
     from kafka2011.producer.batch import FailedBatch, Receipt
     from kafka2011.producer.counts import Counts
     from kafka2011.producer.encoder import Compressor, Encoder
@@ -47,8 +48,7 @@ if TYPE_CHECKING:
     from kafka2011.producer.partitioner import DefaultPartitioner, Partitioner
     from kafka2011.producer.producer import Producer
     from kafka2011.producer.sync_producer import SyncProducer
-    from kafka2011.protocol import ANY_PARTITION, EARLIEST, LATEST
-    from kafka2011.topic import InvalidTopicError
+    from kafka2011.wire.protocol import ANY_PARTITION, EARLIEST, LATEST
     from zk.cluster import Broker, TopicPartition
     from zk.errors import ZkError, ZkUnavailable
 
@@ -111,8 +111,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "kafka2011.admin.client": ("Admin",),
-    "kafka2011.compression": ("Codec",),
+    "kafka2011.admin.admin": ("Admin",),
+    "kafka2011.message.compression": ("Codec",),
     "kafka2011.config": (
         "BrokerConfig",
         "ConsumerConfig",
@@ -145,8 +145,8 @@ _HOMES = {
         "UnknownError",
         "WrongPartitionError",
     ),
-    "kafka2011.local": ("LocalCluster",),
-    "kafka2011.message": (
+    "kafka2011.local_cluster": ("LocalCluster",),
+    "kafka2011.message.message_set": (
         "Message",
         "MessageSet",
     ),
@@ -173,12 +173,12 @@ _HOMES = {
     ),
     "kafka2011.producer.producer": ("Producer",),
     "kafka2011.producer.sync_producer": ("SyncProducer",),
-    "kafka2011.protocol": (
+    "kafka2011.wire.protocol": (
         "ANY_PARTITION",
         "EARLIEST",
         "LATEST",
     ),
-    "kafka2011.topic": ("InvalidTopicError",),
+    "kafka2011.message.topic": ("InvalidTopicError",),
     "zk.cluster": (
         "Broker",
         "TopicPartition",

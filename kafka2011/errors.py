@@ -17,10 +17,12 @@ __all__ = [
     "LogClosedError",
     "LogError",
     "MessageSizeTooLargeError",
+    "MissingExtraError",
     "OffsetOutOfRangeError",
     "ProtocolError",
     "UnknownError",
     "WrongPartitionError",
+    "missing_extra",
 ]
 
 
@@ -116,3 +118,15 @@ class ErrorCodes:
     def code_for(cls, error: BaseException) -> int:
         """Return the number with which a broker reports an exception; -1 for one that has none."""
         return error.code if isinstance(error, BrokerError) else UnknownError.code
+
+
+class MissingExtraError(KafkaError, ImportError):
+    """A package is missing that one of the extras installs."""
+
+
+def missing_extra(error: ImportError, extra: str = "pipeline") -> MissingExtraError:
+    """Return the error to raise for an import that failed: it names the package, and what to install."""
+    package = (error.name or "").partition(".")[0]
+    return MissingExtraError(
+        f"{package} is not installed: pip install {package} (or '.[{extra}]' in a checkout of kafka2011)", name=package
+    )

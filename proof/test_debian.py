@@ -129,7 +129,7 @@ def test_the_demo(system: System, suite: str) -> None:
     assert f'version "{java}' in system.run("java -version 2>&1")
     assert "(messages in C, " in system.run(".venv/bin/kafka2011 --version")
     assert "setup: " not in system.run("scripts/setup.sh demo 2>&1")
-    system.run("sed -i 's/messages in C/messages in new C/' kafka2011/_plain.c && scripts/setup.sh demo")
+    system.run("sed -i 's/messages in C/messages in new C/' kafka2011/message/_runs.c && scripts/setup.sh demo")
     assert "(messages in new C, " in system.run(".venv/bin/kafka2011 --version")
 
 

@@ -1,4 +1,4 @@
-"""The experiments that integration tests leave out: with Spark, or covered by another one; at toy size."""
+"""The experiments that integration tests leave out, with Spark, at toy size."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.paper_benchmarks.toys import WITH_SPARK, run_toy
-from paper_benchmarks.experiments.catalogue import COVERED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TIMEOUT_S = 600
-NAMES = [*WITH_SPARK, *(each for several in COVERED.values() for each in several)]
 
 
 @pytest.mark.timeout(TIMEOUT_S + 10)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_SPARK)
 def test_an_experiment_runs_and_makes_a_chapter(name: str, tmp_path: Path) -> None:
     """Its document, its pictures and its part of the report."""
     run_toy(name, tmp_path, TIMEOUT_S)

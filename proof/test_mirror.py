@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.pipeline.test_mirror import CONSUMER_PROPERTIES
+from integration.test_mirror import CONSUMER_PROPERTIES
 from kafka2011 import Admin, LocalCluster, Producer, SimpleConsumer
+from kafka2011.audit.publishing import open_counter
 from kafka2011.cli.app import main
-from kafka2011.pipeline.audit.publishing import open_counter
-from kafka2011.pipeline.event_types import CLICK
-from kafka2011.pipeline.events import EventEncoder
-from kafka2011.pipeline.publisher import EventPublisher
-from kafka2011.pipeline.registry import SchemaRegistry
+from kafka2011.events.codec import EventEncoder
+from kafka2011.events.publisher import EventPublisher
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.types import CLICK
 from tests.support.waiting import eventually
 from zk.child import ChildProcess
 from zk.connecting import connect
-from zk.local import LocalZooKeeper
+from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ import pytest
 from integration.spark.loading import TIMEOUT_S, Loading
 from integration.spark.standalone import ROOT, Standalone, install_wheel, standalone
 from kafka2011 import LocalCluster
-from kafka2011.warehouse.formats import Format
-from kafka2011.warehouse.sessions import LIGHT, open_spark
+from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
+from kafka2011.warehouse.table.formats import Format
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from kafka2011 import LocalCluster
 from kafka2011.cli.app import main
 from kafka2011.spark.errors import BrokerAwayError
 from kafka2011.warehouse.errors import OvertakenError
-from kafka2011.warehouse.formats import Format
-from kafka2011.warehouse.sessions import LIGHT, open_spark
-from kafka2011.warehouse.topic_load import Step
+from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
+from kafka2011.warehouse.load.topic_load import Step
+from kafka2011.warehouse.table.formats import Format
 from tests.support.waiting import eventually
 from tests.support.warehouse import rows_of
 

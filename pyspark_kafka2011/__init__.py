@@ -5,6 +5,6 @@ Spark imports every top-level module called `pyspark_*` and takes the class Defa
 
 from __future__ import annotations
 
-from kafka2011.spark.source import Kafka2011DataSource as DefaultSource
+from kafka2011.spark.data_source import Kafka2011DataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from kafka2011 import connection, plain, plain_python
+from kafka2011.message import runs, runs_python
+from kafka2011.wire import connection
 from tests.support.captured import CAPTURED
 from tests.support.scripted_broker import ScriptedBroker
 
@@ -29,18 +30,18 @@ def pytest_report_header() -> list[str]:
     compared = f"compared with the captured ones in {CAPTURED}"
     if not CAPTURED.is_dir():
         compared = f"not compared with captured ones, since {CAPTURED} is absent"
-    return [f"bytes of Kafka 0.7: typed, and {compared}", plain.chosen.DESCRIPTION]
+    return [f"bytes of Kafka 0.7: typed, and {compared}", runs.chosen.DESCRIPTION]
 
 
 @pytest.fixture(scope="module", params=["Python", "C"])
 def each_code(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run a module's tests with the C code and without it."""
-    code = plain_python if request.param == "Python" else plain.compiled
+    code = runs_python if request.param == "Python" else runs.compiled
     if code is None:
         pytest.skip("no C code: scripts/setup.sh builds it where there is a compiler, KAFKA2011_PURE leaves it out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "chosen", code)
-        if code is plain_python:
+        patch.setattr(runs, "chosen", code)
+        if code is runs_python:
             patch.setattr(connection, "compiled", None)
         yield
 

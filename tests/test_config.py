@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.compression import Codec
 from kafka2011.config import (
     BrokerConfig,
     ConsumerConfig,
@@ -23,6 +22,7 @@ from kafka2011.config import (
 )
 from kafka2011.config.later_names import LATER_NAMES
 from kafka2011.errors import ConfigError
+from kafka2011.message.compression import Codec
 from zk.cluster import Broker
 
 if TYPE_CHECKING:

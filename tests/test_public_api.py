@@ -88,7 +88,7 @@ def test_clients_load_neither_gevent_nor_pyspark() -> None:
     clients = [name for name in kafka2011.__all__ if name != "LocalCluster"]
     loaded = run(
         f"import sys, socket; from kafka2011 import {', '.join(clients)}\n"
-        "import kafka2011.connection, kafka2011.producer.sync_producer, kafka2011.consumer.simple_consumer\n"
+        "import kafka2011.wire.connection, kafka2011.producer.sync_producer, kafka2011.consumer.simple_consumer\n"
         "print(*(name for name in ('gevent', 'pyspark', 'kafka2011.broker.server') if name in sys.modules))\n"
         "print(socket.socket.__module__)"
     ).splitlines()
@@ -105,7 +105,8 @@ def test_modules_without_sockets_load_none() -> None:
     """Bytes, logs and handlers work without sockets, an event loop or ZooKeeper."""
     code = (
         "import sys\n"
-        "import kafka2011.message, kafka2011.protocol, kafka2011.broker.handlers, kafka2011.broker.log_manager\n"
+        "import kafka2011.message.message_set, kafka2011.wire.protocol\n"
+        "import kafka2011.broker.handlers, kafka2011.log.log_manager\n"
         "print(*(name for name in ('gevent', 'kazoo', 'zk.client') if name in sys.modules))"
     )
     assert run(code).strip() == ""

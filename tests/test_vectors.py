@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.broker.handlers import Client, RefusedError, RequestHandlers
-from kafka2011.broker.log_manager import LogManager
-from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.message_check import MessageChecker
-from kafka2011.compression import Codec
 from kafka2011.errors import ProtocolError
-from kafka2011.message import MessageSet, decode, scan
-from kafka2011.protocol import (
+from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet, decode, scan
+from kafka2011.wire.protocol import (
     FrameReader,
     MultiFetchRequest,
     OffsetsRequest,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         ZkError,
         ZkUnavailable,
     )
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
     from zk.offsets import CommittedOffset, OffsetRegistry
     from zk.owners import Owner, OwnerRegistry
     from zk.sessions import SessionEvents, SessionLease
@@ -37,7 +37,7 @@ _HOMES = {
     "CommittedOffset": "zk.offsets",
     "ConnectionLost": "zk.errors",
     "ConsumerRegistry": "zk.consumers",
-    "LocalZooKeeper": "zk.local",
+    "LocalZooKeeper": "zk.local_zookeeper",
     "MalformedNode": "zk.errors",
     "NodeHeld": "zk.errors",
     "NotConnected": "zk.errors",

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from zk import forks
 from zk.errors import ChildStartError
 
 if TYPE_CHECKING:
@@ -172,8 +173,17 @@ class _Launcher:
     """
 
     def __init__(self) -> None:
+        self._begin()
+        forks.register(self)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._orders: queue.SimpleQueue[tuple[_Start, Future[subprocess.Popen[bytes]]]] | None = None
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: the launching thread is missing there, and what was started belongs to the parent."""
+        self._begin()
+        _started.clear()
 
     def run(self, start: _Start) -> subprocess.Popen[bytes]:
         """Call `start` in the launching thread and return what it returns or raise what it raises."""
@@ -199,18 +209,9 @@ _launcher = _Launcher()
 _started: list[ChildProcess] = []
 
 
-def _after_fork() -> None:
-    """In a forked copy of this process the launching thread is missing, and the children belong to another."""
-    global _launcher  # noqa: PLW0603
-    _launcher = _Launcher()
-    _started.clear()
-
-
 def _stop_all() -> None:
     for child in reversed(_started.copy()):
         child.stop()
 
 
 atexit.register(_stop_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

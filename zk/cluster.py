@@ -44,7 +44,7 @@ def broker_id_from(path: str, name: str) -> int:
 
 
 UNKNOWN_ID = -1
-"""The id of a broker of which only the address is known."""
+"""The id of a broker when only its address is known."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -69,7 +69,7 @@ class Node:
 
     @property
     def ephemeral(self) -> bool:
-        """Whether the node goes with its session."""
+        """Whether the node disappears with its session."""
         return self.owner != 0
 
 

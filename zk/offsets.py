@@ -116,7 +116,7 @@ class OffsetRegistry:
         return dict(sorted(found.items()))
 
     def topics(self, group: str) -> list[str]:
-        """List the topics of which a group has offsets, sorted."""
+        """List the topics for which a group has offsets, sorted."""
         return self._nodes.children(paths.group_offsets(group))
 
     def export_group(self, group: str) -> dict[TopicPartition, int]:

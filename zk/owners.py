@@ -77,7 +77,7 @@ class OwnerRegistry:
         return dict(sorted(found.items()))
 
     def topics(self, group: str) -> list[str]:
-        """List the topics of which a group ever owned partitions, sorted."""
+        """List the topics in which a group ever owned partitions, sorted."""
         return self._nodes.children(paths.group_owners(group))
 
 

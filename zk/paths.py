@@ -1,4 +1,4 @@
-"""Every znode path: those of Kafka 0.7, and of schemas, which it has not. No other module writes one.
+"""Every znode path: those of Kafka 0.7, and of schemas and the audit, which it has not. No other module writes one.
 
     /brokers/ids/{id}                                   ephemeral   creator:host:port
     /brokers/topics/{topic}/{id}                        ephemeral   number of partitions
@@ -7,6 +7,8 @@
     /consumers/{group}/offsets/{topic}/{id}-{partition} persistent  next offset to consume
     /schemas/fingerprints/{fingerprint}                 persistent  the schema that events of this fingerprint have
     /schemas/topics/{topic}/{number}                    persistent  a schema of the topic's events, numbered from 1
+    /audit/cluster                                      persistent  the id of the cluster in the audit's reports
+    /audit/brokers/{id}                                 persistent  a broker that may hold reports
 
 The nodes between are persistent, hold null data, and stay.
 """
@@ -27,6 +29,8 @@ BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 SCHEMA_FINGERPRINTS = "/schemas/fingerprints"
 SCHEMA_TOPICS = "/schemas/topics"
+AUDIT_CLUSTER = "/audit/cluster"
+AUDIT_BROKERS = "/audit/brokers"
 
 ROOTS = (BROKERS, CONSUMERS)
 """What a dump of all registries walks."""
@@ -77,7 +81,7 @@ def consumer(group_name: str, consumer_id: str) -> str:
 
 
 def group_owners(group_name: str) -> str:
-    """Return the parent of the topics of which a group owns partitions."""
+    """Return the parent of the topics in which a group owns partitions."""
     return f"{group(group_name)}/owners"
 
 
@@ -92,7 +96,7 @@ def owner(group_name: str, where: TopicPartition) -> str:
 
 
 def group_offsets(group_name: str) -> str:
-    """Return the parent of the topics of which a group committed offsets."""
+    """Return the parent of the topics for which a group committed offsets."""
     return f"{group(group_name)}/offsets"
 
 
@@ -119,6 +123,11 @@ def schema_topic(topic_name: str) -> str:
 def schema_number(topic_name: str, number: int) -> str:
     """Return where one of a topic's schemas is."""
     return f"{schema_topic(topic_name)}/{number}"
+
+
+def audit_broker(broker_id: int) -> str:
+    """Return where a broker is noted that may hold reports of the audit."""
+    return f"{AUDIT_BROKERS}/{broker_id}"
 
 
 def _partition_name(where: TopicPartition) -> str:

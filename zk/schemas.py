@@ -1,4 +1,4 @@
-"""The znodes of schemas: what each fingerprint stands for, and a numbered list for each topic. To it they are text."""
+"""The znodes of schemas: one for each fingerprint, and a numbered list for each topic. Schemas are plain text here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a session: waking those who must register again, and a lease on its certain lifetime."""
+"""Following a session: waking owners that must register again, and a lease on its certain lifetime."""
 
 from __future__ import annotations
 

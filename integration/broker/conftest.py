@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.connection import BrokerConnection
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.local import LocalBroker
-from kafka2011.protocol import LATEST
+from kafka2011.local_cluster import LocalBroker
+from kafka2011.wire.connection import BrokerConnection
+from kafka2011.wire.protocol import LATEST
 from tests.support.waiting import eventually
 from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kafka2011.message import Message
+    from kafka2011.message.message_set import Message
     from zk.client import ZkClient
 
 HOST = "127.0.0.1"

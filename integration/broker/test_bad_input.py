@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import cramjam
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.message import MessageSet, encode
-from kafka2011.protocol import (
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet, encode
+from kafka2011.wire.protocol import (
     LATEST,
     MultiFetchRequest,
     MultiProduceRequest,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
-    from kafka2011.connection import BrokerConnection
-    from kafka2011.local import LocalBroker
-    from kafka2011.message import Message
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.message.message_set import Message
+    from kafka2011.wire.connection import BrokerConnection
 
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
     Counts = Callable[[LocalBroker], dict[str, int]]

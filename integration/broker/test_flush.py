@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.errors import OffsetOutOfRangeError
-from kafka2011.message import MessageSet
-from kafka2011.protocol import EARLIEST, LATEST, MultiFetchRequest, ProduceRequest, encode_request
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
+from kafka2011.wire.protocol import EARLIEST, LATEST, MultiFetchRequest, ProduceRequest, encode_request
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kafka2011.connection import BrokerConnection
     from kafka2011.consumer.simple_consumer import SimpleConsumer
-    from kafka2011.local import LocalBroker
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.wire.connection import BrokerConnection
 
     NewBroker = Callable[..., LocalBroker]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]

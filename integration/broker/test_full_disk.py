@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.message import MessageSet
-from kafka2011.protocol import MultiFetchRequest, ProduceRequest, encode_request
+from kafka2011.message.message_set import MessageSet
+from kafka2011.wire.protocol import MultiFetchRequest, ProduceRequest, encode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kafka2011.connection import BrokerConnection
-    from kafka2011.local import LocalBroker
-    from kafka2011.message import Message
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.message.message_set import Message
+    from kafka2011.wire.connection import BrokerConnection
 
     NewBroker = Callable[..., LocalBroker]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]

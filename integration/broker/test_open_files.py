@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.message import MessageSet
-from kafka2011.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, encode_request
+from kafka2011.message.message_set import MessageSet
+from kafka2011.wire.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, encode_request
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.connection import BrokerConnection
-    from kafka2011.local import LocalBroker
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.wire.connection import BrokerConnection
 
     NewBroker = Callable[..., LocalBroker]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]

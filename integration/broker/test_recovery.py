@@ -8,18 +8,18 @@ from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, KafkaError
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import MultiFetchRequest, ProduceRequest, encode_request
+from kafka2011.wire.protocol import MultiFetchRequest, ProduceRequest, encode_request
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.connection import BrokerConnection
     from kafka2011.consumer.simple_consumer import SimpleConsumer
-    from kafka2011.local import LocalBroker
-    from kafka2011.message import Message
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.message.message_set import Message
+    from kafka2011.wire.connection import BrokerConnection
 
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
     OpenConsumer = Callable[[LocalBroker], SimpleConsumer]

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from kafka2011.local import LocalBroker
-    from kafka2011.message import Message
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.message.message_set import Message
     from zk.client import ZkClient
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
     from zk.nodes import Node
 
     NewBroker = Callable[..., LocalBroker]

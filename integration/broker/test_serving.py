@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import gevent
 import gevent.socket
 
-from kafka2011.broker.connection import let_others_run
-from kafka2011.message import MessageSet
+from kafka2011.broker.client_connection import let_others_run
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import (
+from kafka2011.wire.protocol import (
     EARLIEST,
     LATEST,
     FetchRequest,
@@ -35,10 +35,10 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.connection import BrokerConnection
     from kafka2011.consumer.simple_consumer import SimpleConsumer
-    from kafka2011.local import LocalBroker
-    from kafka2011.message import Message
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.message.message_set import Message
+    from kafka2011.wire.connection import BrokerConnection
 
     NewBroker = Callable[..., LocalBroker]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]

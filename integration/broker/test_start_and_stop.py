@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.message import MessageSet
-from kafka2011.message_header import MAGIC_1_OVERHEAD_BYTES
+from kafka2011.message.compression import Codec
+from kafka2011.message.header import MAGIC_1_OVERHEAD_BYTES
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import (
+from kafka2011.wire.protocol import (
     LATEST,
     FetchRequest,
     MultiFetchRequest,
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kafka2011.connection import BrokerConnection
     from kafka2011.consumer.simple_consumer import SimpleConsumer
-    from kafka2011.local import LocalBroker
-    from kafka2011.message import Message
+    from kafka2011.local_cluster import LocalBroker
+    from kafka2011.message.message_set import Message
+    from kafka2011.wire.connection import BrokerConnection
 
     NewBroker = Callable[..., LocalBroker]
     OpenConsumer = Callable[[LocalBroker], SimpleConsumer]
@@ -112,6 +112,25 @@ def test_clean_stop(broker: LocalBroker, open_connection: OpenConnection, read_a
     assert not (broker.log_dir / MARK).exists()
     assert b"recover" not in broker.output()
     assert [message.payload for message in read_all(broker, "views")] == [b"%d" % number for number in range(1000)]
+
+
+def test_the_page_cache_is_warm_after_a_restart(
+    new_broker: NewBroker, open_connection: OpenConnection, read_all: ReadAll
+) -> None:
+    """A broker that was just started sends all that was written before, and reads not one message from the disk."""
+    broker = new_broker({"log.flush.interval": 1, "log.file.size": 1_000_000})
+    broker.start()
+    payloads = [os.urandom(100_000) for _ in range(50)]
+    connection = open_connection(broker)
+    for payload in payloads:
+        connection.send(produce("views", payload))
+    connection.request(BARRIER)
+    broker.stop()
+    broker.start()
+    process = psutil.Process(broker.process.pid)
+    before = process.io_counters().read_bytes
+    assert [message.payload for message in read_all(broker, "views")] == payloads
+    assert process.io_counters().read_bytes - before < 100_000
 
 
 def test_interrupt_stops_as_sigterm_does(broker: LocalBroker) -> None:

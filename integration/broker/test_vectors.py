@@ -7,13 +7,13 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from kafka2011.protocol import FrameReader, MultiProduceRequest, OffsetsRequest, ProduceRequest, decode_request
+from kafka2011.wire.protocol import FrameReader, MultiProduceRequest, OffsetsRequest, ProduceRequest, decode_request
 from tests.support.bytes_of_07 import ANSWERED, CLOSED, PRODUCED, SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.local import LocalBroker
+    from kafka2011.local_cluster import LocalBroker
 
     AwaitEnd = Callable[..., None]
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 import resource
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from integration.chaos.power_cut import lose_unsynced
 from integration.chaos.segments import Archive
 from integration.chaos.step_clock import StepClock
-from kafka2011.local import PROGRAM, LocalBroker
+from kafka2011.local_cluster import STOP_TIMEOUT_S, LocalBroker
+from zk.child import ChildProcess
 from zk.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from integration.chaos.links import Links
+    from integration.chaos.power_cut import Tail
+    from integration.chaos.records import MessageId
     from integration.chaos.segments import Flip
 
+ROOT = Path(__file__).parents[2]
 SMALL_DISK_BYTES = 96_000_000
 _FILLER_BYTES = 1_000_000
 
@@ -47,11 +53,15 @@ class ChaosBroker(LocalBroker):
             "hostname": f"127.0.1.{broker_id + 1}",
             "port": str(free_port()),
         }
-        super().__init__(broker_id, directory / self.name, self._usual, (*self.clock.prefix, *PROGRAM))
         self.disk = directory / self.name / "disk"
-        (self.disk / "logs").mkdir(parents=True)
-        self.log_dir.symlink_to(self.disk / "logs")
-        self.archive = Archive(broker_id, self.disk / "logs", self.disk / "archive")
+        self._logs, self._synced = self.disk / "logs", self.disk / "synced"
+        self._notes = directory / f"{self.name}.synced"
+        noting = ("integration.chaos.synced", *map(str, (self._logs, self._notes, self._synced)))
+        program = (*self.clock.prefix, sys.executable, "-m", *noting)
+        super().__init__(broker_id, directory / self.name, self._usual, program)
+        self._logs.mkdir(parents=True)
+        self.log_dir.symlink_to(self._logs)
+        self.archive = Archive(broker_id, self._logs, self.disk / "archive")
         self._mounted = False
         self._changed: set[str] = set()
         self._link_to_port()
@@ -93,7 +103,7 @@ class ChaosBroker(LocalBroker):
         """Put the logs on a small file system of their own; False where nothing may be mounted."""
         command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(self.disk)]
         self._mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
-        (self.disk / "logs").mkdir(exist_ok=True)
+        self._logs.mkdir(exist_ok=True)
         return self._mounted
 
     def fill_disk(self) -> bool:
@@ -107,6 +117,11 @@ class ChaosBroker(LocalBroker):
     def empty_disk(self) -> None:
         """Make room again."""
         (self.disk / "filler").unlink()
+
+    def cut_power(self, tail: Tail) -> set[MessageId] | None:
+        """End it, let what it has not brought to disk vanish, and return what did; None where that is not known."""
+        self.kill()
+        return self.archive.lose(lambda: lose_unsynced(self._logs, self._notes, self._synced, tail))
 
     def flip(self, pick: float) -> Flip | None:
         """Turn over a bit in a closed segment."""
@@ -125,6 +140,10 @@ class ChaosBroker(LocalBroker):
         with suppress(ProcessLookupError):
             _, most = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
             resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (most, most))
+
+    def _make_process(self, arguments: Sequence[str]) -> ChildProcess:
+        command = [*self._program, *arguments]
+        return ChildProcess(command, self.output_path, cwd=ROOT, stop_timeout_s=STOP_TIMEOUT_S)
 
     def _link_to_port(self) -> None:
         port = int(self._usual["port"])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from integration.chaos.backend import Backend
     from integration.chaos.broker import ChaosBroker
+    from integration.chaos.records import MessageId
     from integration.chaos.segments import Flip
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,7 @@ BROKER_SETTINGS: Mapping[str, object] = {
     "log.file.size": 30_000,
     "log.flush.interval": 50,
     "log.default.flush.scheduler.interval.ms": 100,
+    "log.cleanup.interval.mins": 1 / 60,  # so that passes meet a wall clock that is off
     "zk.sessiontimeout.ms": int(SESSION_S * 1000),
     "zk.connectiontimeout.ms": 60_000,
     "join.topics": "true",
@@ -130,6 +132,7 @@ class Cluster:
         self.topics_path = directory / "topics"
         self.flips_path = directory / "flips"
         self.flips: list[Flip] = []
+        self.vanished: set[MessageId] = set()
         self.links = Links()
         self.brokers: dict[int, ChaosBroker] = {}
         self.clients: list[Client] = []

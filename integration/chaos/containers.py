@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from integration.chaos.links import Links
+    from integration.chaos.power_cut import Tail
+    from integration.chaos.records import MessageId
 
 ROOT = Path(__file__).parents[2]
 _COMPOSE_TIMEOUT_S = 120.0
@@ -219,6 +221,9 @@ class ContainerBroker(ChaosBroker):
         }
         ports = {f"BROKER_{number}_PORT": str(self.port)}
         return ContainerProcess(self._project, f"broker-{number}", changes, ports, self.output_path)
+
+    def cut_power(self, tail: Tail) -> set[MessageId] | None:
+        return None  # the broker there is the image's, which notes nothing
 
     def forbid_files(self) -> None:
         with suppress(psutil.Error):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.support.waiting import eventually
 from zk.child import ChildProcess, stop_all
-from zk.local import server_command
+from zk.local_zookeeper import server_command
 from zk.ports import free_port
 
 if TYPE_CHECKING:

@@ -33,6 +33,20 @@ class Happened(NamedTuple):
         return f"{self.fault.kind}{how} ({', '.join(self.whom)})"
 
 
+class Deletion(NamedTuple):
+    """A segment that a broker deleted: when it was last seen, when missed, and how much of its log was left then."""
+
+    where: TopicPartition
+    offset: int
+    seen_s: float
+    missed_s: float
+    left_bytes: int
+
+    def __str__(self) -> str:
+        when = f"between {self.seen_s:.2f} and {self.missed_s:.2f}"
+        return f"{self.where}@{self.offset} {when}, {self.left_bytes} bytes left"
+
+
 class Sample(NamedTuple):
     """What a process needed at a time."""
 
@@ -48,9 +62,10 @@ class Sample(NamedTuple):
 class Evidence:
     """What happened, and what everybody wrote down.
 
-    `groups` names the members of each, `styles` how each reads; `starts` are where logs' segments ever began, or where
-    what is damaged ends; `starts_given_up` counts brokers that did not find ZooKeeper when they began, `servers_apart`
-    servers of ZooKeeper that noticed that their data is not their leader's.
+    `vanished` is what power cuts took before it was flushed, `deletions` what brokers deleted; `groups` names the
+    members of each, `styles` how each reads; `starts` are where logs' segments ever began, or where what is damaged
+    ends; `starts_given_up` counts brokers that did not find ZooKeeper when they began, `servers_apart` servers of
+    ZooKeeper that noticed that their data is not their leader's.
     """
 
     started_s: float = 0.0
@@ -59,6 +74,8 @@ class Evidence:
     happened: list[Happened] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     logged: list[Logged] = field(default_factory=list)
+    vanished: set[MessageId] = field(default_factory=set)
+    deletions: list[Deletion] = field(default_factory=list)
     members: dict[str, MemberFile] = field(default_factory=dict)
     groups: dict[str, list[str]] = field(default_factory=dict)
     styles: dict[str, str] = field(default_factory=dict)
@@ -78,6 +95,10 @@ class Evidence:
         """Return what a group was handed, in the order of time."""
         every = [receipt for name in self.groups[group] for receipt in self.members[name].receipts]
         return sorted(every, key=lambda receipt: receipt.stamp_s)
+
+    def gone(self) -> set[MessageId | None]:
+        """Return what is not there any more, by a fault that explains it."""
+        return {logged.message for logged in self.logged if logged.gone} | self.vanished
 
     def places(self) -> dict[MessageId, list[Logged]]:
         """Return where each message lies."""

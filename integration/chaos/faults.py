@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, PRODUCERS, READY
 from integration.chaos.ensemble import SERVERS, names_of_links
 from integration.chaos.links import Mode, Way
+from integration.chaos.power_cut import TAILS
+from integration.chaos.schedule import SHORT_RETENTION_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from integration.chaos.cluster import Client, Cluster
     from integration.chaos.ensemble import ZooKeeperServer
     from integration.chaos.schedule import Fault
+    from zk.child import ChildProcess
 
     Undo = Callable[[], object]
     ToServer = Callable[[ZooKeeperServer], None]
@@ -27,11 +30,11 @@ if TYPE_CHECKING:
 GROWING, STEADY = "growing", "steady"
 FEWEST_MEMBERS, MOST_MEMBERS = 1, 8
 MOST_TOPICS = 3
-CLOCK_STEPS_S = (-86_400.0, -1800.0, -10.0, 10.0, 1800.0, 7200.0, 400 * 86_400.0)
+CLOCK_STEPS_S = (-86_400.0, -1800.0, -10.0, 10.0, 1800.0, 7200.0, 10 * 86_400.0, 400 * 86_400.0)
 MOST_PARTITIONS = 4
 NO_SPACE = os.strerror(errno.ENOSPC).encode()
 _AGAINST = {Way.FORTH: Way.BACK, Way.BACK: Way.FORTH}
-SHORT_RETENTION = {"log.retention.size": 10_000, "log.cleanup.interval.mins": 0.005}
+SHORT_RETENTION = {"log.retention.size": SHORT_RETENTION_BYTES, "log.cleanup.interval.mins": 0.005}
 
 
 class Begun(NamedTuple):
@@ -51,6 +54,7 @@ class Faults:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._suffering: set[str] = set()
+        self._had_no_room: set[ChildProcess] = set()
         self._kinds: dict[str, Begin] = {
             "kill member": self._kill_member,
             "kill broker": self._kill_broker,
@@ -65,6 +69,7 @@ class Faults:
             "join": self._join,
             "leave": self._leave,
             "link": self._link,
+            "power cut": self._cut_power,
             "disk full": self._fill_disk,
             "no files": self._forbid_files,
             "bit flip": self._flip,
@@ -162,27 +167,34 @@ class Faults:
         """Start brokers again that ended by themselves, as a supervisor would.
 
         Yields the name of each, its last line, and whether it had been ready: one that is started while ZooKeeper does
-        not answer may give up. One whose disk was full may take a while to end, and is not named.
+        not answer may give up. A process that found its disk full ends, perhaps only later, and is not named.
         """
         for broker in self._cluster.brokers.values():
             if not broker.running and broker.name not in self._suffering:
                 output = broker.output()
+                found_no_room = broker.process in self._had_no_room and NO_SPACE in output
                 broker.launch()
-                if NO_SPACE not in output:
+                if not found_no_room:
                     yield broker.name, output.decode(errors="replace").strip().rpartition("\n")[2], READY in output
 
     # Logs --------------------------------------------------------------------------------------------------------
 
     def _fill_disk(self, fault: Fault) -> Begun | None:
         broker = self._cluster.brokers[BROKER_WITH_SMALL_DISK]
-        if broker.name in self._suffering or not broker.fill_disk():
+        if broker.name in self._suffering or not broker.running or not broker.fill_disk():
             return None
+        self._had_no_room.add(broker.process)
+        return Begun((broker.name,), broker.empty_disk)  # it ends, if something is written to it meanwhile
 
-        def undo() -> None:
-            broker.empty_disk()
-            broker.launch()  # it ended, if something was written to it meanwhile
-
-        return Begun((broker.name,), undo)
+    def _cut_power(self, fault: Fault) -> Begun | None:
+        broker = self._choose_broker(fault)
+        if broker is None or READY not in broker.output():  # what it had cut before may not have been recovered
+            return None
+        vanished = broker.cut_power(_chosen(fault.pick * 7 % 1, TAILS))
+        if vanished is None:
+            return None
+        self._cluster.vanished |= vanished
+        return Begun((broker.name,), broker.launch)
 
     def _forbid_files(self, fault: Fault) -> Begun | None:
         broker = self._choose_broker(fault)
@@ -221,13 +233,23 @@ class Faults:
         return Begun((broker.name, *(member.name for member in members)), undo)
 
     def _clock_steps(self, fault: Fault) -> Begun | None:
+        """Set the wall clocks of a broker, a member and a producer off by the same.
+
+        One that starts meanwhile takes its clock for right, so a broker has to be ready.
+        """
         cluster = self._cluster
-        processes: list[ChaosBroker | Client] = [broker for broker in cluster.brokers.values() if broker.running]
-        processes += [*cluster.live("member"), *cluster.live("producer")]
-        process = self._choose(fault, [each for each in processes if each.clock.can_step])
-        if process is None or not process.clock.step(_chosen(fault.pick * 7 % 1, CLOCK_STEPS_S)):
-            return None
-        return Begun((process.name,), lambda: process.clock.step(0.0))
+        brokers = [each for each in cluster.brokers.values() if each.running and READY in each.output()]
+        kinds: list[Sequence[ChaosBroker | Client]] = [brokers, cluster.live("member"), cluster.live("producer")]
+        able = ([each for each in kind if each.clock.can_step] for kind in kinds)
+        chosen = [each for kind in able if (each := self._choose(fault, kind)) is not None]
+        for each in chosen:
+            each.clock.step(_chosen(fault.pick * 7 % 1, CLOCK_STEPS_S))
+
+        def undo() -> None:
+            for each in chosen:
+                each.clock.step(0.0)
+
+        return Begun(tuple(each.name for each in chosen), undo) if chosen else None
 
     # Topics and brokers ------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafka2011.consumer.stream import MessageStream
-    from kafka2011.message import Message
+    from kafka2011.message.message_set import Message
 
     _Joined = tuple[ConsumerConnector, list[MessageStream]]
 

@@ -20,7 +20,14 @@ _STYLE = """
 body { font: 13px sans-serif; margin: 1em; } svg { font: 11px sans-serif; }
 pre { background: #f4f4f4; padding: 1em; } .bad { color: #b00; }
 """
-_COLOURS = {"kill": "#c0392b", "pause": "#d68910", "link": "#2e86c1", "join": "#229954", "leave": "#7d3c98"}
+_COLOURS = {
+    "kill": "#c0392b",
+    "pause": "#d68910",
+    "link": "#2e86c1",
+    "join": "#229954",
+    "leave": "#7d3c98",
+    "power": "#922b21",
+}
 
 
 class _Drawing:
@@ -130,7 +137,7 @@ def _draw_lag(drawing: _Drawing, evidence: Evidence, group: str) -> None:
 
 
 def _lag_changes(evidence: Evidence, group: str) -> Iterator[tuple[float, int]]:
-    gone = {logged.message for logged in evidence.logged if logged.gone}
+    gone = evidence.gone()
     received_s: dict[object, float] = {}
     for receipt in evidence.receipts_of(group):
         received_s.setdefault(receipt.message, receipt.stamp_s)

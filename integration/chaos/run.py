@@ -20,7 +20,7 @@ from integration.chaos.segments import logged_in
 from integration.chaos.zk_log import merge
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import InvalidMessageError
-from kafka2011.protocol import EARLIEST
+from kafka2011.wire.protocol import EARLIEST
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def run_schedule(
         sampler.take()
         evidence.samples = sampler.samples
         evidence.troubles += cluster.end("member", _END_TIMEOUT_S)
+        evidence.deletions = [each for broker in cluster.brokers.values() for each in broker.archive.deletions()]
+        evidence.vanished = cluster.vanished
         evidence.ended_s = now_s()
         _read_members(cluster, evidence)
         evidence.registry = _read_registry(cluster)
@@ -96,14 +98,12 @@ def _suffer(
         while due:
             at_s, _, fault, begun, begun_s = heapq.heappop(due)
             time.sleep(max(0.0, evidence.started_s + at_s - now_s()))
-            for name, last_words, was_ready in executor.revive():
-                evidence.starts_given_up += not was_ready
-                if was_ready:
-                    evidence.troubles.append(f"{name} ended by itself: {last_words}")
             if begun is not None:
                 executor.end(begun)
                 evidence.happened.append(Happened(fault, begun.whom, begun_s, now_s()))
+                _revive(executor, evidence)
                 continue
+            _revive(executor, evidence)
             stamp_s = now_s()
             begun = executor.begin(fault)
             whom = begun.whom if begun else ()
@@ -116,6 +116,14 @@ def _suffer(
                 evidence.killed_s[whom[0]] = now_s()
             heapq.heappush(due, (at_s + fault.lasts_s, next(order), fault, begun, stamp_s))
     time.sleep(max(0.0, evidence.started_s + seconds - now_s()))
+    _revive(executor, evidence)
+
+
+def _revive(executor: Faults, evidence: Evidence) -> None:
+    for name, last_words, was_ready in executor.revive():
+        evidence.starts_given_up += not was_ready
+        if was_ready:
+            evidence.troubles.append(f"{name} ended by itself: {last_words}")
 
 
 def _text(fault: Fault, whom: tuple[str, ...]) -> str:
@@ -193,13 +201,14 @@ def _read_logs(cluster: Cluster, evidence: Evidence) -> None:
             for where in {segment.where for segment in segments}:
                 [firsts[where]] = consumer.get_offsets_before(where.topic, where.partition, EARLIEST, 1)
                 served.update((logged.place, logged) for logged in _read_log(consumer, where, firsts[where], flips))
-        for logged in logged_in(segments):
-            where, offset, _ = logged.place
-            if (where, offset) in flips:
-                served[logged.place] = logged._replace(gone="a flipped bit")
-            elif offset < firsts[where]:
-                served.setdefault(logged.place, logged._replace(gone="retention"))
+        deleted = {(each.where, each.offset) for each in broker.archive.deletions()}
         for segment in segments:
+            for logged in logged_in(segment):
+                where, offset, _ = logged.place
+                if (where, offset) in flips:
+                    served[logged.place] = logged._replace(gone="a flipped bit")
+                elif offset < firsts[where] and segment[:2] in deleted:
+                    served.setdefault(logged.place, logged._replace(gone="retention"))
             evidence.starts.setdefault(segment.where, set()).add(segment.offset)
         evidence.logged += (served[place] for place in sorted(served))
 

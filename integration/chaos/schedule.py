@@ -42,11 +42,12 @@ WEIGHTS: Mapping[str, float] = {
     "ensemble down": 0.7,
     "pause ensemble": 0.7,
     "link": 8,
+    "power cut": 1.5,
     "disk full": 1,
     "no files": 1,
     "bit flip": 1,
     "retention": 1,
-    "clock steps": 2,
+    "clock steps": 3,
     "topic born": 0.5,
     "broker added": 0.5,
     "partitions grow": 0.7,
@@ -59,6 +60,7 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "pause": (0.5, 7.0),
     "ensemble": (3.0, 7.0),
     "link": (0.5, 7.0),
+    "power": (0.3, 4.0),
     "disk": (1.0, 5.0),
     "no": (0.5, 5.0),
     "clock": (0.5, 5.0),
@@ -67,6 +69,8 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
 }
 """How long faults last, by the first word of their kind; others are over at once."""
 ENSEMBLE_DOWN_S = 20.0
+SHORT_RETENTION_BYTES = 10_000
+"""How much a broker keeps of each log while it keeps next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)

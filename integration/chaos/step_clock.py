@@ -30,9 +30,7 @@ class StepClock:
         self.can_step = library is not None
         self.prefix = ("env", f"LD_PRELOAD={library}", f"CHAOS_CLOCK={path.absolute()}") if library else ()
 
-    def step(self, seconds: float) -> bool:
-        """Set it off by so much; False where that cannot be done."""
-        if self.can_step:
-            with self._path.open("r+b") as file:
-                file.write(_STEP.pack(seconds))
-        return self.can_step
+    def step(self, seconds: float) -> None:
+        """Set it off by so much, if it can step."""
+        with self._path.open("r+b") as file:
+            file.write(_STEP.pack(seconds))

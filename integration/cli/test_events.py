@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from integration.cli.calling import output, rows, run
 from kafka2011 import Producer
-from kafka2011.pipeline.access_log import page_view
-from kafka2011.pipeline.events import EventEncoder
-from kafka2011.pipeline.publisher import EventPublisher
-from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.pipeline.schemas import event_schema
+from kafka2011.collect.access_log import page_view
+from kafka2011.events.codec import EventEncoder
+from kafka2011.events.publisher import EventPublisher
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.schemas import event_schema
 from zk.connecting import connect
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka2011 import LocalCluster
-    from kafka2011.pipeline.events import Stamp
+    from kafka2011.events.codec import Stamp
 
 LINE = '83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET /jobs HTTP/1.1" 200 7 "-" "Mozilla/5.0"'
 VIEW = event_schema("View", *({"name": name, "type": ["null", "string"], "default": None} for name in ("line", "url")))
@@ -29,6 +29,13 @@ class Counted:
 
     def __init__(self) -> None:
         self.stamps: list[Stamp] = []
+
+    def stamp(self, _topic: str, now_us: int) -> int:
+        """Take any time."""
+        return now_us
+
+    def ended(self, topic: str, stamped_us: list[int]) -> None:
+        """Forget it."""
 
     def count(self, topic: str, stamps: list[Stamp]) -> None:
         """Count."""

@@ -17,7 +17,7 @@ import pytest
 from testcontainers.compose import DockerCompose
 
 from integration.debian.fetching import fetch
-from kafka2011.local import LocalBroker, LocalCluster
+from kafka2011.local_cluster import LocalBroker, LocalCluster
 from zk.ports import free_port
 
 if TYPE_CHECKING:

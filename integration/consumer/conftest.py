@@ -10,7 +10,7 @@ import pytest
 
 from integration.consumer.reading import MemberProcess
 from kafka2011.consumer.connector import ConsumerConnector
-from kafka2011.local import LocalCluster
+from kafka2011.local_cluster import LocalCluster
 from zk.connecting import connect
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zk.client import ZkClient
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
 
 BROKER_SETTINGS = {
     "num.partitions": 4,

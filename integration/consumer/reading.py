@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from kafka2011.compression import Codec
-from kafka2011.message import MessageSet
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from zk.child import ChildProcess
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafka2011.consumer.stream import MessageStream
-    from kafka2011.local import LocalBroker
+    from kafka2011.local_cluster import LocalBroker
 
 DEADLINE_S = 30.0
 PROGRAMS = Path(__file__).with_name("programs")

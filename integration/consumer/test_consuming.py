@@ -13,11 +13,11 @@ import pytest
 
 from integration.consumer.reading import PROGRAMS, Reader, everything, produce, repeats
 from kafka2011 import ConsumerConnector
-from kafka2011.compression import Codec
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.protocol import LATEST
+from kafka2011.message.compression import Codec
+from kafka2011.wire.protocol import LATEST
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.consumer.stream import MessageStream
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
     from zk.client import ZkClient
 
     OpenMember = Callable[..., ConsumerConnector]

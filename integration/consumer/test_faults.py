@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.consumer.reading import Reader, check_order, everything, now_s, produce, repeats
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from tests.support.waiting import eventually
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.consumer.connector import ConsumerConnector
-    from kafka2011.local import LocalBroker, LocalCluster
-    from zk.local import LocalZooKeeper
+    from kafka2011.local_cluster import LocalBroker, LocalCluster
+    from zk.local_zookeeper import LocalZooKeeper
 
     OpenMember = Callable[..., ConsumerConnector]
     NewCluster = Callable[..., LocalCluster]

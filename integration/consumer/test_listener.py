@@ -18,7 +18,7 @@ from zk.owners import OwnerRegistry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
     from zk.client import ZkClient
 
     OpenListening = Callable[..., ConsumerConnector]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +19,9 @@ from integration.consumer.reading import (
     produce,
     repeats,
 )
-from kafka2011.compression import Codec
+from kafka2011.consumer import membership
 from kafka2011.errors import KafkaError
+from kafka2011.message.compression import Codec
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.errors import NodeHeld
@@ -26,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.consumer.connector import ConsumerConnector
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
 
+    NewCluster = Callable[..., LocalCluster]
     OpenMember = Callable[..., ConsumerConnector]
     OpenMemberProcess = Callable[..., MemberProcess]
 
@@ -60,6 +65,30 @@ def test_members_join_and_leave_in_order(
     check_order(a.receipts, b.receipts)
     assert all(turns in ([0], [1], [0, 1]) for turns in check_turns(a.receipts, b.receipts).values())
     assert first.counts()["unfinished_releases"] == second.counts()["unfinished_releases"] == 0
+
+
+def test_watches_of_both_registries_bring_about_every_rebalance(
+    new_cluster: NewCluster, topic: str, open_member: OpenMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members and brokers come and go, and whoever is there divides what is there, though no timer ever runs out."""
+    monkeypatch.setattr(membership, "AUDIT_INTERVAL_S", threading.TIMEOUT_MAX)
+    # Nor does a try that found a partition still owned come again by itself, nor a session end while all is busy.
+    settings = {"rebalance.backoff.ms": 3_600_000, "zk.sessiontimeout.ms": 20_000}
+    cluster = new_cluster(1)
+    produce(cluster.brokers[0], topic, range(1))
+    first = open_member(cluster, topic, settings)
+    first.create_message_streams({topic: 1})
+    eventually(lambda: len(first.owned_partitions()) == 4)
+    second = open_member(cluster, topic, settings)
+    second.create_message_streams({topic: 1})
+    eventually(lambda: len(first.owned_partitions()) == len(second.owned_partitions()) == 2)
+    first.shutdown()
+    eventually(lambda: len(second.owned_partitions()) == 4)
+    other_broker = cluster.add_broker()
+    produce(other_broker, topic, range(1))
+    eventually(lambda: len(second.owned_partitions()) == 8)
+    other_broker.stop()
+    eventually(lambda: len(second.owned_partitions()) == 4)
 
 
 def test_a_member_is_killed(
@@ -158,3 +187,40 @@ def test_a_name_that_is_taken_is_waited_for_and_then_refused(
         open_member(shared_cluster, topic, settings).create_message_streams({topic: 1})
     with pytest.raises(KafkaError, match="already"):
         again.create_message_streams({topic: 1})
+
+
+def test_a_forked_child_leaves_the_member_to_its_parent(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember
+) -> None:
+    """All that the child asks of it is refused, its shutdown does nothing, and the parent reads on."""
+    broker = shared_cluster.brokers[0]
+    produce(broker, topic, range(20))
+    member = open_member(shared_cluster, topic)
+    [stream] = member.create_message_streams({topic: 1})[topic]
+    messages = iter(stream)
+    assert next(messages).topic == topic
+    owned = member.owned_partitions()
+    assert repr(member) == f"<ConsumerConnector {member.consumer_id}, owns {len(owned)} partitions>"
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # it would wait for ever
+        refused = 0
+        for use in (
+            lambda: next(messages),
+            member.commit_offsets,
+            lambda: member.rewind(topic, 0, 0, offset=0),
+            lambda: member.create_message_streams({topic: 1}),
+        ):
+            try:
+                use()
+            except KafkaError:
+                refused += 1
+        member.shutdown()
+        os._exit(refused if not member.owned_partitions() and "parent" in repr(member) else 99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    for _ in range(19):
+        next(messages)
+    member.commit_offsets()
+    assert member.owned_partitions() == owned
+    member.shutdown()
+    assert repr(member) == f"<ConsumerConnector {member.consumer_id}, shut down>"

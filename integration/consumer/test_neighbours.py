@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.consumer.connector import ConsumerConnector
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
     from zk.client import ZkClient
 
     OpenMember = Callable[..., ConsumerConnector]

@@ -119,7 +119,7 @@ layer() {
 python_image=$(arg_of PYTHON_IMAGE)
 java_image=$(arg_of JAVA_IMAGE)
 zookeeper_image=$(sed -n 's/^ *image: \(zookeeper:.*\)$/\1/p' docker-compose.yml | head -n 1)
-jars=$(.venv/bin/python -c 'from zk.local import find_jars; print(find_jars())') || fail "scripts/setup.sh local was not run"
+jars=$(.venv/bin/python -c 'from zk.local_zookeeper import find_jars; print(find_jars())') || fail "scripts/setup.sh local was not run"
 
 python_version=$(version_of "$HERE/make.sh")
 java_version=$python_version

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import pytest
 
-from paper_benchmarks.capacity.page import is_close
-from paper_benchmarks.capacity.registries import Registries
-from paper_benchmarks.capacity.simulation import simulate
+from integration.paper_benchmarks.toys import run_toy
+from paper_benchmarks.experiments.capacity import is_close
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIMEOUT_S = 170
 BY_CHANCE = "reads"
 """Audits fall into a short interval or not, and conflicts cost reads."""
 
 
-@pytest.mark.timeout(170)
-def test_zookeeper_counts_what_the_model_says() -> None:
+@pytest.mark.timeout(TIMEOUT_S + 10)
+def test_zookeeper_counts_what_the_model_says(tmp_path: Path) -> None:
     """Znodes to the last one, watches and writes but for claims that failed."""
-    registries = Registries(brokers=2, topics=2, partitions=3, members=3, topics_of_group=2, commit_interval_s=1.0)
-    found = simulate(registries, 5.0, print)
-    assert len(found.checks) == 10
-    for check in found.checks:
-        if check.what == "znodes":
-            assert check.counted == check.predicted
-        elif check.what == "watches":
-            assert check.predicted <= check.counted <= check.predicted + check.conflicts
-        elif not check.what.startswith(BY_CHANCE):
-            assert is_close(asdict(check)), check
+    checks = run_toy("capacity", tmp_path, TIMEOUT_S)["checks"]
+    assert len(checks) == 6
+    for check in checks:
+        if check["what"] == "znodes":
+            assert check["counted"] == check["predicted"]
+        elif check["what"] == "watches":
+            assert check["predicted"] <= check["counted"] <= check["predicted"] + check["conflicts"]
+        elif not check["what"].startswith(BY_CHANCE):
+            assert is_close(check), check

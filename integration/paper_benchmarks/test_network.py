@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_benchmarks.network import NoNetworkError, two_machines
+from paper_benchmarks.measuring.network import NoNetworkError, two_machines
 
 RATE = 80_000_000
 SENT_BYTES = 4_000_000

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from paper_benchmarks.measure import consume, produce
-from paper_benchmarks.systems.kafka import OWN
+from paper_benchmarks.clients.measure import consume, produce
+from paper_benchmarks.systems.kafka2011 import OWN
 from paper_benchmarks.systems.kinds import KINDS
 from paper_benchmarks.systems.system import Flush
 

@@ -6,19 +6,20 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
-WITH_SPARK = ("spark", "pipeline")
+WITH_SPARK = ("spark", "load", "pipeline")
 """These take longest."""
 
 
-def run_toy(name: str, directory: Path, timeout_s: float) -> None:
-    """Have it make its document and its chapter; no data of it stays."""
+def run_toy(name: str, directory: Path, timeout_s: float, *options: str) -> dict[str, Any]:
+    """Have it make its document and its chapter; no data of it stays. Returns what it measured."""
     data, results = directory / "data", directory / "results"
     data.mkdir()
     arguments = ["--size", "toy", "--system", "kafka2011", "--data", data, "--results", results]
     done = subprocess.run(
-        [sys.executable, "-m", "paper_benchmarks", name, *map(str, arguments)],
+        [sys.executable, "-m", "paper_benchmarks", name, *map(str, arguments), *options],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -33,3 +34,5 @@ def run_toy(name: str, directory: Path, timeout_s: float) -> None:
     assert "the figures mean nothing" in report
     assert all(picture.name in report for picture in (results / "pictures").glob("*.svg"))
     assert not list(data.iterdir())
+    body: dict[str, Any] = document["body"]
+    return body

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.local import LocalCluster
+from kafka2011.local_cluster import LocalCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from zk.ports import free_port
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "examples" / "haproxy.cfg"

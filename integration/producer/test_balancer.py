@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
     from kafka2011.producer.batch import Receipt
 
     NewCluster = Callable[..., LocalCluster]

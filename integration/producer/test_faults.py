@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.compression import Codec
-from kafka2011.message import MessageSet, encode
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet, encode
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
 from kafka2011.producer.producer import Producer
 from tests.support.waiting import eventually
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from kafka2011.local import LocalBroker, LocalCluster
+    from kafka2011.local_cluster import LocalBroker, LocalCluster
     from kafka2011.producer.batch import FailedBatch, Receipt
 
     NewCluster = Callable[..., LocalCluster]
@@ -110,7 +110,7 @@ class Traffic:
             broker.process.send_signal(signal.SIGCONT)
 
     def _broker_in_use(self) -> int:
-        batch = None if self._keyed else self._producer._accumulator.unkeyed.get(TOPIC)
+        batch = None if self._keyed else self._producer._accumulator._unkeyed.get(TOPIC)
         return batch.where.broker_id if batch is not None else 0
 
 

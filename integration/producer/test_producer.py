@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.consumer.connector import ConsumerConnector
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.producer import Producer
@@ -29,7 +29,7 @@ from zk.ports import free_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
     from zk.nodes import Watch
 
     NewInfo = Callable[[], ZkBrokerPartitionInfo]

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka2011.admin.topics import create_topic
-from kafka2011.compression import Codec
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.local import LocalCluster
-from kafka2011.message import MessageSet
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import LATEST
+from kafka2011.wire.protocol import LATEST
 from tests.support.waiting import eventually
 from zk.connecting import connect
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from kafka2011.local import LocalBroker
-    from zk.local import LocalZooKeeper
+    from kafka2011.local_cluster import LocalBroker
+    from zk.local_zookeeper import LocalZooKeeper
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -10,14 +10,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafka2011 import Producer
-from kafka2011.pipeline.audit.publishing import open_counter
-from kafka2011.pipeline.events import EventEncoder, read_stamps
-from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.pipeline.schemas import KnownSchemas, event_schema
-from kafka2011.warehouse.formats import Format, open_quarantine, open_topic_table
-from kafka2011.warehouse.settings import LoadSettings
-from kafka2011.warehouse.topic_load import TopicLoad
-from kafka2011.warehouse.write import PartitionBy
+from kafka2011.audit.publishing import open_counter
+from kafka2011.events.codec import EventEncoder, read_stamps
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.schemas import KnownSchemas, event_schema
+from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.topic_load import TopicLoad
+from kafka2011.warehouse.load.write import PartitionBy
+from kafka2011.warehouse.table.formats import Format, open_quarantine, open_topic_table
 from tests.support.warehouse import PLACE, Place, files_of, payloads_of, places_in, quarantined_by, rows_of
 from zk.connecting import connect
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.table import Table
+    from kafka2011.warehouse.table.table import Table
 
 VIEW = event_schema("View", {"name": "page", "type": "string"})
 GARBAGE = b"garbage"

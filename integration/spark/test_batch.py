@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from kafka2011.compression import Codec
+from kafka2011.message.compression import Codec
 from kafka2011.spark import commit_offsets, resolve_offsets
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
 
 
 def payloads(name: str, number: int) -> list[bytes]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka2011.consumer.connector import ConsumerConnector
-from kafka2011.local import LocalCluster
-from kafka2011.pipeline.events import EventDecoder
-from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.warehouse.reports.click_through import EVERY_S, TOPIC
+from kafka2011.events.codec import EventDecoder
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.reports.click_through import EVERY_S, TOPIC
 from tests.support.event_streams import publish
 from tests.support.odd_events import MIDNIGHT_US, odd_events
 from tests.support.waiting import eventually
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.odd_events import Events
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
 
 WITHIN_S = 60
 NUMBERS = ("searches_1_min", "clicked_1_min", "searches_5_min", "clicked_5_min")

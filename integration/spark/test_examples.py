@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.local import LocalCluster
+from kafka2011.local_cluster import LocalCluster
 from tests.support.waiting import eventually
 from zk.child import ChildProcess
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.warehouse.errors import OvertakenError, WarehouseError
-from kafka2011.warehouse.hadoop_files import HadoopFiles
-from kafka2011.warehouse.parquet_table import ParquetTable
+from kafka2011.warehouse.table.hadoop_files import HadoopFiles
+from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 from tests.support.tables import FIRST_MS, PARTITION, TOPIC, commit_of, rows_of, write_rows
 
 if TYPE_CHECKING:

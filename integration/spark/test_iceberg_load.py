@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka2011.pipeline.events import EventEncoder
-from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.pipeline.schemas import KnownSchemas, event_schema
-from kafka2011.warehouse.files import LocalFiles
-from kafka2011.warehouse.iceberg_table import IcebergTable
-from kafka2011.warehouse.locations import quarantine_of
-from kafka2011.warehouse.quarantine import Quarantine
-from kafka2011.warehouse.settings import LoadSettings
-from kafka2011.warehouse.topic_load import TopicLoad
-from kafka2011.warehouse.write import PartitionBy
+from kafka2011.events.codec import EventEncoder
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.schemas import KnownSchemas, event_schema
+from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.topic_load import TopicLoad
+from kafka2011.warehouse.load.write import PartitionBy
+from kafka2011.warehouse.table.files import LocalFiles
+from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
+from kafka2011.warehouse.table.locations import quarantine_of
+from kafka2011.warehouse.table.quarantine import Quarantine
 from tests.support.warehouse import payloads_of, places_in
 from zk.connecting import connect
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.local import LocalCluster
-    from kafka2011.pipeline.schemas import EventSchema
+    from kafka2011.events.schemas import EventSchema
+    from kafka2011.local_cluster import LocalCluster
 
 HOUR_US = 3_600_000_000
 START_US = 1_323_000_000_000_000

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration.spark.loading import Loading
+from kafka2011.audit.publishing import open_counter
 from kafka2011.cli.app import main
-from kafka2011.compression import Codec
-from kafka2011.pipeline.audit.publishing import open_counter
-from kafka2011.pipeline.errors import UnknownSchemaError
-from kafka2011.pipeline.events import EventEncoder, read_stamps
-from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.pipeline.schemas import KnownSchemas, event_schema
-from kafka2011.warehouse.commits import Commit, Kind
+from kafka2011.events.codec import EventEncoder, read_stamps
+from kafka2011.events.errors import UnknownSchemaError
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.schemas import KnownSchemas, event_schema
+from kafka2011.message.compression import Codec
 from kafka2011.warehouse.errors import ReplacedLogError
-from kafka2011.warehouse.formats import Format
-from kafka2011.warehouse.parquet_table import ParquetTable
-from kafka2011.warehouse.quarantine import Quarantine
-from kafka2011.warehouse.settings import LoadSettings
-from kafka2011.warehouse.topic_load import Step, TopicLoad
-from kafka2011.warehouse.write import PartitionBy
+from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.load.write import PartitionBy
+from kafka2011.warehouse.table.commits import Commit, Operation
+from kafka2011.warehouse.table.formats import Format
+from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
+from kafka2011.warehouse.table.quarantine import Quarantine
 from tests.support.warehouse import payloads_of, places_in, quarantined_by, rows_of
 from zk.cluster import TopicPartition
 from zk.connecting import connect
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.local import LocalCluster
-    from kafka2011.pipeline.schemas import EventSchema
+    from kafka2011.events.schemas import EventSchema
+    from kafka2011.local_cluster import LocalCluster
 
 DAY_US = 86_400_000_000
 START_US = 1_323_000_000_000_000
@@ -189,7 +189,8 @@ def test_the_command_counts_what_it_loads(
     publish(one, topic, good[:150], 0, Codec.SNAPPY)
     publish(two, topic, [*good[150:], *later])
     where = ("--zookeeper", cluster.zk_connect, "--warehouse", str(tmp_path / "warehouse"))
-    load = ("load", *where, "--whitelist", f"{topic}|audit", "--audit", "warehouse")
+    which = (*where, "--whitelist", f"{topic}|audit", "--audit", "warehouse")
+    load, redrive = ("load", *which), ("tables", "redrive", *which)
     compare = ("audit", "--zookeeper", cluster.zk_connect, "--topic", topic, "--tiers", "producer,warehouse")
 
     assert main([*load, "--group", "loaded"]) == 0
@@ -207,9 +208,9 @@ def test_the_command_counts_what_it_loads(
 
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, UNKNOWN)
-    assert main([*load, "--redrive"]) == 0
+    assert main([*redrive]) == 0
     assert last_line(capfd)["rows"] == 3
-    assert main([*load, "--redrive"]) == 0
+    assert main([*redrive]) == 0
     assert last_line(capfd)["rows"] == 0
     assert main([*compare, "--grace", "0", "--strict"]) == 0
     assert main([*load]) == 0
@@ -218,7 +219,7 @@ def test_the_command_counts_what_it_loads(
     assert main([*load]) == 0
     assert last_line(capfd)["topics"][0]["number"] is None
     assert places_in(rows_of(table)) == sorted(payloads_of(cluster.zk_connect, topic))
-    assert main(["load", *where, "--status", "--json"]) == 0
+    assert main(["tables", "status", *where[2:], "--json"]) == 0
     [status] = json.loads(capfd.readouterr().out)
     assert (status["topic"], status["rows"], status["quarantined"]) == (topic, 203, 0)
     assert status["complete_through_ms"] > START_US // 1000
@@ -262,7 +263,7 @@ def test_a_replaced_disk_is_refused_unless_one_says_otherwise(
     where = TopicPartition(topic, one.broker_id, 0)
     table = ParquetTable(tmp_path / "warehouse", topic)
     staging = table.begin()
-    before = Commit(topic, 1, Kind.LOAD, 1, {where: end + 100})
+    before = Commit(topic, 1, Operation.LOAD, 1, {where: end + 100})
     table.commit(staging, before)
     with pytest.raises(
         ReplacedLogError, match=f"{where} was loaded up to offset {end + 100}, but its log ends at {end}"

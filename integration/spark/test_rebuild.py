@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 
 from kafka2011.cli.app import main
-from kafka2011.pipeline.events import EventEncoder
-from kafka2011.pipeline.registry import SchemaRegistry
-from kafka2011.pipeline.schemas import KnownSchemas, event_schema
+from kafka2011.events.codec import EventEncoder
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.warehouse import open_table
-from kafka2011.warehouse.parquet_table import ParquetTable
+from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 from zk.connecting import connect
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
 
 SCHEMA = event_schema("View", {"name": "page", "type": "string"})
 START_US = 1_323_000_000_000_000
@@ -55,12 +55,16 @@ def test_repeats_are_left_out_and_a_table_is_rebuilt(
     one, two = cluster.brokers[0], cluster.brokers[1]
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, SCHEMA)
-    common = ("load", "--zookeeper", cluster.zk_connect, "--warehouse", str(tmp_path), "--topic", topic)
+    warehouse = ("--warehouse", str(tmp_path))
+    common = ("--zookeeper", cluster.zk_connect, *warehouse, "--topic", topic)
 
-    def load(*arguments: str) -> dict[str, Any]:
-        assert main([*common, *arguments]) == 0
+    def run(*arguments: str) -> dict[str, Any]:
+        assert main(list(arguments)) == 0
         line: dict[str, Any] = json.loads(capfd.readouterr().out.splitlines()[-1])
         return line
+
+    def load(*arguments: str) -> dict[str, Any]:
+        return run("load", *common, *arguments)
 
     first_end = publish(one, topic, views(topic, 1, 2, 1))
     publish(two, topic, [*views(topic, 2, 3), b"garbage"])
@@ -80,9 +84,9 @@ def test_repeats_are_left_out_and_a_table_is_rebuilt(
     rebuilt = ParquetTable(tmp_path, topic, name=again).newest()
     assert rebuilt is not None
     assert rebuilt.offsets == newest.offsets
-    assert load("--swap", again)["behind_bytes"] == {}
+    assert run("tables", "swap", *warehouse, topic, again)["behind_bytes"] == {}
     publish(two, topic, views(topic, 5))
     assert load()["rows"] == 1
     assert pages(tmp_path, topic) == ["/2", "/3", "/3", "/4", "/5"]
     assert pages(tmp_path, again) == ["/1", "/2", "/3", "/4"]
-    assert load("--redrive")["rows"] == 0
+    assert run("tables", "redrive", *common)["rows"] == 0

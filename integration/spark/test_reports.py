@@ -12,14 +12,15 @@ import pytest
 
 from kafka2011.cli import report
 from kafka2011.cli.app import main
-from kafka2011.local import LocalCluster
-from kafka2011.warehouse.commits import Commit, Kind
-from kafka2011.warehouse.iceberg_table import IcebergTable
-from kafka2011.warehouse.reports.catalog import REPORTS, ReportSettings
-from kafka2011.warehouse.reports.derive import derive
-from kafka2011.warehouse.reports.results import Results
-from kafka2011.warehouse.reports.table_inputs import TableInputs
-from kafka2011.warehouse.reports.views import view_of_iceberg
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.reports.catalog import REPORTS
+from kafka2011.reports.derive import derive
+from kafka2011.reports.jobs import referrers
+from kafka2011.reports.report import ReportSettings
+from kafka2011.reports.results import Results
+from kafka2011.reports.table_inputs import TableInputs, view_of_iceberg
+from kafka2011.warehouse.table.commits import Commit, Operation
+from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
 from tests.support.event_streams import publish
 from tests.support.event_tables import EventTable, own_columns, read_results, write_hours
 from tests.support.odd_events import Events, odd_events
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.reports.derivation import Derivation
-    from zk.local import LocalZooKeeper
+    from kafka2011.reports.results import Derivation
+    from zk.local_zookeeper import LocalZooKeeper
 
 OWN_SITES = ("mail.example",)
-SETTINGS = ReportSettings(own_sites=OWN_SITES)
+SETTINGS = ReportSettings({referrers.OWN_SITES: OWN_SITES})
 
 
 class Warehouse:
@@ -170,7 +171,7 @@ def test_tables_in_iceberg_come_to_the_same(spark: SparkSession, tmp_path: Path)
         staging = table.begin()
         write_hours(Path(staging), "page_views", [{**event, **own_columns(number, 0)} for _, event in part])
         offsets = {TopicPartition("page_views", 0, 0): number}
-        table.commit(staging, Commit("page_views", number, Kind.LOAD, number, offsets, rows=len(part)))
+        table.commit(staging, Commit("page_views", number, Operation.LOAD, number, offsets, rows=len(part)))
         with Results(tmp_path / "reports") as results:
             made = derive(spark, TableInputs(spark, [view_of_iceberg(table)]), results, reports=some)
         assert made is not None

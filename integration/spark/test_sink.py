@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from kafka2011.local import LocalCluster
+from kafka2011.local_cluster import LocalCluster
 from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.spark.options import WriteOptions
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
 
 
 @pytest.fixture

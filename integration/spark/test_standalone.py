@@ -13,7 +13,7 @@ from integration.spark.standalone import Standalone, install_wheel, standalone
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
 
 PROGRAM = Path(__file__).parent / "programs" / "read_through_a_kill.py"
 MESSAGES = 120_000

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from kafka2011.compression import Codec
-from kafka2011.local import LocalCluster
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.message.compression import Codec
 from kafka2011.spark import lag_bytes
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-    from kafka2011.local import LocalBroker
-    from zk.local import LocalZooKeeper
+    from kafka2011.local_cluster import LocalBroker
+    from zk.local_zookeeper import LocalZooKeeper
 
 SOON = {"fetchOffset.retryIntervalMs": 200, "fetchOffset.numRetries": 300}
 

@@ -10,8 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka2011.warehouse import open_table
-from kafka2011.warehouse.compact import compact
-from kafka2011.warehouse.parquet_table import ParquetTable
+from kafka2011.warehouse.table.parquet.compact import compact
+from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 from tests.support.tables import EVENT, FIRST_MS, OWN, TOPIC, commit_of, load
 
 if TYPE_CHECKING:

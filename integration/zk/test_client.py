@@ -27,7 +27,7 @@ from zk.sessions import SessionEvents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
 
 
 def test_the_chroot_is_made_with_null_data(zk_connect: str, zookeeper: LocalZooKeeper) -> None:

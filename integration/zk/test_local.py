@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from tests.support.waiting import eventually
-from zk import local
+from zk import local_zookeeper as local
 from zk.connecting import connect
 from zk.errors import LocalZooKeeperError
-from zk.local import LocalZooKeeper
+from zk.local_zookeeper import LocalZooKeeper
 from zk.nodes import Nodes
 from zk.ports import free_port
 
@@ -90,7 +90,7 @@ def test_before_the_first_start_there_is_no_port() -> None:
 def test_the_server_dies_with_its_parent() -> None:
     """By kill -9 of the process that started it."""
     program = (
-        "import sys; from zk.local import LocalZooKeeper; server = LocalZooKeeper(); server.start();"
+        "import sys; from zk.local_zookeeper import LocalZooKeeper; server = LocalZooKeeper(); server.start();"
         "print(server.pid, server.log_path.parent, flush=True); sys.stdin.read()"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

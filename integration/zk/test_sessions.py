@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zk.client import ZkClient
-    from zk.local import LocalZooKeeper
+    from zk.local_zookeeper import LocalZooKeeper
 
 # Servers, so that a follower that was cut off serves on for as long as a session lives.
 PATIENT = Pace(tick_ms=300, init_limit=100, sync_limit=30)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafka2011.admin.partitions import asking, ends_of, fault_of_offset, offset_before
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
 from kafka2011.errors import KafkaError
-from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
@@ -60,7 +60,7 @@ class Groups:
         return self._consumers.groups()
 
     def topics(self, group: str) -> list[str]:
-        """List the topics of which a group has offsets."""
+        """List the topics for which a group has offsets."""
         return self._offsets.topics(group)
 
     def members(self, group: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, OffsetOutOfRangeError, WrongPartitionError
-from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from zk.cluster import Broker, TopicPartition

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.admin.partitions import PartitionEnds, asking, count_partitions, ends_of
 from kafka2011.errors import KafkaError
+from kafka2011.message.topic import validate_topic
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.topic import validate_topic
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 

@@ -7,17 +7,19 @@ import time
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import gevent
+from gevent.lock import Semaphore
 from gevent.pool import Pool
 from gevent.threadpool import ThreadPool
 
-from kafka2011.broker.log import LogFailedError
+from kafka2011.disk import Disk, failure_of
+from zk.errors import raise_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from kafka2011.broker.log import Log
-    from kafka2011.message_header import AnyBytes
+    from kafka2011.disk import Lock
+    from kafka2011.message.header import AnyBytes
 
 _Result = TypeVar("_Result")
 
@@ -32,63 +34,54 @@ FLUSHES_AT_ONCE = 8
 """A disk syncs several files in little more time than one."""
 
 
-def fsync_in_thread(fd: int) -> None:
-    """Bring a file to disk."""
-    _in_thread(os.fsync, fd)
+class DiskThreads(Disk):
+    """Disk access through threads: other greenlets run while one waits.
 
-
-class Writer:
-    """Writes to files: small sets at once, large ones in a thread, and all in threads while the disk is slow.
-
-    A write goes into the page cache, which takes microseconds, until the kernel makes writers wait for the disk.
+    A write goes into the page cache, which takes microseconds, until the kernel makes writers wait for the disk. So
+    small sets are written at once, large ones in a thread, and all in threads while the disk is slow.
     """
 
     def __init__(self) -> None:
         # A pool of its own: the other one may be busy waiting for a slow disk.
-        self._pool = ThreadPool(WRITES_AT_ONCE)
+        self._writers = ThreadPool(WRITES_AT_ONCE)
         self._slow_until_s = 0.0
 
-    def __call__(self, fd: int, data: AnyBytes) -> int:
+    def write(self, fd: int, data: AnyBytes) -> int:
         """Do as os.write does."""
         started_s = time.monotonic()
         if len(data) < LARGE_WRITE_BYTES and started_s >= self._slow_until_s:
             written = os.write(fd, data)
             took_s = time.monotonic() - started_s
         else:
-            written, took_s = _in_pool(self._pool, _timed_write, fd, data)
+            written, took_s = _in_pool(self._writers, _timed_write, fd, data)
         if took_s > SLOW_WRITE_S and written < LARGE_WRITE_BYTES:
             self._slow_until_s = time.monotonic() + SLOW_FOR_S
         return written
+
+    def fsync(self, fd: int) -> None:
+        """Bring a file to disk."""
+        _in_thread(os.fsync, fd)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name."""
+        _in_thread(os.unlink, path)
+
+    def close(self, fd: int) -> None:
+        """Close a deleted file without waiting."""
+        gevent.spawn(_in_thread, os.close, fd)  # the pool itself makes its callers wait when it is busy
+
+    def flush_all(self, flushes: Iterable[Callable[[], None]]) -> None:
+        """Call all of these, a few at once, even if one fails. Raises the first LogError."""
+        raise_first(list(Pool(FLUSHES_AT_ONCE).imap_unordered(failure_of, flushes)))
+
+    def make_lock(self) -> Lock:
+        """Make a lock for greenlets; it is not reentrant."""
+        return Semaphore()  # of one holder; a third of the cost of gevent's RLock
 
 
 def _timed_write(fd: int, data: AnyBytes) -> tuple[int, float]:
     started_s = time.monotonic()
     return os.write(fd, data), time.monotonic() - started_s
-
-
-def unlink_in_thread(path: Path) -> None:
-    """Remove a name; the last one of a large file takes a third of a second for a gigabyte."""
-    _in_thread(os.unlink, path)
-
-
-def close_in_thread(fd: int) -> None:
-    """Close a deleted file without waiting: only closing it frees its bytes."""
-    gevent.spawn(_in_thread, os.close, fd)  # the pool itself makes its callers wait when it is busy
-
-
-def flush_in_threads(logs: Sequence[Log]) -> None:
-    """Flush logs, a few at once; all of them, even if one fails. Raises the first LogFailedError."""
-    failures = [error for error in Pool(FLUSHES_AT_ONCE).imap_unordered(_failure_of_flush, logs) if error]
-    if failures:
-        raise failures[0]
-
-
-def _failure_of_flush(log: Log) -> LogFailedError | None:
-    try:
-        log.flush()
-    except LogFailedError as error:
-        return error
-    return None
 
 
 def _in_thread(call: Callable[..., None], *arguments: object) -> None:

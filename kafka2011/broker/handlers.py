@@ -17,7 +17,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.segment import LogSlice
 from kafka2011.errors import (
     BrokerError,
     ErrorCodes,
@@ -28,8 +27,10 @@ from kafka2011.errors import (
     MessageSizeTooLargeError,
     WrongPartitionError,
 )
-from kafka2011.message import complete_prefix_bytes
-from kafka2011.protocol import (
+from kafka2011.log.segment import LogSlice
+from kafka2011.message.message_set import complete_prefix_bytes
+from kafka2011.message.topic import InvalidTopicError
+from kafka2011.wire.protocol import (
     ANY_PARTITION,
     EARLIEST,
     LATEST,
@@ -44,11 +45,10 @@ from kafka2011.protocol import (
     encode_offsets_body,
     encode_response_header,
 )
-from kafka2011.topic import InvalidTopicError
 
 if TYPE_CHECKING:
-    from kafka2011.broker.log_manager import LogManager
     from kafka2011.broker.message_check import MessageChecker
+    from kafka2011.log.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 

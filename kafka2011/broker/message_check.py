@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.compression import open_chunks
 from kafka2011.errors import InvalidMessageError, MessageSizeTooLargeError
-from kafka2011.message import MAX_NESTING, scan
-from kafka2011.message_header import LENGTH, LENGTH_BYTES, MIN_LENGTH
-from kafka2011.protocol import MAX_INT32
+from kafka2011.message.compression import open_chunks
+from kafka2011.message.header import LENGTH, LENGTH_BYTES, MIN_LENGTH
+from kafka2011.message.message_set import MAX_NESTING, scan
+from kafka2011.wire.protocol import MAX_INT32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.message import Scan
-    from kafka2011.message_header import AnyBytes
+    from kafka2011.message.header import AnyBytes
+    from kafka2011.message.message_set import Scan
 
 STEP_MESSAGES = 8192
 STEP_BYTES = 4 * 1024 * 1024

@@ -128,7 +128,8 @@ class BrokerRegistrar:
     def _try_to_register(self, session_id: int | None) -> ZkError | None:
         """Register what is missing, and return what was in the way if that may pass: ZooKeeper was out of reach.
 
-        Our old node is such an obstacle too if ZooKeeper was away meanwhile: a new leader lets sessions begin anew.
+        Our old node is such an obstacle too if ZooKeeper was away meanwhile: a new leader restarts all session
+        timeouts.
         """
         self._has_session_changed = False
         try:

@@ -15,24 +15,23 @@ from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from gevent.event import Event
-from gevent.lock import Semaphore
 from gevent.pool import Group
 
-from kafka2011 import plain
-from kafka2011.broker.connection import let_others_run
-from kafka2011.broker.disk_threads import Writer, close_in_thread, flush_in_threads, fsync_in_thread, unlink_in_thread
+from kafka2011.broker.client_connection import let_others_run
+from kafka2011.broker.disk_threads import DiskThreads
 from kafka2011.broker.file_limit import max_connections
 from kafka2011.broker.handlers import Client, RequestHandlers
-from kafka2011.broker.log import LogFailedError
-from kafka2011.broker.log_manager import LogManager
-from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.registrar import BrokerRegistrar
 from kafka2011.broker.socket_server import SocketServer
-from kafka2011.crc import self_check
 from kafka2011.errors import KafkaError, LogError
-from kafka2011.protocol import MultiProduceRequest, ProduceRequest, decode_request
+from kafka2011.log.log import LogFailedError
+from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.message import runs
+from kafka2011.message.crc import self_check
+from kafka2011.wire.protocol import MultiProduceRequest, ProduceRequest, decode_request
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker
 from zk.errors import ZkError
@@ -41,11 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from kafka2011.broker.connection import Connection, FrameHandler
+    from kafka2011.broker.client_connection import Connection, FrameHandler
     from kafka2011.broker.handlers import Reply
-    from kafka2011.broker.log import Log
     from kafka2011.config import BrokerConfig
-    from kafka2011.message_header import AnyBytes
+    from kafka2011.log.log import Log
+    from kafka2011.message.header import AnyBytes
 
 logger = logging.getLogger(__name__)
 
@@ -84,13 +83,8 @@ class KafkaServer:
             settings_for=functools.partial(LogSettings.of, config),
             max_topic_name_length=config.max_topic_name_length,
             clock=SYSTEM_CLOCK,
-            fsync=fsync_in_thread,
-            write=Writer(),
-            unlink=unlink_in_thread,
-            close=close_in_thread,
-            make_lock=Semaphore,  # of one holder; a third of the cost of gevent's RLock
+            disk=DiskThreads(),
             request_flush=self._request_flush,
-            flush_all=flush_in_threads,
             on_new_topic=self._topic_added,
         )
         self.handlers = RequestHandlers(self.logs)
@@ -118,7 +112,7 @@ class KafkaServer:
         if self._started:
             return
         config = self._config
-        self_check(plain.checksums())
+        self_check(runs.checksums())
         self._started = True
         self._stopping.clear()
         self.logs.open(_RecoveryReport())

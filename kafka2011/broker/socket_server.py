@@ -11,13 +11,13 @@ from gevent import socket
 from gevent.lock import Semaphore
 from gevent.pool import Group
 
-from kafka2011.broker.connection import Connection
+from kafka2011.broker.client_connection import Connection
 from kafka2011.errors import BrokerConnectionError, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.broker.connection import FrameHandler
+    from kafka2011.broker.client_connection import FrameHandler
     from kafka2011.broker.memory_budget import MemoryBudget
 
 logger = logging.getLogger(__name__)

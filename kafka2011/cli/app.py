@@ -1,7 +1,7 @@
 """The group of all commands, and what happens when one of them fails.
 
-Exit status: 0 done, 1 failed, 2 called wrongly (settings included), 130 after Ctrl-C. An error is one line on
-standard error; `--debug` adds the traceback.
+Exit status: 0 done, 1 failed, 2 called wrongly (settings included), 3 when `audit` cannot tell, 130 after Ctrl-C. An
+error is one line on standard error; `--debug` adds the traceback.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ PROGRAM = "kafka2011"
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_CANNOT_TELL = 3
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 
 COMMANDS = {
     "audit": "Compare what the tiers have counted, window by window, and fail when messages are missing in one.",
-    "broker": "Run a broker until it is told to stop.",
+    "broker": "Run a broker until it is stopped.",
     "click-through": "Publish the click-through of searches over the last 1 and 5 minutes, until Ctrl-C.",
     "cluster": "Run a ZooKeeper and several brokers until Ctrl-C.",
     "collect": "Publish the lines of files, standard input and a local socket, each at least once.",
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "dump-log": "Show the messages in segment files, and check them.",
-    "fetch": "Read partitions from an offset on, without a group.",
+    "fetch": "Read partitions from an offset, without a group.",
     "generate": "Publish made-up events of a social network.",
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
     "load": "Load topics into tables of a warehouse, each message once, from where the last load ended up to now.",
@@ -48,9 +49,10 @@ COMMANDS = {
     "ping": "Ask brokers whether they serve requests.",
     "produce": "Publish lines, each as one message.",
     "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",
-    "replay": "Publish what a topic holds again, into another topic or cluster.",
+    "replay": "Publish a topic's stored messages again, into another topic or cluster.",
     "report": "Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.",
     "schemas": "List, show, check and register the schemas of events.",
+    "tables": "Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine.",
     "topics": "List, describe and create topics.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
 }
@@ -95,9 +97,9 @@ def _module(command: str) -> str:
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from kafka2011 import plain
+        from kafka2011.message import runs
 
-        click.echo(f"{PROGRAM} {importlib.metadata.version(PROGRAM)} ({plain.chosen.DESCRIPTION})")
+        click.echo(f"{PROGRAM} {importlib.metadata.version(PROGRAM)} ({runs.chosen.DESCRIPTION})")
         ctx.exit()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
+from kafka2011.cli.app import EXIT_CANNOT_TELL
 from kafka2011.cli.options import examples, parse_time_ms, zookeeper_option
 from kafka2011.cli.output import counted, json_option, printable, show_json, show_table
 from kafka2011.cli.session import open_session
@@ -20,9 +21,12 @@ from kafka2011.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafka2011.pipeline.audit.compare import Ledger, TierCount, WindowAccount
+    from kafka2011.audit.compare import Ledger, TierCount, WindowAccount
+    from kafka2011.audit.evidence import Doubt, Evidence, Reading
 
-_COLUMNS = ("tier", "total", "distinct", "missing", "repeated", "never_counted")
+_COLUMNS = ("tier", "total", "distinct", "missing", "missing_since_first", "repeated", "never_counted")
+_REPORTING_MS = 60_000
+"""What tiers may take to report, beside the grace, which counts twice where a mirror passes reports on."""
 
 
 def _read_time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -49,6 +53,7 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
         "kafka2011 audit",
         "kafka2011 audit --tiers producer,live,mirror --from 2011-06-12T10:00Z --strict",
         "kafka2011 audit --topic views --all --plot views.png",
+        "kafka2011 audit --accept web1-4711-0c0ffee0",
     ),
 )
 @zookeeper_option
@@ -68,13 +73,36 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
     help="Only windows from this time on; ISO 8601, local without a zone, or @ and ms since 1970.",
 )
 @click.option(
+    "--until",
+    "until_ms",
+    callback=_read_time,
+    metavar="TIME",
+    help="Only windows that end by this time.  [default: a minute ago, and twice the grace]",
+)
+@click.option(
     "--grace",
     "grace_s",
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long after its end a window is open for counts that are still on their way.",
+    help="How far apart clocks may be, and how long brokers may take to flush.",
+)
+@click.option(
+    "--dead-after",
+    "dead_after_s",
+    type=click.FloatRange(min=0),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="An instance that was silent for so long has died.",
+)
+@click.option(
+    "--accept",
+    "accepted",
+    multiple=True,
+    metavar="NAME",
+    help="Expect nothing more of an instance, a partition, a cluster or a broker that is named in a doubt, and end.",
 )
 @click.option("--all", "is_all", is_flag=True, help="Show every window, not only those with a gap.")
 @click.option(
@@ -89,12 +117,17 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
     help="Draw the tiers' counts into this file: .png, .svg or .pdf.",
 )
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
     zk_connect: str,
     topics: tuple[str, ...],
     tiers: tuple[str, ...] | None,
     from_ms: int | None,
+    until_ms: int | None,
     grace_s: float,
+    dead_after_s: float,
+    accepted: tuple[str, ...],
     is_all: bool,
     strict: bool,
     plot_path: Path | None,
@@ -103,19 +136,30 @@ def command(
     """Compare what the tiers have counted, window by window, and fail when messages are missing in one.
 
     Each tier is compared with the one before it: missing is what only that one has counted, never counted what only
-    this one has. A window with missing messages is a gap. Windows that are still open are not judged.
+    this one has; missing since first is what only the first tier has. A window with missing messages is a gap, and the
+    exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
     """
-    from kafka2011.pipeline.audit.compare import Ledger
+    from kafka2011.audit.compare import Ledger
+    from kafka2011.audit.evidence import Evidence, Rules
+    from kafka2011.audit.verdict import judge
 
-    now_ms = time.time() * 1000
+    evidence = Evidence()
+    rules = Rules(margin_ms=int(grace_s * 1000), dead_after_ms=int(dead_after_s * 1000))
+    if accepted:
+        _accept(zk_connect, evidence, accepted)
+        return
+    if until_ms is None:
+        until_ms = int(time.time() * 1000) - 2 * rules.margin_ms - _REPORTING_MS
     with tempfile.TemporaryFile() as file:
-        ledger = Ledger(cast("BinaryIO", file), int(grace_s * 1000))
-        unreadable = _read_reports(ledger, zk_connect, topics, from_ms)
-        accounts = list(ledger.accounts(now_ms, tiers))
-        open_windows = ledger.open_windows(now_ms)
-    bad = [account for account in accounts if account.has_gap or (strict and not account.is_exact)]
+        ledger = Ledger(cast("BinaryIO", file), 0)
+        unreadable, reading = _read_reports(ledger, evidence, zk_connect, topics, from_ms)
+        found = judge(ledger, evidence, reading, topics, tiers, from_ms=from_ms, until_ms=until_ms, rules=rules)
+        open_windows = ledger.open_windows(until_ms)
+    accounts = found.accounts
+    lossy = set(map(id, found.gaps))
+    bad = [account for account in accounts if id(account) in lossy or (strict and not account.is_exact)]
     if plot_path is not None:
-        from kafka2011.pipeline.audit.plot import plot
+        from kafka2011.audit.plot import plot
 
         plot(accounts, plot_path)
     totals = list(_totals(accounts))
@@ -129,7 +173,9 @@ def command(
                 "windows": windows_json,
                 "open_windows": open_windows,
                 "unreadable_reports": unreadable,
-                "gaps": sum(account.has_gap for account in accounts),
+                "gaps": len(found.gaps),
+                "lost_reports": found.lost_reports,
+                "doubts": [_doubt_json(topic, doubt) for topic, doubt in found.doubts],
             }
         )
     else:
@@ -137,23 +183,68 @@ def command(
         if shown:
             click.echo()
             show_table(("topic", "window", *_COLUMNS), shown, as_json=False)
+        if found.doubts:
+            click.echo()
+            rows = [
+                (topic, "ever" if doubt.since_ms is None else _time(doubt.since_ms), doubt.why, doubt.accept)
+                for topic, doubt in found.doubts
+            ]
+            show_table(("topic", "cannot tell since", "because", "or accept"), rows, as_json=False)
         not_read = f", {counted(unreadable, 'report')} not readable" if unreadable else ""
+        not_read += f", {counted(found.lost_reports, 'report')} lost" if found.lost_reports else ""
         click.echo(f"\n{counted(len(accounts), 'window')} compared, {open_windows} open{not_read}")
     if bad:
         raise KafkaError(_verdict(bad))
     if unreadable and strict:
         raise KafkaError(f"{counted(unreadable, 'report')} could not be read")
+    if found.doubts:
+        topic, doubt = found.doubts[0]
+        since = "" if doubt.since_ms is None else f" of what was published since {_time(doubt.since_ms)}"
+        more = f"; {counted(len(found.doubts) - 1, 'more doubt')}" if len(found.doubts) > 1 else ""
+        click.echo(f"{context.command_path}: cannot tell{since}: {topic}: {printable(doubt.why)}{more}", err=True)
+        context.exit(EXIT_CANNOT_TELL)
 
 
-def _read_reports(ledger: Ledger, zk_connect: str, topics: tuple[str, ...], from_ms: int | None) -> int:
-    """Read all reports of windows from a time on; return how many could not be read."""
-    from kafka2011.pipeline.audit.reading import AuditReader
+def _accept(zk_connect: str, evidence: Evidence, names: tuple[str, ...]) -> None:
+    """Publish that nothing more is expected of these. Raises KafkaError for one that nobody has heard of."""
+    from kafka2011.audit.publishing import open_publisher
+    from kafka2011.audit.reading import AuditReader
+    from kafka2011.audit.statement import Acceptance
+    from zk.audit import AuditNodes
 
     reader = AuditReader(SimpleConsumerConfig.from_sources(environ=os.environ))
     with open_session(zk_connect) as client:
-        for report in reader.read(client, topics, from_ms):
+        for _ in reader.read(client, evidence=evidence):
+            pass
+        brokers = {f"broker {each}" for each in AuditNodes(client).brokers()}
+        unknown = sorted(set(names) - evidence.names() - brokers)
+        if unknown:
+            raise KafkaError(f"nobody has heard of {unknown[0]}: accept a name that `kafka2011 audit` shows")
+        for name in brokers & set(names):
+            AuditNodes(client).forget_broker(int(name.removeprefix("broker ")))
+    publisher = open_publisher(zk_connect)
+    try:
+        now_ms = int(time.time() * 1000)
+        publisher.publish([Acceptance(accepted=name, at_ms=now_ms) for name in names if name not in brokers])
+    finally:
+        publisher.close()
+
+
+def _read_reports(
+    ledger: Ledger, evidence: Evidence, zk_connect: str, topics: tuple[str, ...], from_ms: int | None
+) -> tuple[int, Reading]:
+    """Read all that was reported of windows from a time on; return how many reports were not readable, and the rest."""
+    from kafka2011.audit.reading import AuditReader
+
+    reader = AuditReader(SimpleConsumerConfig.from_sources(environ=os.environ))
+    with open_session(zk_connect) as client:
+        for report in reader.read(client, topics, from_ms, evidence):
             ledger.add(report)
-    return reader.unreadable
+    return reader.unreadable, reader.reading
+
+
+def _doubt_json(topic: str, doubt: Doubt) -> dict[str, object]:
+    return {"topic": topic, "since_ms": doubt.since_ms, "why": doubt.why, "accept": doubt.accept}
 
 
 def _totals(accounts: Iterable[WindowAccount]) -> Iterator[tuple[object, ...]]:
@@ -175,7 +266,7 @@ def _rows(accounts: Iterable[WindowAccount]) -> Iterator[tuple[object, ...]]:
 
 
 def _numbers(count: TierCount) -> tuple[int, ...]:
-    return count.total, count.distinct, count.missing, count.repeated, count.never_counted
+    return count.total, count.distinct, count.missing, count.missing_since_first, count.repeated, count.never_counted
 
 
 def _time(start_ms: int) -> str:
@@ -192,6 +283,7 @@ def _verdict(bad: list[WindowAccount]) -> str:
     for count in first.tiers:
         found = (
             (count.missing, "missing"),
+            (0 if count.missing else count.missing_since_first, "missing since the first tier"),
             (count.repeated, "repeated"),
             (count.never_counted, "never counted by the tier before"),
         )

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="One setting; may be given many times."
 )
 def command(file: Path | None, overrides: tuple[str, ...]) -> int:
-    """Run a broker until it is told to stop.
+    """Run a broker until it is stopped.
 
     Settings come from the file, then from KAFKA2011_ variables of the environment, then from --override. Ctrl-C or
-    SIGTERM stops the broker in order, a second one at once.
+    SIGTERM stops the broker in order; a second signal stops it at once.
     """
     log_progress_of_a_server()
     config = BrokerConfig.from_sources(file, os.environ, overrides)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Where the stream keeps how far it is: with the same DIR it goes on.",
+    help="Where the stream keeps its progress: with the same DIR it continues.",
 )
 @click.option(
     "--topic", default="search_click_through", show_default=True, metavar="TOPIC", help="Where results are published."
@@ -42,11 +42,10 @@ if TYPE_CHECKING:
 def command(zk_connect: str, checkpoint: str, topic: str, within: int, late: int, from_beginning: bool) -> None:
     """Publish the click-through of searches over the last 1 and 5 minutes, until Ctrl-C.
 
-    A stream on Spark that joins the topics searches and clicks. For every ten seconds of events it publishes one event,
-    when nothing can change it any more: after the seconds of --within and --late. An event that comes later does not
-    count.
+    A Spark stream that joins the topics searches and clicks. For every ten seconds of events it publishes one event,
+    once that is final: after the seconds of --within and --late. Events that come later do not count.
     """
-    from kafka2011.warehouse.reports.click_through import ClickThroughSettings, start_click_through
+    from kafka2011.reports.click_through import ClickThroughSettings, start_click_through
 
     settings = ClickThroughSettings(click_within_s=within, late_s=late)
     start = "earliest" if from_beginning else "latest"

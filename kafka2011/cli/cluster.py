@@ -11,7 +11,7 @@ from kafka2011.cli.output import json_option, show_json
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.config import BrokerConfig
 from kafka2011.errors import KafkaError
-from kafka2011.local import LocalCluster
+from kafka2011.local_cluster import LocalCluster
 
 
 @click.command(
@@ -27,7 +27,7 @@ from kafka2011.local import LocalCluster
     type=click.IntRange(0, 65535),
     default=2181,
     show_default=True,
-    help="ZooKeeper's port; 0 takes a free one.",
+    help="ZooKeeper's port; 0 picks a free one.",
 )
 @click.option(
     "--port",
@@ -35,7 +35,7 @@ from kafka2011.local import LocalCluster
     type=click.IntRange(0, 65535),
     default=6667,
     show_default=True,
-    help="The port of broker 0; the others use those after it, or a free one where one is taken. 0 takes free ones.",
+    help="The port of broker 0; the others use those after it, or a free one where one is taken. 0 picks free ones.",
 )
 @click.option(
     "--directory",
@@ -60,8 +60,8 @@ def command(
 ) -> None:
     """Run a ZooKeeper and several brokers until Ctrl-C.
 
-    Everything listens on 127.0.0.1; clients find the brokers in ZooKeeper. Says where, as text or as a JSON object,
-    once all of them are ready.
+    Everything listens on 127.0.0.1; clients find the brokers in ZooKeeper. Prints the addresses, as text or as a JSON
+    object, once all of them are ready.
     """
     properties = pairs_of(overrides)
     _check(properties)

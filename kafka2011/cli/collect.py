@@ -20,15 +20,16 @@ from kafka2011.cli.options import (
     zookeeper_option,
 )
 from kafka2011.cli.output import counted
+from kafka2011.cli.sections import SectionedCommand, config_option
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.compression import Codec
+from kafka2011.collect.counts import CollectCounts
+from kafka2011.collect.line_inputs import SocketAddress
+from kafka2011.collect.lines import MIN_LINE_BYTES, Nul
+from kafka2011.collect.spool import MIN_SPOOL_BYTES, SPOOL_BYTES
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import KafkaError
-from kafka2011.pipeline.collect.counts import CollectCounts
-from kafka2011.pipeline.collect.inputs import SocketAddress
-from kafka2011.pipeline.collect.lines import MIN_LINE_BYTES
-from kafka2011.pipeline.collect.spool import MIN_SPOOL_BYTES, SPOOL_BYTES
-from kafka2011.topic import validate_topic
+from kafka2011.message.compression import Codec
+from kafka2011.message.topic import validate_topic
 
 if TYPE_CHECKING:
     from zk.cluster import Broker
@@ -55,10 +56,13 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
 
 @click.command(
     "collect",
+    cls=SectionedCommand,
     epilog=examples(
         "kafka2011 collect /var/log/nginx/access.log --topic access --follow",
         "kafka2011 collect --listen unix:/run/app/log.sock --topic app --spool-bytes 10000000000",
         "kafka2011 collect access.log --topic page_views --as access-log --audit collector",
+        "kafka2011 collect '/var/log/app/*.log' --topic app --follow",
+        "kafka2011 collect --config /etc/kafka2011/collect.toml",
         "journalctl --follow --output cat | kafka2011 collect - --topic journal",
     ),
 )
@@ -101,6 +105,13 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
     help="What becomes of longer lines: their beginning is sent with a mark, or they are left out.",
 )
 @click.option(
+    "--nul",
+    type=click.Choice([each.value for each in Nul]),
+    default=Nul.SKIP.value,
+    show_default=True,
+    help="What becomes of NUL bytes in files: they stay, are left out, or the file is refused from there on.",
+)
+@click.option(
     "--spool-bytes",
     type=click.IntRange(MIN_SPOOL_BYTES),
     default=SPOOL_BYTES,
@@ -119,6 +130,7 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
 )
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
 @property_option
+@config_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -132,6 +144,7 @@ def command(
     state: Path | None,
     max_line_bytes: int | None,
     too_long: str,
+    nul: str,
     spool_bytes: int,
     spool_full: str,
     tier: str | None,
@@ -140,11 +153,11 @@ def command(
 ) -> None:
     """Publish the lines of files, standard input and a local socket, each at least once.
 
-    For standard input give -. How far a file was confirmed is saved, so that the next run goes on there. What cannot be
-    read again, from standard input and the socket, waits on disk until it is confirmed. With --follow or --listen it
-    goes on until SIGTERM or Ctrl-C, however long the cluster is away; otherwise it ends with the files, and fails when
-    something is not confirmed in time (confirm.timeout.ms). The exit status is 1 also when something was refused or is
-    known to be lost.
+    For standard input give -; a pattern such as 'app-*.log' also finds files that are born later. How far a file was
+    confirmed is saved, so that the next run goes on there. What cannot be read again, from standard input and the
+    socket, waits on disk until it is confirmed. With --follow or --listen it goes on until SIGTERM or Ctrl-C, however
+    long the cluster is away; otherwise it ends with the files, and fails when something is not confirmed in time
+    (confirm.timeout.ms). The exit status is 1 also when something was refused or is known to be lost.
     """
     if form == "lines":
         broker_or_zookeeper(context)
@@ -154,7 +167,7 @@ def command(
         raise click.UsageError("there is nothing to read: give a FILE, - for standard input, or --listen")
     if tier is not None and form == "lines":
         raise click.UsageError("--audit counts events, and plain lines are none: give --as too")
-    from kafka2011.pipeline.collect.run import DEFAULTS, CollectOptions, collect
+    from kafka2011.collect.run import DEFAULTS, CollectOptions, collect
 
     fixed = [f"zk.connect={zk_connect}", "broker.list="]
     if broker is not None:
@@ -187,6 +200,7 @@ def command(
         spool_full == "drop",
         tier or "",
         zk_connect if form != "lines" else "",
+        Nul(nul),
     )
     if options.runs_on:
         log_progress_of_a_server()

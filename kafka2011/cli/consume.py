@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from kafka2011.admin.groups import Groups
-from kafka2011.admin.reading import following, open_places
+from kafka2011.admin.partition_cursor import following, open_cursors
 from kafka2011.cli.formats import NAMES, format_option, named
 from kafka2011.cli.options import (
     delimiter_option,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kafka2011.cli.partitions import Wanted
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.consumer.topic_filter import TopicFilter
-    from kafka2011.message import Message
+    from kafka2011.message.message_set import Message
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +63,14 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 @zookeeper_option
 @click.option("--topic", help="The topic to read.")
 @click.option("--whitelist", metavar="REGEX", help="Read all topics whose whole name matches, including later ones.")
-@click.option("--blacklist", metavar="REGEX", help="Read all topics but those whose whole name matches.")
+@click.option("--blacklist", metavar="REGEX", help="Read all topics except those whose whole name matches.")
 @click.option(
     "--group",
     envvar="KAFKA2011_GROUPID",
     show_envvar=True,
     help="The consumer group to join. Default: one of its own, which is removed at the end.",
 )
-@click.option("--from-beginning", is_flag=True, help="Where the group has no offset: from the first message on.")
+@click.option("--from-beginning", is_flag=True, help="Where the group has no offset, begin with the first message.")
 @click.option(
     "--from",
     "start",
@@ -130,8 +130,8 @@ def command(
 ) -> None:
     """Read topics as a member of a consumer group, and print each message on a line.
 
-    Without --from-beginning a new group reads what is published from now on. Ends with Ctrl-C; what was printed is
-    committed then. With --partition or --last it joins no group, and reads those partitions that there are now.
+    Without --from-beginning a new group reads only messages published from now on. Ends with Ctrl-C, after committing
+    what was printed. With --partition or --last it joins no group, and reads the partitions that exist now.
     """
     if sum(given is not None for given in (topic, whitelist, blacklist)) != 1:
         raise click.UsageError("give one of --topic, --whitelist and --blacklist")
@@ -180,8 +180,8 @@ def _format(given_format: Format | None, formatter: str, delimiter: bytes, decod
         yield to_bytes
         return
     from kafka2011.cli.decoding import Decoding
-    from kafka2011.pipeline.events import EventDecoder
-    from kafka2011.pipeline.registry import SchemaRegistry
+    from kafka2011.events.codec import EventDecoder
+    from kafka2011.events.schema_registry import SchemaRegistry
 
     with open_session(decode_with) as client:
         decoding = Decoding(EventDecoder(SchemaRegistry(client)))
@@ -246,8 +246,8 @@ def _open_member(
     """Return a member of the group, and how to read so many messages of a stream; with a tier it counts them."""
     if tier is None:
         return stack.enter_context(ConsumerConnector(config)), _first
-    from kafka2011.pipeline.audit.consumer import AuditedConsumer
-    from kafka2011.pipeline.audit.publishing import open_counter
+    from kafka2011.audit.consumer import AuditedConsumer
+    from kafka2011.audit.publishing import open_counter
 
     counter = stack.enter_context(open_counter(tier, config.zk_connect))
     consumer = stack.enter_context(AuditedConsumer(config, counter))
@@ -277,7 +277,7 @@ def _read_partitions(
     timeout_ms = None if config.consumer_timeout_ms < 0 else config.consumer_timeout_ms
     output = sys.stdout.buffer
     with ExitStack() as stack:
-        places = open_places(stack, topic, find_partitions(topic, None, config.zk_connect, wanted), config)
+        places = open_cursors(stack, topic, find_partitions(topic, None, config.zk_connect, wanted), config)
         for place in places:
             place.go_to(start if start is not None else "latest")
         before = [message for place in places for message in place.take_last(last)] if last is not None else []

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kafka2011.cli.formats import as_object
 from kafka2011.cli.output import counted
 from kafka2011.errors import KafkaError
-from kafka2011.pipeline.errors import UndecodableEventError
+from kafka2011.events.errors import UndecodableEventError
 
 if TYPE_CHECKING:
     from kafka2011.cli.formats import Format
-    from kafka2011.message import Message
-    from kafka2011.pipeline.events import Event, EventDecoder
+    from kafka2011.events.codec import Event, EventDecoder
+    from kafka2011.message.message_set import Message
 
 logger = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from kafka2011.cli.options import examples
 from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.progress import count_progress
 from kafka2011.demo.activity import activity_lines
+from kafka2011.demo.live_cluster import BROKER_SETTINGS, LATENCY_SETTINGS, MEMBER_SETTINGS, run_demo
 from kafka2011.demo.records import numbered
-from kafka2011.demo.run import BROKER_SETTINGS, LATENCY_SETTINGS, MEMBER_SETTINGS, run_demo
 from kafka2011.demo.takeover import FLOW_AFTER_S
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.demo.run import DemoResult
+    from kafka2011.demo.live_cluster import DemoResult
     from kafka2011.demo.tiers import Tiers, TiersResult
 
 DEFAULT_LINES = 10_000
@@ -135,7 +135,7 @@ def _check_tiers(file: BinaryIO | None) -> None:
     """Raise UsageError or MissingExtraError for what would fail later."""
     if file is not None and not Path(file.name).is_file():
         raise click.UsageError(f"--file {file.name}: --tiers has the collector read it, so it must be a regular file")
-    from kafka2011.pipeline.extra import missing_extra
+    from kafka2011.errors import missing_extra
 
     try:
         import kafka2011.demo.tiers  # noqa: F401

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.admin.reading import following, open_places, to_the_end
+from kafka2011.admin.partition_cursor import following, open_cursors, to_the_end
 from kafka2011.cli.formats import as_object, format_option, named
 from kafka2011.cli.options import broker_option, broker_or_zookeeper, delimiter_option, examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json_list
@@ -71,11 +71,11 @@ def command(
     delimiter: bytes,
     as_json: bool,
 ) -> None:
-    """Read partitions from an offset on, without a group.
+    """Read partitions from an offset, without a group.
 
-    Prints each payload and a line feed, one partition after the other; with --follow as messages come. With --json a
-    list of objects: topic, broker_id, partition, offset, next_offset, index_in_set, and payload, or payload_base64
-    where it is not UTF-8.
+    Prints each payload and a line feed, one partition after the other; with --follow, as messages arrive. With
+    --json, prints a list of objects: topic, broker_id, partition, offset, next_offset, index_in_set, and payload, or
+    payload_base64 where it is not UTF-8.
     """
     broker_or_zookeeper(context)
     if as_json and (follow or given_format is not None):
@@ -87,7 +87,7 @@ def command(
     if isinstance(offset, int) and len(chosen) != 1:
         raise click.UsageError(f"--offset {offset} is one partition's: name that with --partition")
     with ExitStack() as stack:
-        places = open_places(stack, topic, chosen, config)
+        places = open_cursors(stack, topic, chosen, config)
         for place in places:
             place.go_to(offset)
         output = sys.stdout.buffer

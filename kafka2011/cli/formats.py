@@ -14,7 +14,7 @@ from kafka2011.cli.options import unescaped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.message import Message
+    from kafka2011.message.message_set import Message
 
     Format = Callable[[Message], bytes]
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterable
 
-    from kafka2011.pipeline.audit.counter import AuditCounter
-    from kafka2011.pipeline.generate import Generated
-    from kafka2011.pipeline.machine import Machine
-    from kafka2011.pipeline.publisher import EventPublisher
+    from kafka2011.audit.counter import AuditCounter
+    from kafka2011.events.generate import Generated
+    from kafka2011.events.machine import Machine
+    from kafka2011.events.publisher import EventPublisher
     from kafka2011.producer.batch import FailedBatch
     from zk.cluster import Broker
 
@@ -78,8 +78,8 @@ def _read_start(_context: click.Context, _parameter: click.Parameter, text: str 
 )
 @click.option("--users", type=click.IntRange(1), default=1000, show_default=True, help="How many members there are.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="How long.  [default: until Ctrl-C]")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same events.")
-@click.option("--servers", type=click.IntRange(1), default=4, show_default=True, help="How many serve the members.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same events.")
+@click.option("--servers", type=click.IntRange(1), default=4, show_default=True, help="The number of servers.")
 @click.option(
     "--start",
     "start_us",
@@ -97,7 +97,7 @@ def _read_start(_context: click.Context, _parameter: click.Parameter, text: str 
 )
 @click.option("--late", type=_SHARE, default=0.01, show_default=True, help="The share of events published late.")
 @click.option("--repeated", type=_SHARE, default=0.001, show_default=True, help="The share of events published twice.")
-@click.option("--machine", is_flag=True, help="Publish how this machine is, too, which no seed repeats.")
+@click.option("--machine", is_flag=True, help="Also publish measurements of this machine, which no seed repeats.")
 @click.option("--at-once", is_flag=True, help="Publish as fast as possible; needs --seconds.")
 @click.option(
     "--audit", "tier", metavar="TIER", help="Count the events that arrived as this tier of `kafka2011 audit`."
@@ -124,15 +124,15 @@ def command(
 ) -> None:
     """Publish made-up events of a social network.
 
-    Registers their schemas, and writes to the topics page_views, searches, impressions, clicks and server_stats. With
-    the same options the same events come again, except for published_at. Ends with the number of events of each topic,
-    once brokers have proven that they handled all of them.
+    Registers their schemas, and writes to the topics page_views, searches, impressions, clicks and server_stats. The
+    same options give the same events, except for published_at. Prints the number of events of each topic at the end,
+    once the brokers are proven to have handled all of them.
     """
-    from kafka2011.pipeline.event_types import EVENT_TYPES
-    from kafka2011.pipeline.events import EventEncoder
-    from kafka2011.pipeline.generate import DEFAULT_START_US, Profile, generate
-    from kafka2011.pipeline.publisher import EventPublisher
-    from kafka2011.pipeline.registry import SchemaRegistry
+    from kafka2011.events.codec import EventEncoder
+    from kafka2011.events.generate import DEFAULT_START_US, Profile, generate
+    from kafka2011.events.publisher import EventPublisher
+    from kafka2011.events.schema_registry import SchemaRegistry
+    from kafka2011.events.types import EVENT_TYPES
     from kafka2011.producer.producer import Producer
 
     if at_once and seconds is None:
@@ -182,13 +182,13 @@ def command(
 
 
 def _open_counter(tier: str, zk_connect: str, broker_list: str) -> AuditCounter:
-    from kafka2011.pipeline.audit.publishing import open_counter
+    from kafka2011.audit.publishing import open_counter
 
     return open_counter(tier, zk_connect, producer={"broker.list": broker_list} if broker_list else None)
 
 
 def _this_machine() -> Machine:
-    from kafka2011.pipeline.machine import Machine
+    from kafka2011.events.machine import Machine
 
     return Machine()
 

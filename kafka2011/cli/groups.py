@@ -123,7 +123,7 @@ def reset(
 ) -> None:
     """Move a group's offsets of a topic.
 
-    Refused while the group has members, which would overwrite it, and for an offset that is not in a partition.
+    Refused while the group has members, which would overwrite it, and for an offset outside the partition.
     """
     chosen = [
         TopicPartition(topic, broker.id, number)

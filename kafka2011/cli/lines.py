@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kafka2011.errors import MessageSizeTooLargeError
 from kafka2011.producer.partitioner import DefaultPartitioner
-from kafka2011.protocol import ANY_PARTITION
+from kafka2011.wire.protocol import ANY_PARTITION
 
 if TYPE_CHECKING:
     import re

@@ -3,67 +3,53 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.cli.load_rebuild import begin_offsets, dedup_and_rebuild_options
-from kafka2011.cli.load_upkeep import (
-    Tables,
-    clean_tables,
-    compact_tables,
-    settle_rollbacks,
-    swap_tables,
-    upkeep_options,
-)
-from kafka2011.cli.options import examples, pairs_of, zookeeper_option
-from kafka2011.cli.output import counted, json_option, show_table
+from kafka2011.cli.options import CommandWithoutMoved, examples, pairs_of, zookeeper_option
+from kafka2011.cli.output import raise_failed, show_json_line
 from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.cli.table_options import catalog_of, catalog_option, format_option
-from kafka2011.errors import KafkaError
+from kafka2011.cli.table_options import (
+    MB,
+    audit_option,
+    master_option,
+    partition_by_option,
+    tables_options,
+    target_file_option,
+)
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
 
-    from kafka2011.warehouse.loader import Loader, Round
-
-MB = 1024 * 1024
+    from kafka2011.cli.table_options import Tables
+    from kafka2011.warehouse.load.loader import Loader, Round
+    from zk.cluster import TopicPartition
 
 
 @click.command(
     "load",
+    cls=CommandWithoutMoved,
+    moved={
+        **dict.fromkeys(("--status", "--json"), "kafka2011 tables status"),
+        **dict.fromkeys(("--compact", "--grace"), "kafka2011 tables compact"),
+        **dict.fromkeys(("--clean", "--expire", "--older-than"), "kafka2011 tables clean"),
+        "--swap": "kafka2011 tables swap",
+        "--after-rollback": "kafka2011 tables settle",
+        "--redrive": "kafka2011 tables redrive",
+    },
     epilog=examples(
         "kafka2011 load --warehouse /data/warehouse --topic page_views --topic clicks",
         "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",
-        "kafka2011 load --warehouse /data/warehouse --status",
-        "kafka2011 load --warehouse /data/warehouse --compact",
         "kafka2011 load --warehouse /data/lake --format iceberg --topic page_views --follow",
+        "kafka2011 load --warehouse /data/warehouse --topic page_views --rebuild --into page_views-again",
     ),
 )
 @zookeeper_option
-@click.option("--warehouse", required=True, metavar="PATH", help="Where the tables are: a directory, or hdfs://....")
-@click.option("--topic", "topics", multiple=True, help="A topic to load; may be given many times.")
-@click.option("--whitelist", "pattern", default="", metavar="REGEX", help="Load all topics whose whole name matches.")
-@format_option
-@click.option(
-    "--partition-by",
-    type=click.Choice(["day", "hour"]),
-    default="day",
-    show_default=True,
-    help="What has a directory of its own in a load, by the time of events.",
-)
-@click.option(
-    "--target-file-mb",
-    type=click.IntRange(1, 10_000),
-    default=128,
-    show_default=True,
-    metavar="MB",
-    help="About how large files become, where there is so much.",
-)
+@tables_options
+@partition_by_option
+@target_file_option
 @click.option(
     "--fail-on-data-loss/--no-fail-on-data-loss",
     default=True,
@@ -76,9 +62,7 @@ MB = 1024 * 1024
     help="Load partitions whose log ends before their stored offset (a replaced disk) again from their beginning.",
 )
 @click.option("--group", default="", help="Commit what was loaded to this consumer group, for monitoring only.")
-@click.option(
-    "--audit", "tier", default="", metavar="TIER", help="Count the rows of each load as this tier of `kafka2011 audit`."
-)
+@audit_option
 @click.option(
     "--follow",
     is_flag=True,
@@ -91,12 +75,27 @@ MB = 1024 * 1024
     metavar="SECONDS",
     help="With --follow, time from the start of one load to that of the next.  [default: 600; iceberg: 60]",
 )
-@click.option("--redrive", is_flag=True, help="Decode the messages in quarantine again, after a fix; load nothing new.")
-@dedup_and_rebuild_options
-@upkeep_options
-@catalog_option
-@click.option("--status", is_flag=True, help="Show how far each topic is loaded, and load nothing.")
-@click.option("--master", metavar="URL", help="Spark's master.  [default: as spark-submit says, else local[*]]")
+@click.option("--rebuild", is_flag=True, help="Load one topic again, from its log into another table.")
+@click.option(
+    "--from",
+    "begin",
+    metavar="PLACE",
+    default="earliest",
+    show_default=True,
+    help='With --rebuild, where a new table begins: earliest, or offsets such as {"0-1": 123}.',
+)
+@click.option("--into", metavar="NAME", help="With --rebuild, the table beside the topic's own to load into.")
+@click.option("--dedup", is_flag=True, help="Leave out rows whose event id is already there: producers repeat events.")
+@click.option(
+    "--dedup-window",
+    "dedup_window_s",
+    type=click.FloatRange(min=0),
+    default=24 * 3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --dedup, how old a commit may be for its events to count as already present.",
+)
+@master_option
 @click.option(
     "--option",
     "source_options",
@@ -104,13 +103,9 @@ MB = 1024 * 1024
     metavar="KEY=VALUE",
     help="One more option of the Spark source, such as fetch.size; may be given many times.",
 )
-@json_option
 def command(
+    tables: Tables,
     zk_connect: str,
-    warehouse: str,
-    topics: tuple[str, ...],
-    pattern: str,
-    format_name: str,
     partition_by: str,
     target_file_mb: int,
     fail_on_data_loss: bool,
@@ -119,16 +114,6 @@ def command(
     tier: str,
     follow: bool,
     interval_s: float | None,
-    redrive: bool,
-    status: bool,
-    compact: bool,
-    grace_s: float,
-    swapped: str | None,
-    older_than_h: float,
-    clean: bool,
-    expire: bool,
-    after_rollback: str | None,
-    catalog_properties: tuple[str, ...],
     rebuild: bool,
     begin: str,
     into: str | None,
@@ -136,40 +121,21 @@ def command(
     dedup_window_s: float,
     master: str | None,
     source_options: tuple[str, ...],
-    as_json: bool,
 ) -> None:
     """Load topics into tables of a warehouse, each message once, from where the last load ended up to now.
 
-    Each topic is committed on its own, rows and offsets in one step; whatever dies before that, the next load begins
-    where this one did. Prints one line of JSON for each load of all topics. --json is for --status.
+    Each topic is committed on its own, rows and offsets in one step; if anything dies before that, the next load begins
+    where this one did. Prints one line of JSON for each load of all topics. `kafka2011 tables` maintains the tables.
     """
-    from kafka2011.warehouse.formats import Format
-
-    table_format = Format(format_name)
-    catalog = catalog_of(catalog_properties, format_name)
-    tables = Tables(warehouse, table_format, topics, pattern, catalog)
-    asked: list[tuple[object, Callable[[], None]]] = [
-        (status, partial(_show_status, tables, as_json=as_json)),
-        (compact, partial(compact_tables, tables, target_file_mb * MB, grace_s)),
-        (clean, partial(clean_tables, tables, older_than_h, expire=expire)),
-        (swapped, partial(swap_tables, tables, swapped or "")),
-        (after_rollback, partial(settle_rollbacks, tables, after_rollback or "")),
-    ]
-    for is_asked, work in asked:
-        if is_asked:
-            work()
-            return
-    if expire:
-        raise click.UsageError("--expire needs --clean")
-    if bool(topics) == bool(pattern):
-        raise click.UsageError("give --topic or --whitelist, one of them")
+    tables.check_named()
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
+    warehouse, table_format, topics, pattern, catalog = tables
     if rebuild != bool(into) or (rebuild and len(topics) != 1):
         raise click.UsageError("--rebuild, --into and one --topic go together")
-    from kafka2011.warehouse.loader import Loader, check_together
-    from kafka2011.warehouse.settings import LoadSettings
-    from kafka2011.warehouse.write import PartitionBy
+    from kafka2011.warehouse.load.load_settings import LoadSettings
+    from kafka2011.warehouse.load.loader import Loader, check_together
+    from kafka2011.warehouse.load.write import PartitionBy
 
     settings = LoadSettings(
         zk_connect=zk_connect,
@@ -180,7 +146,7 @@ def command(
         group=group,
         tier=tier,
         dedup_window_s=dedup_window_s if dedup else None,
-        begin_at=begin_offsets(topics[0], begin) if rebuild else {},
+        begin_at=_begin_offsets(topics[0], begin) if rebuild else {},
         source=pairs_of(source_options, "--option"),
     )
     check_together(settings, topics, table_format, into)  # a wrong call should not wait for Spark
@@ -198,48 +164,30 @@ def command(
             into=into,
         ) as loader,
     ):
-        done = _run(loader, stop, (interval_s or table_format.follow_interval_s) if follow else None, redrive)
-    if done.failed:
-        first = next(iter(done.failed.values()))
-        raise KafkaError(f"{counted(len(done.failed), 'topic')} not loaded: {', '.join(done.failed)}: {first}")
+        done = _run(loader, stop, (interval_s or table_format.follow_interval_s) if follow else None)
+    raise_failed(done.failed, "topic", "loaded")
 
 
-def _run(loader: Loader, stop: threading.Event, interval_s: float | None, redrive: bool) -> Round:
+def _begin_offsets(topic: str, begin: str) -> dict[TopicPartition, int]:
+    """Return the offsets that `--from` names; earliest names none."""
+    from zk.cluster import TopicPartition
+    from zk.errors import MalformedNode
+
+    if begin == "earliest":
+        return {}
+    try:
+        return {TopicPartition.from_znode_name(topic, name): int(offset) for name, offset in json.loads(begin).items()}
+    except (ValueError, AttributeError, TypeError, MalformedNode) as error:
+        raise click.UsageError(f'--from {begin}: give earliest, or offsets such as {{"0-1": 123}}') from error
+
+
+def _run(loader: Loader, stop: threading.Event, interval_s: float | None) -> Round:
     """Load once, or until the event; return how the last load went."""
     import time
 
     while True:
         began_s = time.monotonic()
-        done = loader.redrive() if redrive else loader.run(stop.is_set)
-        click.echo(json.dumps(done.to_json(), ensure_ascii=False))
+        done = loader.run(stop.is_set)
+        show_json_line(done.to_json())
         if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):
             return done
-
-
-def _show_status(tables: Tables, *, as_json: bool) -> None:
-    from kafka2011.warehouse.status import status_of
-
-    found = status_of(*tables)
-    if as_json:
-        click.echo(json.dumps([each.to_json() for each in found], indent=2, ensure_ascii=False))
-        return
-    columns = ("topic", "loads", "rows", "quarantined", "size_bytes", "last_load", "complete_through")
-    rows: list[tuple[Any, ...]] = [
-        (
-            each.topic,
-            each.commits,
-            each.rows,
-            each.quarantined,
-            each.size_bytes,
-            _time(each.written_at_ms),
-            _time(each.complete_through_ms),
-        )
-        for each in found
-    ]
-    show_table(columns, rows, as_json=False)
-
-
-def _time(time_ms: int | None) -> str | None:
-    if time_ms is None:
-        return None
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

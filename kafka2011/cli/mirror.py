@@ -19,27 +19,33 @@ from kafka2011.cli.options import (
     skip_refused_option,
 )
 from kafka2011.cli.output import counted
+from kafka2011.cli.sections import SectionedCommand, config_option
 from kafka2011.cli.stopping import stop_signals
+from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping
 
-    from kafka2011.pipeline.audit.counter import AuditCounter
-    from kafka2011.pipeline.mirror.mirror import SourceReport
-    from kafka2011.pipeline.mirror.schema_copy import SchemaCopy
+    from kafka2011.audit.counter import AuditCounter
+    from kafka2011.consumer.topic_filter import TopicFilter
+    from kafka2011.mirror.mirror import SourceReport
+    from kafka2011.mirror.schema_copy import SchemaCopy
 
 logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
+_BEGIN_AGAIN_S = 1.0
 MB = 1_000_000
 
 
 @click.command(
     "mirror",
+    cls=SectionedCommand,
     epilog=examples(
         "kafka2011 mirror --from live:2181 --to offline:2181 --whitelist 'views|clicks' --group mirror",
         "kafka2011 mirror --from east:2181 --from west:2181 --to offline:2181 --blacklist 'test.*' --group mirror",
+        "kafka2011 mirror --config /etc/kafka2011/mirror.toml",
     ),
 )
 @click.option(
@@ -60,7 +66,7 @@ MB = 1_000_000
     help="ZooKeeper's servers of the cluster to copy into.",
 )
 @click.option("--whitelist", metavar="REGEX", help="Copy all topics whose whole name matches, including later ones.")
-@click.option("--blacklist", metavar="REGEX", help="Copy all topics but those whose whole name matches.")
+@click.option("--blacklist", metavar="REGEX", help="Copy all topics except those whose whole name matches.")
 @click.option(
     "--group", required=True, help="The consumer group in every source. Mirrors of one group share the partitions."
 )
@@ -103,6 +109,7 @@ MB = 1_000_000
 )
 @consumer_property_option
 @producer_property_option
+@config_option
 def command(
     sources: tuple[str, ...],
     target: str,
@@ -121,14 +128,15 @@ def command(
     """Copy topics of clusters into another one as they grow, until Ctrl-C.
 
     Sets pass unopened. Offsets are committed every autocommit.interval.ms, once the target has confirmed: whatever
-    dies, nothing is lost, and what was sent and not committed comes twice. Lag is what the group has not committed.
+    dies, nothing is lost, and sets that were sent but not committed come twice. Lag is the part that the group has
+    not committed.
     """
     if (whitelist is None) == (blacklist is None):
         raise click.UsageError("give one of --whitelist and --blacklist")
     from kafka2011.consumer.topic_filter import Blacklist, Whitelist
-    from kafka2011.pipeline.mirror import source as of_consumers
-    from kafka2011.pipeline.mirror import target as of_producer
-    from kafka2011.pipeline.mirror.mirror import Mirror
+    from kafka2011.mirror import source as of_consumers
+    from kafka2011.mirror import target as of_producer
+    from kafka2011.mirror.mirror import Mirror
 
     refuse_properties(consumer_properties, {"zk.connect": "--from", "groupid": "--group"}, fixed=of_consumers.CHOSEN)
     refuse_properties(producer_properties, {"zk.connect": "--to"}, fixed=of_producer.CHOSEN)
@@ -136,6 +144,13 @@ def command(
     with stop_signals() as stop, ExitStack() as stack:
         counters = {each: stack.enter_context(_counter(tier, target, each)) for each in sources} if tier else {}
         copy = stack.enter_context(_schema_copy(target, stop)) if has_schemas else None
+
+        def on_topic(source: str, topic: str) -> None:
+            if source in counters:
+                _begin_copying_reports(counters[source], source, topic_filter, stop)
+            if copy is not None:
+                copy.on_topic(source, topic)
+
         mirror = stack.enter_context(
             Mirror(
                 [of_consumers.source_config(each, group, consumer_properties, os.environ) for each in sources],
@@ -145,7 +160,7 @@ def command(
                 skip_refused=skip_refused,
                 window_bytes=window_mb * MB,
                 counters=counters,
-                on_topic=(lambda _source, _topic: None) if copy is None else copy.on_topic,
+                on_topic=on_topic,
             )
         )
         waited_s = 0.0
@@ -164,13 +179,29 @@ def command(
 
 def _counter(tier: str, target: str, source: str) -> AuditCounter:
     """Return a counter of what comes from one source: partitions of others have the same names."""
-    from kafka2011.pipeline.audit.publishing import open_counter
+    from kafka2011.audit.looking import PartitionLook
+    from kafka2011.audit.publishing import open_counter
 
-    return open_counter(tier, target, cluster=source)
+    return open_counter(tier, target, cluster=source, look=PartitionLook(source))
+
+
+def _begin_copying_reports(
+    counter: AuditCounter, source: str, topic_filter: TopicFilter, stop: threading.Event
+) -> None:
+    """Say that reports of a source are copied from now on, before anything of it is; tried until that is confirmed."""
+    from kafka2011.audit.looking import cluster_id
+    from kafka2011.audit.report import AUDIT_TOPIC
+
+    while topic_filter.allows(AUDIT_TOPIC) and not counter.has_begun(AUDIT_TOPIC) and not stop.is_set():
+        try:
+            counter.begin_reading(AUDIT_TOPIC, cluster_id(source))
+        except KafkaError as error:
+            logger.warning("nothing of %s is copied until its audit can begin: %s", source, error)
+            stop.wait(_BEGIN_AGAIN_S)
 
 
 def _schema_copy(target: str, stop: threading.Event) -> SchemaCopy:
-    from kafka2011.pipeline.mirror.schema_copy import SchemaCopy
+    from kafka2011.mirror.schema_copy import SchemaCopy
 
     return SchemaCopy(target, stop)
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.admin.reading import open_places
+from kafka2011.admin.partition_cursor import open_cursors
 from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, parse_time_ms, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.partitions import find_partitions, partitions_option
 from kafka2011.cli.session import open_session
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
-from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from kafka2011.cli.partitions import Wanted
@@ -92,8 +92,7 @@ def show(
 ) -> None:
     """Show where partitions end, begin, or stood at some time.
 
-    Between the end and the beginning a broker knows only the offsets at which segments start, and when these were last
-    written to.
+    In between, a broker knows only the offsets at which segments start, and when the segments were last written to.
     """
     broker_or_zookeeper(context)
     config = SimpleConsumerConfig.from_sources(environ=os.environ)
@@ -101,7 +100,7 @@ def show(
     with ExitStack() as stack:
         rows = [
             (topic, place.consumer.broker_id, place.partition, offset)
-            for place in open_places(stack, topic, chosen, config)
+            for place in open_cursors(stack, topic, chosen, config)
             for offset in place.consumer.get_offsets_before(topic, place.partition, time_ms, max_count)
         ]
     show_table(("topic", "broker", "partition", "offset"), rows, as_json=as_json)
@@ -121,14 +120,14 @@ def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
 
 @command.command("import", epilog=examples("kafka2011 offsets import --group audit --file offsets.json --dry-run"))
 @click.option("--group", required=True, help="The group whose offsets to write.")
-@click.option("--file", type=click.File("r"), default="-", help="What to read them from.  [default: standard input]")
-@click.option("--force", is_flag=True, help="Also write offsets that are in no partition of a live broker.")
+@click.option("--file", type=click.File("r"), default="-", help="Where to read them from. [default: standard input]")
+@click.option("--force", is_flag=True, help="Also write offsets that lie in no partition of a live broker.")
 @click.option("--dry-run", is_flag=True, help="Check the offsets, and write nothing.")
 @zookeeper_option
 def import_offsets(group: str, file: TextIO, force: bool, dry_run: bool, zk_connect: str) -> None:
     """Write a group's offsets as `export` saved them.
 
-    Offsets of partitions that are not named stay. Refused while the group has members, which would overwrite them, and
+    Offsets of other partitions are left alone. Refused while the group has members, which would overwrite them, and
     for partitions that no live broker has, or that do not hold the offset.
     """
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -25,6 +25,24 @@ _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+):(?P<port>[0-9]{1,
 def examples(*lines: str) -> str:
     """Return the epilog of a command's help that shows how to call it."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+class CommandWithoutMoved(click.Command):
+    """A command some of whose options are commands of their own now: they are refused, naming these."""
+
+    def __init__(self, *args: Any, moved: Mapping[str, str], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._moved = moved
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line. Raises UsageError."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in self._moved:
+                raise
+            command = self._moved[error.option_name]
+            raise click.UsageError(f"no option {error.option_name} any more: see '{command}'", ctx) from error
 
 
 def parse_broker(text: str) -> Broker:
@@ -162,7 +180,7 @@ property_option = click.option(
     "properties",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One setting of the client, by its name in README; may be given many times.",
+    help="One setting of the client, by its name in docs/settings.md; may be given many times.",
 )
 
 consumer_property_option = click.option(
@@ -170,7 +188,7 @@ consumer_property_option = click.option(
     "consumer_properties",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One setting of what reads; may be given many times.",
+    help="One setting of the consumer; may be given many times.",
 )
 
 producer_property_option = click.option(
@@ -178,13 +196,13 @@ producer_property_option = click.option(
     "producer_properties",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One setting of what publishes; may be given many times.",
+    help="One setting of the producer; may be given many times.",
 )
 
 skip_refused_option = click.option(
     "--skip-refused",
     is_flag=True,
-    help="Leave out what the target does not take, and log and count it, instead of stopping there.",
+    help="Leave out, log and count messages that the target refuses, instead of stopping.",
 )
 
 delimiter_option = click.option(
@@ -194,5 +212,5 @@ delimiter_option = click.option(
     default="\\n",
     show_default=True,
     metavar="TEXT",
-    help="What stands after each message; \\n \\r \\t \\0 \\xHH are escapes.",
+    help="What to print after each message; \\n \\r \\t \\0 \\xHH are escapes.",
 )

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka2011.errors import KafkaError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
@@ -59,6 +61,17 @@ def _is_number(text: str) -> bool:
 def show_json(document: Any) -> None:
     """Print one JSON document."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def show_json_line(document: Any) -> None:
+    """Print one JSON document on a line of its own."""
+    click.echo(json.dumps(document, ensure_ascii=False))
+
+
+def raise_failed(failed: Mapping[str, KafkaError], noun: str, what: str) -> None:
+    """Raise KafkaError if what should have been done failed for some names: it has all of them, and the first error."""
+    for first in failed.values():
+        raise KafkaError(f"{counted(len(failed), noun)} not {what}: {', '.join(failed)}: {first}")
 
 
 def show_json_list(items: Iterable[Any]) -> None:

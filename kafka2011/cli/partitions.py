@@ -1,4 +1,4 @@
-"""Which partitions a command means: as they are registered in ZooKeeper, or of the one broker that is named."""
+"""Finds the partitions that a command means: those registered in ZooKeeper, or those of the broker it names."""
 
 from __future__ import annotations
 

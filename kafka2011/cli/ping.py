@@ -45,9 +45,9 @@ def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: t
 def command(brokers: list[Broker], zk_connect: str | None, timeout_ms: int, as_json: bool) -> None:
     """Ask brokers whether they serve requests.
 
-    Sends an empty multifetch, which any broker of 0.7 answers. Without an address it asks the one on this machine, at
-    the port of the environment's KAFKA2011_PORT, or 6667. Fails when one of them does not answer, as a health check
-    should.
+    Sends an empty multifetch, which any broker of 0.7 answers. Without an address it asks the broker on this machine,
+    at the port in the environment variable KAFKA2011_PORT, or 6667. Fails when one of them does not answer, so it can
+    serve as a health check.
     """
     if zk_connect is not None:
         with open_session(zk_connect) as client:

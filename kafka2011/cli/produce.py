@@ -23,13 +23,13 @@ from kafka2011.cli.options import (
 )
 from kafka2011.cli.output import counted
 from kafka2011.cli.progress import byte_progress
-from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, KafkaError, MessageSizeTooLargeError
+from kafka2011.message.compression import Codec
+from kafka2011.message.topic import validate_topic
 from kafka2011.producer.errors import NoBrokersError
-from kafka2011.protocol import ANY_PARTITION
-from kafka2011.topic import validate_topic
+from kafka2011.wire.protocol import ANY_PARTITION
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: st
     " partition, in order. Lines in which it finds nothing go to random ones.",
 )
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
-@click.option("--skip-too-long", is_flag=True, help="Leave out lines longer than max.message.size, and say which.")
+@click.option("--skip-too-long", is_flag=True, help="Leave out lines longer than max.message.size, and report them.")
 @property_option
 @click.pass_context
 def command(
@@ -108,9 +108,10 @@ def command(
 ) -> None:
     """Publish lines, each as one message.
 
-    Lines are sent as they arrive, those that arrive together as one set. Ends when brokers have proven that they
-    handled all of them, and fails otherwise, also without any line when no broker answers. A message that is sent again
-    can arrive twice. Brokers of Kafka 0.7 itself prove nothing of a set that is too large for them.
+    Lines are sent as they arrive, and lines that arrive together as one set. Ends once the brokers are proven to have
+    handled all of them, and fails otherwise; it also fails when there are no lines and no broker answers. A message
+    that is sent again can arrive twice. With brokers of Kafka 0.7 itself, nothing is proven about a set that is too
+    large for them.
     """
     broker_or_zookeeper(context)
     refuse_properties(properties, _OPTIONS_OF, fixed=_CHOSEN)

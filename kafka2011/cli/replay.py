@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import click
 
+from kafka2011.admin.partition_cursor import PartitionCursor, open_cursors
 from kafka2011.admin.partitions import ends_of, fault_of_offset
-from kafka2011.admin.reading import Place, open_places
 from kafka2011.cli.mirror import copied
 from kafka2011.cli.options import (
     consumer_property_option,
@@ -25,8 +25,8 @@ from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
-from kafka2011.pipeline.mirror.replay import Range, replay
-from kafka2011.topic import validate_topic
+from kafka2011.message.topic import validate_topic
+from kafka2011.mirror.replay import Range, replay
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 
@@ -60,7 +60,7 @@ from zk.cluster import TopicPartition
     help="ZooKeeper's servers of the cluster to publish into.  [default: the same, with --to-topic]",
 )
 @click.option(
-    "--max-messages", type=click.IntRange(min=1), help="Stop after so many, of which a compressed set counts as one."
+    "--max-messages", type=click.IntRange(min=1), help="Stop after this many messages; a compressed set counts as one."
 )
 @click.option(
     "--delay-ms",
@@ -85,18 +85,18 @@ def command(
     consumer_properties: tuple[str, ...],
     producer_properties: tuple[str, ...],
 ) -> None:
-    """Publish what a topic holds again, into another topic or cluster.
+    """Publish a topic's stored messages again, into another topic or cluster.
 
-    It ends, once all is confirmed, where each partition ended when it began. So a topic can be replayed into itself,
-    but must be named for that. Sets pass unopened. Nothing remembers how far it came.
+    It stops where each partition ended when the replay began, once everything is confirmed. So a topic can be
+    replayed into itself, but must then be named with --to-topic. Sets pass unopened. Progress is not saved.
     """
     if to_topic is None and target is None:
         raise click.UsageError("give --to-topic, which may be the same topic, or --to")
     if isinstance(start, int) and len(partitions) != 1:
         raise click.UsageError(f"--from {start}: an offset is one partition's, name that with --partition")
     validate_topic(to_topic or topic)
-    from kafka2011.pipeline.mirror.forwarder import Forwarder
-    from kafka2011.pipeline.mirror.target import CHOSEN, Target, target_config
+    from kafka2011.mirror.forwarder import Forwarder
+    from kafka2011.mirror.target import CHOSEN, Target, target_config
 
     refuse_properties(producer_properties, {"zk.connect": "--to"}, fixed=CHOSEN)
     config = SimpleConsumerConfig.from_sources(
@@ -110,7 +110,7 @@ def command(
             stop.set()
 
         registered = _registered(topic, zk_connect)
-        places = open_places(stack, topic, find_partitions(topic, None, zk_connect, partitions), config)
+        places = open_cursors(stack, topic, find_partitions(topic, None, zk_connect, partitions), config)
         ranges = [_range(place, start) for place in places]
         into = target_config(target or zk_connect, producer_properties, os.environ)
         forwarder = Forwarder(
@@ -127,7 +127,7 @@ def command(
         if errors:
             raise errors[0]
         early = ", and was stopped before the end" if stop.is_set() else ""
-        click.echo(f"replayed {copied(forwarder.counts)} from {topic} into {to_topic or topic}{early}")
+        click.echo(f"replayed {copied(forwarder.counts())} from {topic} into {to_topic or topic}{early}")
 
 
 def _registered(topic: str, zk_connect: str) -> list[TopicPartition]:
@@ -135,7 +135,7 @@ def _registered(topic: str, zk_connect: str) -> list[TopicPartition]:
         return TopicPartition.all_of(topic, BrokerRegistry(client).partitions_of(topic))
 
 
-def _range(place: Place, start: int | str) -> Range:
+def _range(place: PartitionCursor, start: int | str) -> Range:
     """Return what a place holds now from where the replay starts. Raises KafkaError for an offset that is not there."""
     consumer = place.consumer
     assert consumer.broker_id is not None

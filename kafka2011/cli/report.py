@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,23 +14,67 @@ from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import ICEBERG, catalog_of, catalog_option, format_option
-from kafka2011.errors import KafkaError
+from kafka2011.errors import KafkaError, missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.reports.derivation import Derivation
-    from kafka2011.warehouse.reports.inputs import Inputs
-    from kafka2011.warehouse.reports.results import Results
-    from kafka2011.warehouse.reports.table_inputs import TableView
+    from kafka2011.reports.inputs import ReportInputs
+    from kafka2011.reports.report import ReportSetting
+    from kafka2011.reports.results import Derivation, Results
+    from kafka2011.reports.table_inputs import TableView
 
 _FOLLOW_INTERVAL_S = 600.0
 
 
+class _ReportCommand(click.Command):
+    """Has the options of reports too: it imports these once somebody looks, since a start should not wait for Spark."""
+
+    _params: list[click.Parameter]
+    _is_complete: bool
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        """All options, in one list, which click changes for a moment."""
+        if not self._is_complete:
+            self._params += _setting_options().values()
+            self._is_complete = True
+        return self._params
+
+    @params.setter
+    def params(self, own: list[click.Parameter]) -> None:
+        self._params, self._is_complete = own, False
+
+
+@functools.cache
+def _setting_options() -> dict[ReportSetting[Any], click.Option]:
+    """Return the option of each setting of a report that has one, by the name of the setting."""
+    try:
+        from kafka2011.reports.catalog import REPORTS
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "spark") from error
+
+    return {
+        setting: click.Option(
+            [setting.option, setting.name],
+            type=click.IntRange(1) if isinstance(setting.default, int) else None,
+            multiple=isinstance(setting.default, tuple),
+            default=setting.default,
+            show_default=not isinstance(setting.default, tuple),
+            metavar=setting.metavar,
+            help=setting.meaning,
+        )
+        for report in REPORTS
+        for setting in report.settings
+        if setting.option
+    }
+
+
 @click.command(
     "report",
+    cls=_ReportCommand,
     epilog=examples(
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --own-site www.example.com",
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --days 30 --again",
@@ -41,7 +86,7 @@ _FOLLOW_INTERVAL_S = 600.0
 @format_option
 @catalog_option
 @click.option(
-    "--from-brokers", is_flag=True, help="Instead of tables, read all that the logs of a cluster hold, every time."
+    "--from-brokers", is_flag=True, help="Instead of tables, read everything in a cluster's logs, every time."
 )
 @zookeeper_option
 @click.option(
@@ -50,23 +95,13 @@ _FOLLOW_INTERVAL_S = 600.0
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where results go, which every executor must reach: DIR/latest is the newest.",
+    help="Where results go; every executor must reach it, and DIR/latest is the newest.",
 )
 @click.option("--days", type=click.IntRange(1), default=7, show_default=True, help="How many days the page shows.")
-@click.option(
-    "--own-site", "own_sites", multiple=True, metavar="HOST", help="No referrer: the site itself. May be repeated."
-)
-@click.option(
-    "--scraper-rate",
-    type=click.IntRange(1),
-    default=60,
-    show_default=True,
-    help="Page views within a minute, above which a client is a scraper.",
-)
-@click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="How many derivations stay.")
+@click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="How many derivations to keep.")
 @click.option("--again", is_flag=True, help="Derive all days, not only those of new events.")
 @click.option(
-    "--follow", is_flag=True, help="Derive again and again, until Ctrl-C or SIGTERM, from the first table there is on."
+    "--follow", is_flag=True, help="Derive again and again, until Ctrl-C or SIGTERM, as soon as there is a table."
 )
 @click.option(
     "--interval",
@@ -84,32 +119,31 @@ def command(
     zk_connect: str,
     directory: Path,
     days: int,
-    own_sites: tuple[str, ...],
-    scraper_rate: int,
     keep: int,
     again: bool,
     follow: bool,
     interval_s: float | None,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.
 
-    They are page views, unique visitors, sessions, referrers, searches and their click-through, errors of servers, and
-    scrapers. Days that new events belong to are derived anew, the others are as they were. Results are Parquet files
-    and one page, report.html, and appear at once, with the commits that they were derived from. Without new events
-    nothing changes.
+    The reports are page views, unique visitors, sessions, referrers, searches and their click-through, server errors,
+    and scrapers. Days with new events are derived again, the others are kept. Results are Parquet files and one page,
+    report.html, and appear together, with the commits that they were derived from. Without new events nothing
+    changes.
     """
-    from kafka2011.warehouse.reports.catalog import ReportSettings
-    from kafka2011.warehouse.reports.derive import derive
-    from kafka2011.warehouse.reports.page import write_page
-    from kafka2011.warehouse.reports.results import Results
+    from kafka2011.reports.derive import derive
+    from kafka2011.reports.page import write_page
+    from kafka2011.reports.report import ReportSettings
+    from kafka2011.reports.results import Results
 
     if (warehouse is None) != from_brokers:
         raise click.UsageError("give --warehouse or --from-brokers, one of them")
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
     catalog = catalog_of(catalog_properties, format_name)
-    settings = ReportSettings(own_sites=own_sites, scraper_views_per_minute=scraper_rate)
+    settings = ReportSettings({setting: chosen[setting.name] for setting in _setting_options()})
     with Results(directory) as results, spark_session("report", is_short=True) as spark:
 
         def run() -> None:
@@ -146,10 +180,10 @@ def _repeat(run: Callable[[], None], interval_s: float) -> None:
             stop.wait(max(0.0, interval_s - (time.monotonic() - began_s)))
 
 
-def _of_tables(spark: SparkSession, warehouse: str, format_name: str, catalog: Mapping[str, str]) -> Inputs:
+def _of_tables(spark: SparkSession, warehouse: str, format_name: str, catalog: Mapping[str, str]) -> ReportInputs:
+    from kafka2011.reports.catalog import TOPICS
+    from kafka2011.reports.table_inputs import TableInputs
     from kafka2011.warehouse.errors import WarehouseError
-    from kafka2011.warehouse.reports.catalog import TOPICS
-    from kafka2011.warehouse.reports.table_inputs import TableInputs
 
     inputs = TableInputs(spark, (_view(spark, warehouse, topic, format_name, catalog) for topic in TOPICS))
     if not inputs.through:
@@ -158,18 +192,18 @@ def _of_tables(spark: SparkSession, warehouse: str, format_name: str, catalog: M
 
 
 def _view(spark: SparkSession, warehouse: str, topic: str, format_name: str, catalog: Mapping[str, str]) -> TableView:
-    from kafka2011.warehouse.formats import open_iceberg_table
-    from kafka2011.warehouse.parquet_table import ParquetTable
-    from kafka2011.warehouse.reports.views import view_of_iceberg, view_of_parquet
+    from kafka2011.reports.table_inputs import view_of_iceberg, view_of_parquet
+    from kafka2011.warehouse.table.formats import open_iceberg_table
+    from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 
     if format_name == ICEBERG:
         return view_of_iceberg(open_iceberg_table(warehouse, topic, catalog))
     return view_of_parquet(ParquetTable(warehouse, topic, spark=spark))
 
 
-def _of_brokers(spark: SparkSession, zk_connect: str) -> Inputs:
-    from kafka2011.warehouse.reports.broker_inputs import BrokerInputs
-    from kafka2011.warehouse.reports.catalog import TOPICS
+def _of_brokers(spark: SparkSession, zk_connect: str) -> ReportInputs:
+    from kafka2011.reports.broker_inputs import BrokerInputs
+    from kafka2011.reports.catalog import TOPICS
 
     inputs = BrokerInputs(spark, zk_connect)
     if not inputs.through:
@@ -178,7 +212,7 @@ def _of_brokers(spark: SparkSession, zk_connect: str) -> Inputs:
 
 
 def _show(results: Results, derived: Derivation | None, *, as_json: bool) -> None:
-    from kafka2011.warehouse.reports.page import FILE
+    from kafka2011.reports.page import FILE
 
     newest = derived or results.newest()
     assert newest is not None

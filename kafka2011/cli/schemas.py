@@ -9,10 +9,10 @@ import click
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.session import open_session
-from kafka2011.topic import validate_topic
+from kafka2011.message.topic import validate_topic
 
 if TYPE_CHECKING:
-    from kafka2011.pipeline.schemas import EventSchema
+    from kafka2011.events.schemas import EventSchema
 
 file_argument = click.argument("file", type=click.File("rb"))
 
@@ -27,11 +27,11 @@ def command() -> None:
 @zookeeper_option
 @json_option
 def list_schemas(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
-    """List the schemas of topics, of all that have some unless topics are named.
+    """List the schemas of the named topics, or of all topics that have some.
 
     Schemas with one fingerprint have the same bytes and differ in a default, an alias, a logical type or documentation.
     """
-    from kafka2011.pipeline.registry import SchemaRegistry
+    from kafka2011.events.schema_registry import SchemaRegistry
 
     with open_session(zk_connect) as client:
         registry = SchemaRegistry(client)
@@ -49,11 +49,11 @@ def list_schemas(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> Non
 @click.argument("topic", required=False)
 @zookeeper_option
 @click.option("--number", type=click.IntRange(1), help="Which of the topic's schemas.  [default: the newest]")
-@click.option("--fingerprint", metavar="HEX", help="Instead of a topic: what events of this fingerprint have.")
+@click.option("--fingerprint", metavar="HEX", help="Instead of a topic: the schema with this fingerprint.")
 def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: str | None) -> None:
     """Print a schema as JSON, as it can be registered again."""
-    from kafka2011.pipeline.errors import UnknownSchemaError
-    from kafka2011.pipeline.registry import SchemaRegistry
+    from kafka2011.events.errors import UnknownSchemaError
+    from kafka2011.events.schema_registry import SchemaRegistry
 
     if (topic is None) == (fingerprint is None) or (fingerprint is not None and number is not None):
         raise click.UsageError("give a topic, with or without --number, or --fingerprint")
@@ -77,14 +77,14 @@ def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: st
 @click.argument("topic")
 @file_argument
 @zookeeper_option
-@click.option("--force", is_flag=True, help="Even if it does not go with the topic's other schemas.")
+@click.option("--force", is_flag=True, help="Register it even if it is incompatible with the topic's other schemas.")
 @json_option
 def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: bool) -> None:
-    """Add a schema to a topic's list. One that is there already keeps its number.
+    """Add a schema to a topic's list. One that is already there keeps its number.
 
-    Refused unless it goes with all before it, both ways: a field that is added or removed needs a default.
+    Refused unless it is compatible with all before it, both ways: a field that is added or removed needs a default.
     """
-    from kafka2011.pipeline.registry import SchemaRegistry
+    from kafka2011.events.schema_registry import SchemaRegistry
 
     validate_topic(topic)
     schema = _read(file)
@@ -99,9 +99,9 @@ def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: 
 @file_argument
 @zookeeper_option
 def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
-    """Say whether a schema could be registered, and register nothing; exit status 1 if it could not."""
-    from kafka2011.pipeline.registry import SchemaRegistry
-    from kafka2011.pipeline.schemas import check_compatible
+    """Check whether a schema could be registered, without registering it; exit status 1 if it could not."""
+    from kafka2011.events.schema_registry import SchemaRegistry
+    from kafka2011.events.schemas import check_compatible
 
     validate_topic(topic)
     schema = _read(file)
@@ -117,8 +117,8 @@ def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
 
 def _read(file: BinaryIO) -> EventSchema:
     """Read a schema's file. Raises InvalidSchemaError, which names it."""
-    from kafka2011.pipeline.errors import InvalidSchemaError
-    from kafka2011.pipeline.schemas import MAX_TEXT_BYTES, EventSchema
+    from kafka2011.events.errors import InvalidSchemaError
+    from kafka2011.events.schemas import MAX_TEXT_BYTES, EventSchema
 
     try:
         return EventSchema(file.read(MAX_TEXT_BYTES + 1).decode())

@@ -1,4 +1,4 @@
-"""What a segment file holds, message by message, for people who look into it; a broker needs none of this."""
+"""The content of a segment file, message by message, for people who inspect it; a broker needs none of this."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from kafka2011.compression import Codec, decompress
 from kafka2011.errors import InvalidMessageError
-from kafka2011.message import MAX_NESTING
-from kafka2011.message_header import LENGTH_AND_MAGIC, LENGTH_BYTES, MessageHeader, header_fault, read_header
+from kafka2011.message.compression import Codec, decompress
+from kafka2011.message.header import LENGTH_AND_MAGIC, LENGTH_BYTES, MessageHeader, header_fault, read_header
+from kafka2011.message.message_set import MAX_NESTING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,8 +21,8 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
     PySpark.
     """
     try:
-        from kafka2011.warehouse import sessions
+        from kafka2011.warehouse.load import running_spark
     except ImportError as error:
         raise KafkaError("PySpark is not installed: pip install '.[spark]' in a checkout of kafka2011") from error
-    with sessions.spark_session(name, master, sessions.LIGHT if is_short else None) as spark:
+    with running_spark.running_or_new_spark(name, master, running_spark.LIGHT if is_short else None) as spark:
         yield spark

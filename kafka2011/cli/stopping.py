@@ -1,10 +1,11 @@
-"""Waiting for Ctrl-C or SIGTERM, in commands that run servers in other processes."""
+"""Waiting for Ctrl-C or SIGTERM, in commands that run until then."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,13 +14,21 @@ if TYPE_CHECKING:
 
 _LOOK_INTERVAL_S = 0.5
 
+given_stop: ContextVar[threading.Event | None] = ContextVar("given_stop", default=None)
+"""What stops a command that runs in a thread, where there are no signals."""
+
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[threading.Event]:
     """Turn the first SIGINT or SIGTERM in this block into an event; a second one interrupts whatever runs.
 
     A block that ended because of Ctrl-C raises KeyboardInterrupt in the end: every command's status tells of that.
+    Where `given_stop` is set, it is that event.
     """
+    given = given_stop.get()
+    if given is not None:
+        yield given
+        return
     stop = threading.Event()
     interrupted = False
 
@@ -39,6 +48,17 @@ def stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
     if interrupted:
         raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def hangups() -> Iterator[threading.Event]:
+    """Turn SIGHUP in this block into an event."""
+    hangup = threading.Event()
+    former = signal.signal(signal.SIGHUP, lambda *_: hangup.set())
+    try:
+        yield hangup
+    finally:
+        signal.signal(signal.SIGHUP, former)
 
 
 def wait_for_stop(stop: threading.Event, look: Callable[[], None]) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from kafka2011.cli.options import pairs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from kafka2011.warehouse.table.formats import Format
 
 ICEBERG = "iceberg"
+MB = 1024 * 1024
+
+warehouse_option = click.option(
+    "--warehouse", required=True, metavar="PATH", help="Where the tables are: a directory, or hdfs://...."
+)
 
 format_option = click.option(
     "--format",
@@ -19,7 +27,7 @@ format_option = click.option(
     type=click.Choice(["parquet", ICEBERG]),
     default="parquet",
     show_default=True,
-    help="What tables are made of; iceberg needs the extra iceberg.",
+    help="The format of the tables; iceberg needs the extra iceberg.",
 )
 
 catalog_option = click.option(
@@ -27,9 +35,77 @@ catalog_option = click.option(
     "catalog_properties",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A property of the catalogue for Iceberg, as pyiceberg has it; may be given many times.  [default: SQLite in"
+    help="A property of the Iceberg catalogue, as pyiceberg names it; may be given many times.  [default: SQLite in"
     " the warehouse]",
 )
+
+partition_by_option = click.option(
+    "--partition-by",
+    type=click.Choice(["day", "hour"]),
+    default="day",
+    show_default=True,
+    help="Whether each day or each hour of events gets a directory of its own in a load.",
+)
+
+target_file_option = click.option(
+    "--target-file-mb",
+    type=click.IntRange(1, 10_000),
+    default=128,
+    show_default=True,
+    metavar="MB",
+    help="Roughly how large files become, given enough data.",
+)
+
+audit_option = click.option(
+    "--audit", "tier", default="", metavar="TIER", help="Count new rows as this tier of `kafka2011 audit`."
+)
+
+master_option = click.option(
+    "--master", metavar="URL", help="Spark's master.  [default: as spark-submit says, else local[*]]"
+)
+
+
+class Tables(NamedTuple):
+    """Which tables: those of these topics, or whose names match the pattern, or all."""
+
+    warehouse: str
+    table_format: Format
+    topics: tuple[str, ...]
+    pattern: str
+    catalog: dict[str, str]
+
+    def check_named(self) -> None:
+        """Raise UsageError unless there are either topics or a pattern."""
+        if bool(self.topics) == bool(self.pattern):
+            raise click.UsageError("give --topic or --whitelist, one of them")
+
+
+def tables_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say which tables, and pass them on as one argument, `tables`."""
+
+    @functools.wraps(function)
+    def with_tables(
+        warehouse: str,
+        topics: tuple[str, ...],
+        pattern: str,
+        format_name: str,
+        catalog_properties: tuple[str, ...],
+        **others: Any,
+    ) -> None:
+        from kafka2011.warehouse.table.formats import Format
+
+        catalog = catalog_of(catalog_properties, format_name)
+        function(Tables(warehouse, Format(format_name), topics, pattern, catalog), **others)
+
+    for option in (
+        catalog_option,
+        format_option,
+        click.option("--whitelist", "pattern", default="", metavar="REGEX", help="Topics whose whole name matches."),
+        click.option("--topic", "topics", multiple=True, help="A topic; may be given many times."),
+        warehouse_option,
+    ):
+        with_tables = option(with_tables)
+    return with_tables
 
 
 def catalog_of(properties: Iterable[str], format_name: str) -> dict[str, str]:

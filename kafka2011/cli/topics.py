@@ -8,7 +8,7 @@ from kafka2011.admin.topics import create_topic, describe_topic
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.session import open_session
-from kafka2011.topic import validate_topic
+from kafka2011.message.topic import validate_topic
 from zk.brokers import BrokerRegistry
 
 
@@ -23,7 +23,7 @@ def command() -> None:
 def list_topics(zk_connect: str, as_json: bool) -> None:
     """List all topics that were ever registered.
 
-    Brokers and partitions are those that are live now.
+    Brokers and partitions are the ones live now.
     """
     with open_session(zk_connect) as client:
         registry = BrokerRegistry(client)
@@ -39,7 +39,7 @@ def list_topics(zk_connect: str, as_json: bool) -> None:
 def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
     """Show the partitions of topics: broker, address, first offset and end.
 
-    Without a topic it shows all. Offsets are what the broker answers; none are shown if it does not answer.
+    Without a topic it shows all. Offsets come from the broker; none are shown if it does not answer.
     """
     with open_session(zk_connect) as client:
         found = [each for topic in topics or BrokerRegistry(client).topics() for each in describe_topic(client, topic)]
@@ -82,9 +82,9 @@ def _read_ids(_context: click.Context, _parameter: click.Parameter, text: str | 
 def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int | None, as_json: bool) -> None:
     """Create a topic on brokers, or extend it to more of them.
 
-    Sends each broker an empty set, which makes the topic there, on brokers of 0.7 too, and waits until it is
-    registered. How many partitions it gets is a setting of the broker, topic.partition.count.map=views:4 or
-    num.partitions=4; no request can say it.
+    Sends each broker an empty set, which creates the topic there, even on brokers of 0.7, and waits until it is
+    registered. The number of partitions is a setting of the broker, topic.partition.count.map=views:4 or
+    num.partitions=4; no request can set it.
     """
     validate_topic(topic)  # before anything is asked
     with open_session(zk_connect) as client:

@@ -9,7 +9,7 @@ import click
 from kafka2011.cli.options import examples
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.errors import KafkaError
-from zk.local import LocalZooKeeper
+from zk.local_zookeeper import LocalZooKeeper
 
 
 @click.command(
@@ -21,7 +21,7 @@ from zk.local import LocalZooKeeper
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=2181, show_default=True, help="The port; 0 takes a free one."
+    "--port", type=click.IntRange(0, 65535), default=2181, show_default=True, help="The port; 0 picks a free one."
 )
 @click.option(
     "--data-dir",

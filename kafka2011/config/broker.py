@@ -10,7 +10,7 @@ from typing import ClassVar
 from kafka2011.config.kinds import MAX_INT64, ZK_CONNECT, Boolean, Decimal, Directory, Host, Integer, TopicMap
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import ConfigError
-from kafka2011.topic import DEFAULT_MAX_TOPIC_NAME_LENGTH
+from kafka2011.message.topic import DEFAULT_MAX_TOPIC_NAME_LENGTH
 
 DEFAULT_QUEUED_MAX_BYTES = 256 * 1024 * 1024
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  # named in order to be refused as a registered name

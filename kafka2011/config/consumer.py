@@ -16,7 +16,7 @@ class SimpleConsumerConfig(Settings):
 
     COMPONENT: ClassVar[str] = "simple consumer"
 
-    socket_timeout_ms: int = setting(30000, Integer(1), "How long to wait for a connection, one read or one write.")
+    socket_timeout_ms: int = setting(30000, Integer(1), "How long to connect, or to ask and be answered, may take.")
     socket_buffersize: int = setting(65536, Integer(1), "SO_RCVBUF of a connection, in bytes; at least `fetch.size`.")
     fetch_size: int = setting(1024 * 1024, Integer(1), "Bytes asked for in one fetch.")
 

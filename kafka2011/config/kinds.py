@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka2011.errors import KafkaError
-from kafka2011.topic import validate_topic
+from kafka2011.message.topic import validate_topic
 from zk.cluster import Broker
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Kind(Protocol[T_co]):
     """Reads and writes the values of one setting."""
 
     def read(self, value: object) -> T_co:
-        """Return the value that text or a Python value stands for. Raises ValueError."""
+        """Return the setting's value, given as text or as a Python value. Raises ValueError."""
 
     def write(self, value: Any) -> str:
         """Return the text that `read` turns into this value."""

@@ -1,4 +1,4 @@
-"""What settings of Kafka 0.8 and later are called here, for the error that names an unknown one."""
+"""The names here of settings from Kafka 0.8 and later, for the error about an unknown setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATER_NAMES = {
     "bootstrap.servers": ("zk.connect", "broker.list"),
     "bootstrap_servers": ("zk.connect", "broker.list"),
     "broker.id": ("brokerid",),
-    "buffer.memory": ("queue.size",),
+    "buffer.memory": ("queue.max.bytes",),
     "client.id": ("consumerid",),
     "compression.type": ("compression.codec",),
     "consumer.id": ("consumerid",),

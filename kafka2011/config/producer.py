@@ -6,7 +6,6 @@ from collections.abc import Mapping  # noqa: TC003  # a field's type
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafka2011.compression import Codec
 from kafka2011.config.kinds import (
     IMPLEMENTATION,
     ZK_CONNECT,
@@ -19,6 +18,7 @@ from kafka2011.config.kinds import (
 )
 from kafka2011.config.settings import Settings, same_as, setting
 from kafka2011.errors import ConfigError
+from kafka2011.message.compression import Codec
 from zk.cluster import Broker  # noqa: TC001  # a field's type
 
 
@@ -30,7 +30,7 @@ class SyncProducerConfig(Settings):
 
     buffer_size: int = setting(102400, Integer(1), "SO_SNDBUF of a connection, in bytes.")
     connect_timeout_ms: int = setting(5000, Integer(1), "How long to wait for a connection.")
-    socket_timeout_ms: int = setting(30000, Integer(1), "How long one read or write may take.")
+    socket_timeout_ms: int = setting(30000, Integer(1), "How long sending a request, or reading its answer, may take.")
     reconnect_interval: int = setting(30000, Integer(1), "Reconnect after this many sends, for load balancers.")
     reconnect_time_interval_ms: int = setting(
         10_000_000, Integer(-1), "Reconnect after this time; -1: never for this reason."

@@ -1,4 +1,4 @@
-"""What every component's settings have in common: one field for each setting, read, checked and completed in one place.
+"""The base of every component's settings: one field for each setting, read, checked and completed in one place.
 
 A field's name is the 0.7 key with underscores for dots (`log.retention.hours`, `log_retention_hours`) and a camelCase
 key in snake_case (`queue.enqueueTimeout.ms`, `queue_enqueue_timeout_ms`). In the environment it is the field's name in

@@ -12,20 +12,22 @@ import secrets
 import socket
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.membership import Membership
-from kafka2011.consumer.offsets import OffsetCommitter
+from kafka2011.consumer.offset_committer import OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.consumer.zk_group import ZkGroup
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.protocol import EARLIEST
+from kafka2011.wire.protocol import EARLIEST
+from zk import forks
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 from zk.connecting import connect
@@ -50,7 +52,8 @@ class ConsumerConnector:
     Create the streams once, and read each in its own thread. A message is done when the application comes back for the
     next. What is done is committed every autocommit.interval.ms, before a partition is given up, and at `shutdown`.
     Raises ZkError when ZooKeeper does not answer at the start; later it waits for ZooKeeper, and hands out nothing that
-    might belong to another member by then.
+    might belong to another member by then. In a forked child neither it nor its streams can be used, but `shutdown`,
+    which does nothing there.
     """
 
     def __init__(
@@ -79,9 +82,13 @@ class ConsumerConnector:
         self._shutdown_lock = threading.Lock()
         self._shutting_down: threading.Thread | None = None
         self._is_shut_down = threading.Event()
+        self._is_parents = False
+        forks.register(self)
 
     def __repr__(self) -> str:
-        state = "shut down" if self._is_shut_down else f"owns {len(self.owned_partitions())} partitions"
+        if self._is_parents:
+            return f"<ConsumerConnector {self.consumer_id}, of the parent process>"
+        state = "shut down" if self._is_shut_down.is_set() else f"owns {len(self.owned_partitions())} partitions"
         return f"<ConsumerConnector {self.consumer_id}, {state}>"
 
     # Streams -----------------------------------------------------------------------------------------------------
@@ -111,6 +118,7 @@ class ConsumerConnector:
         commits move the offsets of these topics, also when partitions are given up. Raises KafkaError for a partition
         that is not owned here, or no longer, and ZkUnavailable when ZooKeeper does not answer.
         """
+        self._check_is_ours()
         if offsets is None:
             for stream in self._all_streams():
                 stream.count_in_hand_as_done()
@@ -144,6 +152,7 @@ class ConsumerConnector:
         follows with the next commit, unless only explicit commits move it. An offset that is not in the log counts as
         out of range: see autooffset.reset. (Paper, section 3.1: a consumer may deliberately rewind.)
         """
+        self._check_is_ours()
         if (offset is None) == (time_ms is None):
             raise ConfigError("rewind takes either offset or time_ms")
         if offset is not None and not 0 <= offset < 2**63:
@@ -169,11 +178,15 @@ class ConsumerConnector:
         theirs. May be called twice, and from any thread, but not from a signal handler, which could interrupt the very
         thing that it waits for: let the handler raise an exception out of the `with` block.
         """
+        if self._is_parents:
+            return
         for stream in self._all_streams():
             stream.count_in_hand_as_done()
         self._shutdown()
 
     def _shutdown(self) -> None:
+        if self._is_parents:
+            return
         if self._membership is not None and self._membership.is_rebalancing_here():
             # A listener called this: the rebalance that it is called from must end first.
             self._membership.begin_leave()
@@ -220,7 +233,7 @@ class ConsumerConnector:
 
     def counts(self) -> dict[str, int]:
         """Return the counters since the start: rebalances, commits, conflicts, resets, redeliveries."""
-        total = self._fetchers.counts.copy()
+        total = Counter(self._fetchers.counts())
         every = [self._committer.counts]
         if self._membership is not None:
             every += [self._membership.counts, self._membership.rebalancer.counts]
@@ -251,14 +264,25 @@ class ConsumerConnector:
         return [*self._filtered_streams, *(stream for streams in self._streams.values() for stream in streams)]
 
     def _owned_now(self) -> Mapping[TopicPartition, OwnedPartition]:
-        return self._membership.rebalancer.owned if self._membership is not None else {}
+        if self._membership is None or self._is_parents:
+            return {}
+        return self._membership.rebalancer.owned
 
     def _streams_of(self, topic: str) -> list[MessageStream]:
         return self._filtered_streams or self._streams.get(topic, [])
 
     def _check_not_joined(self) -> None:
+        self._check_is_ours()
         if self._shutting_down is not None or self._membership is not None:
             raise KafkaError(f"{self.consumer_id} has created its streams already, or is shut down")
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: the member, its threads and its session are the parent's."""
+        self._is_parents = True
+
+    def _check_is_ours(self) -> None:
+        if self._is_parents:
+            raise KafkaError(f"{self.consumer_id} belongs to the process that has forked this one: open one here")
 
     def _join(self, topic_count: TopicCount) -> None:
         rebalancer = Rebalancer(

@@ -12,13 +12,13 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafka2011.message import complete_prefix_bytes
+from kafka2011.message.message_set import complete_prefix_bytes
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from kafka2011.consumer.chunk_queue import ChunkQueue
-    from kafka2011.consumer.group import Lease
-    from kafka2011.message import Message
+    from kafka2011.consumer.group_registries import Lease
+    from kafka2011.message.message_set import Message
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Chunk:
 class StoredSet:
     """Whole messages of one partition as they lie in its log, from `offset` to `next_offset`; wrappers stay closed.
 
-    Lengths were looked at and nothing else: who opens `data`, or takes it as a MessageSet, checks CRCs.
+    Only lengths have been checked: CRCs are checked by whoever opens `data` or makes a MessageSet of it.
     """
 
     topic: str

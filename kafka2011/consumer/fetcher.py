@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
+from kafka2011.counters import Counters
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
-from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.outages import Outages
+from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
@@ -40,22 +42,13 @@ LONGEST_PAUSE_S = 30.0
 _STOP_TIMEOUT_S = 5.0
 
 
-class FetchCounts:
+@dataclass(frozen=True, slots=True)
+class FetchCounts(Counters):
     """What all fetchers of a connector count."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-
-    def add(self, name: str, number: int = 1) -> None:
-        """Count something."""
-        with self._lock:
-            self._counts[name] += number
-
-    def copy(self) -> Counter[str]:
-        """Return what was counted so far."""
-        with self._lock:
-            return self._counts.copy()
+    fetched_bytes: int = 0
+    fetch_errors: int = 0
+    resets: int = 0
 
 
 class FetcherManager:
@@ -136,7 +129,7 @@ class BrokerFetcher:
         self._is_behind = False  # the last fetch brought much of its only partition
         self._changed = threading.Event()
         self._stopped = False
-        self._failing: set[TopicPartition | None] = set()  # what was reported; None for the broker itself
+        self._outages = Outages(logger)  # of partitions, and of the broker itself
         self._thread = threading.Thread(target=self._run, name=f"fetcher of broker {broker.id}", daemon=True)
         self._thread.start()
 
@@ -176,16 +169,14 @@ class BrokerFetcher:
                 except Exception:
                     # A bug, but partitions that silently stall would be worse than a repeated report.
                     logger.exception("fetching from broker %d failed", self._broker.id)
-                    self._counts.add("fetch_errors")
+                    self._counts.add(fetch_errors=1)
                     is_idle = True
                 if is_idle and not self._stopped:
                     self._changed.wait(self._backoff_s)
 
     def _report(self, error: Exception, where: TopicPartition | None) -> None:
-        """Log a failure, as a warning when it is the first in a row."""
-        self._counts.add("fetch_errors")
-        logger.log(logging.INFO if where in self._failing else logging.WARNING, "fetching waits: %s", error)
-        self._failing.add(where)
+        self._counts.add(fetch_errors=1)
+        self._outages.failed("fetching waits: %s", error, of=where)
 
     def _fetch_once(self) -> bool:
         """Fetch what there is room for; say whether anything came."""
@@ -221,7 +212,7 @@ class BrokerFetcher:
             fetched_sets = self._consumer.multifetch(
                 (owned.where.topic, owned.where.partition, offset, self._fetch_bytes) for owned, offset, _ in asked
             )
-            self._failing.discard(None)
+            self._outages.over()
             for (owned, offset, epoch), fetched in zip(unanswered, fetched_sets, strict=False):
                 came |= self._deliver(owned, offset, epoch, fetched)
         finally:
@@ -243,7 +234,7 @@ class BrokerFetcher:
             fetched_sets = self._consumer.fetch_on(
                 owned.where.topic, owned.where.partition, offset, self._fetch_bytes, reserved
             )
-            self._failing.discard(None)
+            self._outages.over()
             self._is_behind = 2 * len(fetched_sets[-1].data) >= self._fetch_bytes
             for fetched in fetched_sets:
                 reserved -= 1
@@ -255,9 +246,9 @@ class BrokerFetcher:
 
     def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet) -> bool:
         if fetched.error is None:
-            self._failing.discard(owned.where)
+            self._outages.over(owned.where)
         if fetched.data:
-            self._counts.add("fetched_bytes", len(fetched.data))
+            self._counts.add(fetched_bytes=len(fetched.data))
             owned.feed.deliver(epoch, offset, fetched.data, fetched.complete_bytes)
             return True
         owned.feed.cancel()
@@ -266,7 +257,7 @@ class BrokerFetcher:
                 # What was fetched before is all that is left of it: it must be consumed first, not dropped.
                 owned.feed.postpone(self._backoff_s)
                 return False
-            self._counts.add("resets")
+            self._counts.add(resets=1)
             logger.warning("%s: starting anew as autooffset.reset says", fetched.error)
             self._find_start(owned, epoch)
         elif fetched.error is not None:
@@ -305,10 +296,10 @@ class BrokerFetcher:
             return not isinstance(error, BrokerConnectionError)
         except Exception:
             logger.exception("the start of partition %s is not found", where)
-            self._counts.add("fetch_errors")
+            self._counts.add(fetch_errors=1)
             feed.postpone(self._backoff_s)
         else:
-            self._failing.discard(where)
+            self._outages.over(where)
             if feed.fetch_offset is None:
                 feed.postpone(self._backoff_s)
         return True

@@ -10,16 +10,17 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafka2011.consumer.offsets import ContendedOffsetError
+from kafka2011.consumer.offset_committer import ContendedOffsetError
 from kafka2011.consumer.rebalancer import TryAgainError
 from kafka2011.errors import KafkaError
+from kafka2011.outages import Outages
 from zk.errors import NodeHeld, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.config import ConsumerConfig
-    from kafka2011.consumer.offsets import OffsetCommitter
+    from kafka2011.consumer.offset_committer import OffsetCommitter
     from kafka2011.consumer.rebalancer import Rebalancer
     from zk.clock import Clock
     from zk.sessions import SessionEvents
@@ -62,12 +63,12 @@ class Membership:
         self._threads: dict[str, threading.Thread] = {}
         self._failed_tries = 0
         self._next_failure_s = 0.0  # attempts brought forward by events are not counted
-        self._is_commit_failing = False
-        self._is_lease_failing = False
+        self._commit_outages = Outages(logger)
+        self._lease_outages = Outages(logger, logging.INFO, logging.DEBUG)  # it is tried again many times a second
         self.counts: Counter[str] = Counter(failed_rebalances=0)
 
     def enter(self, longest_wait_s: float) -> None:
-        """Become a member, and start. Waits for an older node of the same consumerid to go with its session.
+        """Become a member, and start. Waits for an older node of the same consumerid to disappear with its session.
 
         Raises NodeHeld when it is still there after that wait.
         """
@@ -188,25 +189,19 @@ class Membership:
         try:
             lease.renew()
         except ZkError as error:
-            level = logging.DEBUG if self._is_lease_failing else logging.INFO  # it is tried again many times a second
-            logger.log(level, "%s: the lease is not renewed for now: %s", self._consumer_id, error)
-            self._is_lease_failing = True
+            self._lease_outages.failed("%s: the lease is not renewed for now: %s", self._consumer_id, error)
             wait_s /= _LEASE_RETRIES
         else:
-            self._is_lease_failing = False
+            self._lease_outages.over()
         return max(wait_s - (self._clock.monotonic_s() - asked_s), _SHORTEST_WAIT_S)
 
     def _commit(self) -> float:
         try:
             self.commit()
         except KafkaError as error:
-            level = (
-                logging.INFO if self._is_commit_failing else logging.WARNING
-            )  # a warning when it is the first in a row
-            logger.log(level, "%s: offsets are not committed for now: %s", self._consumer_id, error)
-            self._is_commit_failing = True
+            self._commit_outages.failed("%s: offsets are not committed for now: %s", self._consumer_id, error)
         else:
-            self._is_commit_failing = False
+            self._commit_outages.over()
         return self._config.autocommit_interval_ms / 1000
 
     def _may_commit_later(self, deadline_s: float) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafka2011.consumer.feed import PartitionFeed
-    from kafka2011.consumer.group import GroupSession
+    from kafka2011.consumer.group_registries import GroupSession
     from zk.cluster import Broker, TopicPartition
 
 

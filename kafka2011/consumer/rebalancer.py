@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.consumer.offsets import Left
+from kafka2011.consumer.offset_committer import Left
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.rebalance_listener import RebalanceListener
@@ -25,8 +25,8 @@ from zk.errors import ZkError, ZkUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from kafka2011.consumer.group import GroupRegistries, GroupSession
-    from kafka2011.consumer.offsets import OffsetCommitter
+    from kafka2011.consumer.group_registries import GroupRegistries, GroupSession
+    from kafka2011.consumer.offset_committer import OffsetCommitter
     from kafka2011.consumer.stream import MessageStream
     from zk.clock import Clock
     from zk.cluster import Broker

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import SimpleConsumerConfig
-from kafka2011.connection import BrokerConnection
 from kafka2011.errors import ErrorCodes
-from kafka2011.message import Message, complete_prefix_bytes, decode, scan
-from kafka2011.protocol import (
+from kafka2011.message.message_set import Message, complete_prefix_bytes, decode, scan
+from kafka2011.message.topic import partition_text
+from kafka2011.wire.connection import BrokerConnection
+from kafka2011.wire.protocol import (
     DEFAULT_MAX_FRAME_BYTES,
     ERROR_BYTES,
     RESPONSE_HEADER_BYTES,
@@ -20,7 +21,6 @@ from kafka2011.protocol import (
     decode_response,
     encode_request,
 )
-from kafka2011.topic import partition_text
 from zk.cluster import UNKNOWN_ID
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.errors import BrokerError
-    from kafka2011.protocol import Request
+    from kafka2011.wire.protocol import Request
     from zk.cluster import Broker
 
 
@@ -127,8 +127,8 @@ class SimpleConsumer:
     def fetch_on(self, topic: str, partition: int, offset: int, max_bytes: int, most: int) -> list[FetchedSet]:
         """Fetch a set and those that follow it, as long as they are large and come soon: one to `most`.
 
-        For who is far behind: a set costs less than one of `fetch`, where there is C code. Errors stay with their sets,
-        and an error ends the list.
+        For consumers that are far behind: a set costs less than one of `fetch`, where there is C code. Errors stay
+        with their sets, and an error ends the list.
         """
         request = FetchRequest(topic, partition, offset, max_bytes)
         fetched: list[FetchedSet] = []

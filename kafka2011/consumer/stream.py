@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from kafka2011.consumer.chunk_queue import ChunkQueue
 from kafka2011.consumer.feed import Chunk, PartitionFeed, State, StoredSet
 from kafka2011.errors import KafkaError
-from kafka2011.message import Message, decode, decode_shallow
+from kafka2011.message.message_set import Message, decode, decode_shallow
+from zk import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
-    from kafka2011.consumer.group import Lease
+    from kafka2011.consumer.group_registries import Lease
     from zk.clock import Clock
     from zk.cluster import TopicPartition
 
@@ -69,7 +71,7 @@ class MessageStream:
         self._clock = clock
         self._now_s = clock.monotonic_s  # called for every message
         self._queue: ChunkQueue[Chunk] = ChunkQueue(max_chunks, room_made)
-        self._lock = self._queue.lock
+        self._lock: AbstractContextManager[object] = self._queue.lock
         # The chunk that is being handed out, what is decoded of it, and the error that comes after that.
         self._open: Chunk | None = None
         self._messages: Iterator[Message] = iter(())
@@ -77,6 +79,7 @@ class MessageStream:
         self._error: KafkaError | None = None
         self._decoded_messages = 0
         self._breathe_at_s = 0.0
+        forks.register(self)
 
     def __repr__(self) -> str:
         return f"<MessageStream {self.stream_id}>"
@@ -153,6 +156,12 @@ class MessageStream:
             self._queue.close()
             if self._open is not None:
                 self._open.flows_until_s = 0.0
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: hand out nothing, as nobody fetches there, and what was fetched is the parent's."""
+        self._lock = _ParentsLock(self.stream_id)
+        if self._open is not None:
+            self._open.flows_until_s = 0.0
 
     def _take_message(self, timeout_s: float | None) -> Message | None:
         """Wait for a message and hand it out; None after the timeout and after the end."""
@@ -374,3 +383,16 @@ class MessageStream:
                 if feed.epoch == self._open.epoch and feed.state is State.ACTIVE:
                     feed.restart(feed.consumed_offset)
                 self._drop_open()
+
+
+class _ParentsLock:
+    """What a forked child has in place of a stream's lock: it is never taken."""
+
+    def __init__(self, stream_id: str) -> None:
+        self._stream_id = stream_id
+
+    def __enter__(self) -> None:
+        raise KafkaError(f"{self._stream_id} belongs to the process that has forked this one: open a consumer here")
+
+    def __exit__(self, *_: object) -> None:
+        pass

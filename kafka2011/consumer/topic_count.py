@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.consumer.topic_filter import Blacklist, TopicFilter, Whitelist
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.topic import InvalidTopicError, validate_topic
+from kafka2011.message.topic import InvalidTopicError, validate_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,7 +16,7 @@ from zk.sessions import SessionLease
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from kafka2011.consumer.group import Wake
+    from kafka2011.consumer.group_registries import Wake
     from zk.client import ZkClient
     from zk.cluster import Broker, TopicPartition
     from zk.errors import MalformedNode, NodeHeld, ZkError

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import KafkaError
-from kafka2011.warehouse.parquet_table import ParquetTable
+from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from zk.child import ChildProcess
 from zk.ports import free_port
 
 if TYPE_CHECKING:
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
 
 CONFIGURATION = Path(__file__).parents[2] / "examples" / "haproxy.cfg"
 """Of a checkout; an installed package has none."""

@@ -1,4 +1,4 @@
-"""What publishes in the demo of all tiers: a log's lines by way of the collector, or else made-up events."""
+"""The publishers in the demo of all tiers: the collector with a log's lines, or a generator of made-up events."""
 
 from __future__ import annotations
 

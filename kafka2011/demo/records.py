@@ -1,4 +1,4 @@
-"""What the demo sends and what its members note: numbered lines, and a receipt for each delivery."""
+"""The demo's records: the numbered lines it sends, and the receipts that its members note for each delivery."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafka2011.message import Message
+    from kafka2011.message.message_set import Message
 
 
 def numbered(number: int, line: bytes) -> bytes:

@@ -11,12 +11,12 @@ from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.demo.records import numbered
 from kafka2011.errors import KafkaError
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import LATEST
+from kafka2011.wire.protocol import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka2011.local import LocalCluster
+    from kafka2011.local_cluster import LocalCluster
 
 BATCH = 50
 MIN_LINES = 200_000

@@ -16,12 +16,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.admin.client import Admin
+from kafka2011.admin.admin import Admin
+from kafka2011.audit.report import AUDIT_TOPIC
+from kafka2011.audit.windows import DEFAULT_WINDOW_MS
 from kafka2011.demo.arrivals import Arrivals, Latency
 from kafka2011.demo.balancer import Balancer
 from kafka2011.errors import KafkaError
-from kafka2011.local import LocalCluster
-from kafka2011.pipeline.audit.report import AUDIT_TOPIC
+from kafka2011.local_cluster import LocalCluster
 from zk.child import ChildProcess
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _REPORT_TIMEOUT_S = 300.0
 _LOOK_S = 0.5
 _MASTER = "local[2]"
 _LAST_WORDS_BYTES = 1000
+_WINDOW_S = DEFAULT_WINDOW_MS / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,14 @@ class TierRate:
 
 @dataclass(slots=True)
 class TiersResult:
-    """What the tiers came to. `totals` and `gaps` are those of `kafka2011 audit --json`."""
+    """What the tiers came to. `totals`, `gaps` and `doubts` are those of `kafka2011 audit --json`."""
 
     frontends: str
     rows: int = 0
     quarantined: int = 0
     totals: list[dict[str, Any]] = field(default_factory=list)
     gaps: int = 0
+    doubts: list[dict[str, Any]] = field(default_factory=list)
     rates: list[TierRate] = field(default_factory=list)
     latency: Latency | None = None
     report: Path | None = None
@@ -79,6 +82,8 @@ class TiersResult:
             found.append("nothing was audited")
         if self.gaps:
             found.append(f"the audit has found {self.gaps} windows with a gap")
+        if self.doubts:
+            found.append(f"the audit cannot tell of {self.doubts[0]['topic']}: {self.doubts[0]['why']}")
         if self.quarantined:
             found.append(f"{self.quarantined} messages could not be decoded")
         if self.report_error:
@@ -112,6 +117,7 @@ class Tiers:
         self._warehouse = directory / "warehouse"
         self._arrivals: Arrivals | None = None
         self._began_s = 0.0
+        self._until_s = 0.0  # by the clock on the wall, when the last window of events is over
         self._following = threading.Thread(target=self._run, name="demo tiers", daemon=True)
         self._closing = threading.Event()
         self._failure: Exception | None = None
@@ -190,6 +196,8 @@ class Tiers:
         if self._failure is not None:
             raise self._failure
         self._audit()
+        if self._has_spark:
+            self._stop(WAREHOUSE)
         if self._has_spark and self._report is not None:
             try:
                 self._make_reports(self._report)
@@ -211,6 +219,9 @@ class Tiers:
         has_ended_s = self._frontends.seconds + _TIMEOUT_S
         self._await(lambda: self._processes[tier].poll() is not None, "the frontends' end", has_ended_s)
         self._reached(tier)
+        # The last window must be over before tiers say the last of what they have read.
+        self._until_s = (time.time() // _WINDOW_S + 1) * _WINDOW_S
+        self._await(lambda: time.time() >= self._until_s, "the end of the last window")
         topics = self._frontends.topics
         if ONLINE in self._processes:
             self._await(lambda: self._has_read(self._live, ONLINE, topics), "the online readers")
@@ -221,7 +232,7 @@ class Tiers:
             ends = self._ends_offline()
             arrivals = self._arrivals
             self._await(lambda: all(arrivals.has_reached(topic, ends[topic]) for topic in topics), "the last load")
-            self._end(WAREHOUSE)
+            self._reached(WAREHOUSE)
             arrivals.close()
             self.result.rows, self.result.quarantined = arrivals.rows, arrivals.quarantined
             self.result.latency = arrivals.latency()
@@ -232,8 +243,11 @@ class Tiers:
         self._processes[name] = self._stack.enter_context(process)
 
     def _end(self, name: str) -> None:
-        """End a tier in order, which reports what it has counted."""
+        """End a tier in order, so that it reports its counts."""
         self._reached(name)
+        self._stop(name)
+
+    def _stop(self, name: str) -> None:
         self._processes[name].stop()
         self._check(name)
 
@@ -286,23 +300,25 @@ class Tiers:
         self._say("tiers: the audit")
         tiers = [tier for tier in (self._frontends.tier, ONLINE, MIRROR, WAREHOUSE) if tier in self._processes]
         options = [word for topic in self._frontends.topics for word in ("--topic", topic)]
-        command = ("audit", "--json", "--tiers", ",".join(tiers), "--grace", "0", *options)
-        # A window that has only just begun is still open.
+        until = f"@{int(self._until_s * 1000)}"
+        command = ("audit", "--json", "--tiers", ",".join(tiers), "--grace", "0", "--until", until, *options)
+        # What the last load has seen is told by the next one.
         deadline_s = time.monotonic() + _TIMEOUT_S
         while True:
             account = self._run_json("audit", *command, "--zookeeper", self._offline.zk_connect)
-            if not account["open_windows"] or time.monotonic() > deadline_s:
+            if not account["doubts"] or time.monotonic() > deadline_s:
                 break
             time.sleep(1)
         self.result.totals = account["totals"]
         self.result.gaps = account["gaps"]
+        self.result.doubts = account["doubts"]
         events = dict.fromkeys(tiers, 0)
         for row in self.result.totals:
             events[row["tier"]] += row["distinct"]
         self.result.rates = [TierRate(each.tier, events[each.tier], each.seconds) for each in self.result.rates]
 
     def _run_json(self, name: str, *arguments: str) -> dict[str, Any]:
-        """Run a command to its end, and return what it printed; `audit` ends with 1 when there is a gap."""
+        """Run a command to its end, and return what it printed; `audit` fails too where it cannot tell."""
         log = self._directory / f"{name}.log"
         log.unlink(missing_ok=True)
         self._begin(name, *arguments)

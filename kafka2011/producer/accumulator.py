@@ -1,4 +1,4 @@
-"""Where messages wait: one open batch for each partition, and the closed ones in a queue for each broker.
+"""Holds waiting messages: one open batch for each partition, and the closed ones in a queue for each broker.
 
 Everything here happens under one short lock, which is never held while waiting for a socket or ZooKeeper.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.config import ProducerConfig
-    from kafka2011.message import MessageSet
+    from kafka2011.message.message_set import MessageSet
     from kafka2011.producer.batch import SendFuture
     from zk.clock import Clock
     from zk.cluster import TopicPartition
@@ -53,19 +53,18 @@ class Accumulator:
     """Collects messages into batches, bounds them by broker, and hands closed batches to senders.
 
     A batch closes at batch.size messages, at max.message.size bytes or a megabyte, after queue.time, and when
-    everything is to be sent; at once where sends are synchronous. `lock` guards all of it; `unkeyed` are the open
-    batches of messages without a key, by topic: the fast path of `Producer.send` appends to them itself.
+    everything is to be sent; at once where sends are synchronous. `lock` guards all of it.
     """
 
     def __init__(self, config: ProducerConfig, clock: Clock, new_queue: Callable[[BrokerQueue], None]) -> None:
         self.lock = threading.Lock()
-        self.unkeyed: dict[str, Batch] = {}
         self._sends_at_once = config.producer_type == "sync"
-        self.batch_messages = sys.maxsize if self._sends_at_once else config.batch_size
+        self._batch_messages = sys.maxsize if self._sends_at_once else config.batch_size
         self.open_batches: set[Batch] = set()  # and closed ones whose futures are not done
         self.queues: dict[int, BrokerQueue] = {}
         self.is_closed = False
-        self._pinned: dict[TopicPartition, Batch] = {}
+        self._unkeyed: dict[str, Batch] = {}  # open ones, by topic
+        self._pinned: dict[TopicPartition, Batch] = {}  # and those of keys and of named partitions
         self._config = config
         self._clock = clock
         self._new_queue = new_queue  # called under the lock for each broker's first batch; it may start a sender
@@ -75,12 +74,34 @@ class Accumulator:
 
     # Taking messages in ------------------------------------------------------------------------------------------
 
+    def append_payload(self, topic: str, payload: bytes) -> SendFuture | None:
+        """Do as `append_unkeyed` for one payload: the most frequent case, where every call counts.
+
+        Where sends are synchronous, or the accumulator is closed, there is no open batch.
+        """
+        with self.lock:
+            try:
+                batch = self._unkeyed[topic]
+            except KeyError:
+                return None
+            room_bytes = batch.room_bytes - len(payload)
+            room_messages = batch.bound.room_messages
+            if room_bytes < 0 or room_messages <= 0:
+                return None
+            batch.room_bytes = room_bytes
+            batch.bound.room_messages = room_messages - 1
+            payloads = batch.payloads
+            payloads.append(payload)
+            if len(payloads) >= self._batch_messages:
+                self.close(batch)
+            return batch
+
     def append_unkeyed(self, topic: str, payloads: list[bytes]) -> SendFuture | None:
         """Append to the open batch of a topic's messages without a key; None where there is none with room."""
         size_bytes = sum(map(len, payloads))
         with self.lock:
             self._check_open()
-            batch = self.unkeyed.get(topic)
+            batch = self._unkeyed.get(topic)
             if batch is None or not self._has_room(batch, len(payloads), size_bytes):
                 return None
             queue = self.queues[batch.where.broker_id]
@@ -105,11 +126,11 @@ class Accumulator:
             if batch is not None and not self._has_room(batch, len(payloads), size_bytes):
                 self.close(batch)
                 batch = None
-            if len(payloads) <= self.batch_messages and size_bytes <= MAX_SET_BYTES:
+            if len(payloads) <= self._batch_messages and size_bytes <= MAX_SET_BYTES:
                 batch = batch or self._begin(queue, where, movable=movable)
                 self._append(batch, payloads, keys, size_bytes)
                 return batch
-            cut = list(pieces(payloads, self.batch_messages))
+            cut = list(pieces(payloads, self._batch_messages))
             future = ListFuture(len(payloads), len(cut))
             for piece in cut:
                 batch = self._begin(queue, where, movable=movable)
@@ -148,7 +169,7 @@ class Accumulator:
         queue = self.queues[batch.where.broker_id]
         del queue.open[id(batch)]
         if batch.movable:
-            del self.unkeyed[batch.where.topic]
+            del self._unkeyed[batch.where.topic]
         else:
             del self._pinned[batch.where]
         if batch.ready_set is None:
@@ -164,17 +185,17 @@ class Accumulator:
         batch.keys += keys
         batch.room_bytes -= size_bytes
         batch.bound.room_messages -= len(payloads)
-        if self._sends_at_once or len(batch.payloads) >= self.batch_messages or batch.room_bytes <= 0:
+        if self._sends_at_once or len(batch.payloads) >= self._batch_messages or batch.room_bytes <= 0:
             self.close(batch)
 
     def _has_room(self, batch: Batch, messages: int, size_bytes: int) -> bool:
-        return len(batch.payloads) + messages <= self.batch_messages and size_bytes <= batch.room_bytes
+        return len(batch.payloads) + messages <= self._batch_messages and size_bytes <= batch.room_bytes
 
     def _open_batch(self, where: TopicPartition, *, movable: bool) -> Batch | None:
         if not movable:
             return self._pinned.get(where)
         # Another thread may have begun one for the topic meanwhile, at another partition.
-        batch = self.unkeyed.get(where.topic)
+        batch = self._unkeyed.get(where.topic)
         if batch is not None and batch.where != where:
             self.close(batch)
             batch = None
@@ -186,7 +207,7 @@ class Accumulator:
         queue.open[id(batch)] = batch
         self.open_batches.add(batch)
         if movable:
-            self.unkeyed[where.topic] = batch
+            self._unkeyed[where.topic] = batch
         else:
             self._pinned[where] = batch
         if queue.sleeps_until_s is not None and queue.sleeps_until_s > batch.due_s:

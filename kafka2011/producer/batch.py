@@ -9,12 +9,12 @@ import threading
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.protocol import ANY_PARTITION
+from kafka2011.wire.protocol import ANY_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.message import MessageSet
+    from kafka2011.message.message_set import MessageSet
     from zk.cluster import TopicPartition
 
 
@@ -105,7 +105,7 @@ class SendFuture(Future[Receipt]):
 
 
 class Batch(SendFuture):
-    """Messages for one partition, and the future of everybody who sent one of them.
+    """Messages for one partition, and the future that every sender of one of them has.
 
     Open, it takes more messages; closed, it waits to be sent. `movable` ones, whose messages have no key and name no
     partition, may go to another broker when theirs is lost.

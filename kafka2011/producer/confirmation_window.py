@@ -1,4 +1,4 @@
-"""What was sent and is not confirmed, and what has to be sent again: a state machine without sockets or clocks.
+"""Tracks what was sent but not confirmed, and what must be sent again: a state machine without sockets or clocks.
 
     add -> to be sent -> send -> unconfirmed -> answered -> gone
                  ^                    |

@@ -1,13 +1,14 @@
-"""What a producer has done so far, in numbers."""
+"""Counts of what a producer has done so far."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
+
+from kafka2011.counters import Counters
 
 
-@dataclass(slots=True)
-class Counts:
+@dataclass(frozen=True, slots=True)
+class Counts(Counters):
     """Numbers that only grow.
 
     Sets are what is sent to one partition in one request. `sets_resent` counts every sending of a set after its first;
@@ -23,15 +24,3 @@ class Counts:
     sets_moved: int = 0
     sets_refused: int = 0
     broken_connections: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def add(self, **numbers: int) -> None:
-        """Add to some of the numbers."""
-        with self._lock:
-            for name, number in numbers.items():
-                setattr(self, name, getattr(self, name) + number)
-
-    def __call__(self) -> dict[str, int]:
-        """Return all numbers by name, as a consumer's `counts()` does."""
-        with self._lock:
-            return {item.name: getattr(self, item.name) for item in fields(self) if item.init and item.repr}

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka2011.compression import Codec, compress
 from kafka2011.errors import ConfigError, MessageSizeTooLargeError
-from kafka2011.message import MessageSet, encode
+from kafka2011.message.compression import Codec, compress
+from kafka2011.message.message_set import MessageSet, encode
+from kafka2011.message.topic import validate_topic
 from kafka2011.producer.implementation import load_implementation
-from kafka2011.protocol import topic_field
-from kafka2011.topic import validate_topic
+from kafka2011.wire.protocol import topic_field
 
 if TYPE_CHECKING:
     from kafka2011.config import ProducerConfig
@@ -43,7 +43,7 @@ class Compressor(Protocol):
 
 @lru_cache(_MAX_REMEMBERED_TOPICS)
 def checked_topic_field(topic: str) -> bytes:
-    """Return a topic as it stands in requests, checked and encoded once. Raises InvalidTopicError."""
+    """Return a topic as requests contain it, checked and encoded once. Raises InvalidTopicError."""
     validate_topic(topic)
     return topic_field(topic)
 

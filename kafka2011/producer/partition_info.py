@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.protocol import ANY_PARTITION
+from kafka2011.wire.protocol import ANY_PARTITION
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:

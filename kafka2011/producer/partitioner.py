@@ -9,7 +9,7 @@ import sys
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.crc import crc32
+from kafka2011.message.crc import crc32
 from kafka2011.producer.implementation import load_implementation
 
 if TYPE_CHECKING:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ProducerConfig
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.accumulator import Accumulator
 from kafka2011.producer.completion import Completion
 from kafka2011.producer.counts import Counts
@@ -19,6 +17,7 @@ from kafka2011.producer.partition_info import ListedBrokers
 from kafka2011.producer.partitioner import own_partitioner
 from kafka2011.producer.router import Router
 from kafka2011.producer.sender import Sender
+from zk import forks
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -63,12 +62,13 @@ class Producer:
         self._set_encoder = SetEncoder(self._config)
         self._partitioner = own_partitioner(self._config)
         self._is_async = self._config.producer_type == "async"
-        self._takes_bytes = self._is_async and self._value_encoder is None  # as they are, and nothing more to do
+        # What is queued as it is, with nothing more to do.
+        self._as_it_is = bytes if self._is_async and self._value_encoder is None else None
         self._given_info = info
         self.counts = Counts()
         self._begin()
         self._router = self._open_router()
-        _PRODUCERS.add(self)
+        forks.register(self)
 
     def __repr__(self) -> str:
         where = self._config.zk_connect or f"{len(self._config.broker_list)} brokers"
@@ -76,7 +76,7 @@ class Producer:
         return f"<Producer to {where}, {self._config.producer_type}, {state}>"
 
     def send(
-        self, topic: str, messages: Messages, key: object = None, *, partition: TopicPartition | None = None
+        self, topic: str, messages: Messages, key: object = None, partition: TopicPartition | None = None
     ) -> Future[Receipt]:
         """Send one payload, several, or a MessageSet; all of one call go to one partition, in order.
 
@@ -90,22 +90,8 @@ class Producer:
         Raises, with nothing queued: InvalidTopicError, TypeError, MessageSizeTooLargeError, InvalidPartitionError,
         NoBrokersError, QueueFullError, ProducerClosedError.
         """
-        if type(messages) is bytes and key is None and partition is None and self._takes_bytes:
-            # The most frequent case, where every call counts.
-            accumulator = self._accumulator
-            with accumulator.lock:
-                batch = accumulator.unkeyed.get(topic)
-                if batch is not None:
-                    bound = batch.bound
-                    room_bytes = batch.room_bytes - len(messages)
-                    if room_bytes >= 0 and bound.room_messages > 0:
-                        bound.room_messages -= 1
-                        batch.room_bytes = room_bytes
-                        payloads = batch.payloads
-                        payloads.append(messages)
-                        if len(payloads) >= accumulator.batch_messages:
-                            accumulator.close(batch)
-                        return batch
+        if type(messages) is self._as_it_is and key is None and partition is None:
+            return self._accumulator.append_payload(topic, messages) or self._queue(topic, messages, None, None)
         future = self._queue(topic, messages, key, partition)
         if not self._is_async:
             self._drive(future)
@@ -195,7 +181,7 @@ class Producer:
                 self._closing.wait(_LOOK_AGAIN_S)
 
     def _drive(self, future: SendFuture) -> None:
-        """Send in this thread until all of it is done. Raises what it failed with."""
+        """Send in this thread until everything is done. Raises the error that it failed with."""
         while not future.done():
             for batch in self._accumulator.unfinished(future):
                 sender = self._senders.get(batch.where.broker_id)
@@ -221,7 +207,7 @@ class Producer:
     # After a fork ------------------------------------------------------------------------------------------------
 
     def forget_after_fork(self) -> None:
-        """In a forked child: leave the parent's queue, threads and session alone, and begin anew when first used."""
+        """In a forked child: leave the parent's queue, threads and session alone, and start again when first used."""
         self._begin()
         self._forked = self._given_info is None
 
@@ -232,21 +218,11 @@ class Producer:
                 self._forked = False
 
 
-_PRODUCERS: weakref.WeakSet[Producer] = weakref.WeakSet()
-
-
-def _forget_after_fork() -> None:
-    for producer in list(_PRODUCERS):
-        producer.forget_after_fork()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)
-
-
 def _open_info(config: ProducerConfig) -> BrokerPartitionInfo:
     if config.broker_list:
         return ListedBrokers(config.broker_list)
-    # Imported here, so that a producer with broker.list needs no kazoo.
-    from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo  # noqa: PLC0415
+    # Imported here, so that a producer with broker.list needs no kazoo; and by any thread, so not while one forks.
+    with forks.held_back():
+        from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo  # noqa: PLC0415
 
     return ZkBrokerPartitionInfo.connect(config)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.producer.confirmation_window import ConfirmationWindow
-from kafka2011.producer.connection import BARRIER, ProducerConnection
 from kafka2011.producer.encoder import checked_topic_field
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
-from kafka2011.protocol import multiproduce_frame, produce_frame
+from kafka2011.producer.producer_connection import BARRIER, ProducerConnection
+from kafka2011.wire.protocol import multiproduce_frame, produce_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

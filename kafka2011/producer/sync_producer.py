@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kafka2011.config import SyncProducerConfig
 from kafka2011.errors import MessageSizeTooLargeError
-from kafka2011.message import MessageSet, encode
-from kafka2011.producer.connection import ProducerConnection
+from kafka2011.message.message_set import MessageSet, encode
 from kafka2011.producer.encoder import checked_topic_field
-from kafka2011.protocol import ANY_PARTITION, multiproduce_frame, produce_frame
+from kafka2011.producer.producer_connection import ProducerConnection
+from kafka2011.wire.protocol import ANY_PARTITION, multiproduce_frame, produce_frame
 from zk.cluster import UNKNOWN_ID, Broker
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
-    from kafka2011.spark.group import commit_offsets
-    from kafka2011.spark.offsets import SourceMetrics, lag_bytes, source_metrics
+    from kafka2011.spark.group_commit import commit_offsets
+    from kafka2011.spark.offset_ranges import SourceMetrics, lag_bytes, source_metrics
     from kafka2011.spark.plan import ResolvedOffsets, resolve_offsets
 
 __all__ = [
@@ -37,17 +37,17 @@ _HOMES = {
     "CorruptMessageError": "kafka2011.spark.errors",
     "DataLossError": "kafka2011.spark.errors",
     "ResolvedOffsets": "kafka2011.spark.plan",
-    "SourceMetrics": "kafka2011.spark.offsets",
-    "commit_offsets": "kafka2011.spark.group",
-    "lag_bytes": "kafka2011.spark.offsets",
+    "SourceMetrics": "kafka2011.spark.offset_ranges",
+    "commit_offsets": "kafka2011.spark.group_commit",
+    "lag_bytes": "kafka2011.spark.offset_ranges",
     "resolve_offsets": "kafka2011.spark.plan",
-    "source_metrics": "kafka2011.spark.offsets",
+    "source_metrics": "kafka2011.spark.offset_ranges",
 }
 
 
 def register(spark: SparkSession) -> None:
     """Make the format `kafka2011` known to a session, where Spark does not find it by itself."""
-    from kafka2011.spark.source import Kafka2011DataSource  # noqa: PLC0415 (needs PySpark)
+    from kafka2011.spark.data_source import Kafka2011DataSource  # noqa: PLC0415 (needs PySpark)
 
     spark.dataSource.register(Kafka2011DataSource)
 

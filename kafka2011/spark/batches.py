@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kafka2011 import plain
-from kafka2011.crc import crc32
-from kafka2011.message_header import (
+from kafka2011.message import runs
+from kafka2011.message.crc import crc32
+from kafka2011.message.header import (
     LENGTH_AND_KIND,
     LENGTH_BYTES,
     MAGIC_1_OVERHEAD_BYTES,
-    PLAIN_MAGIC_0,
-    PLAIN_MAGIC_1,
+    UNCOMPRESSED_MAGIC_0,
+    UNCOMPRESSED_MAGIC_1,
     MessageFormat,
 )
-from kafka2011.spark.columns import arrow_schema
+from kafka2011.spark.source_columns import arrow_schema
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafka2011.message import Message
+    from kafka2011.message.message_set import Message
     from zk.cluster import TopicPartition
 
 MAX_BATCH_ROWS = 10_000
@@ -85,15 +85,15 @@ class MessageColumns:
         return self._rows >= self._max_rows or self._size_bytes >= self._max_bytes
 
     def add_run(self, data: bytes, position: int, base: int) -> int:
-        """Take plain messages from `position` on until one is not, or the batch is full; return where that was.
+        """Take uncompressed messages from `position` on until one is not, or the batch is full; return where that was.
 
-        `base` is the offset of the data's first byte. A plain message is a good one that is not compressed.
+        `base` is the offset of the data's first byte.
         """
         # The message that makes the bytes full still comes in.
         stop = position + self._max_bytes - self._size_bytes + 1
-        run_rows = RUN_ROWS if plain.chosen.columns is None else self._max_rows
+        run_rows = RUN_ROWS if runs.chosen.columns is None else self._max_rows
         while self._rows < self._max_rows:
-            values, edges = _plain_run(data, position, stop, min(self._max_rows - self._rows, run_rows), base)
+            values, edges = _run_arrays(data, position, stop, min(self._max_rows - self._rows, run_rows), base)
             if not len(values):
                 break
             self._append_single()
@@ -106,13 +106,13 @@ class MessageColumns:
         return position
 
     def add_opened(self, opened: bytes, offset: int, next_offset: int) -> bool:
-        """Take a whole opened set, if it is of plain messages and the batch has room for it; say whether it was taken.
+        """Take a whole opened set, if nothing in it is compressed and there is room for it; say whether it was taken.
 
         `offset` and `next_offset` are where the wrapper starts and ends.
         """
         if len(opened) > self._max_bytes:
             return False
-        values, edges = _plain_run(opened, 0, len(opened), self._max_rows - self._rows, 0)
+        values, edges = _run_arrays(opened, 0, len(opened), self._max_rows - self._rows, 0)
         rows = len(values)
         if not rows or edges[-1] != len(opened):
             return False
@@ -145,7 +145,7 @@ class MessageColumns:
         self._size_bytes += MAGIC_1_OVERHEAD_BYTES + len(value or b"")
 
     def take(self) -> pa.RecordBatch:
-        """Return what was gathered, at least one row, and begin anew."""
+        """Return the gathered rows, at least one, and start an empty batch."""
         self._append_single()
         rows = self._rows
         batch = pa.RecordBatch.from_arrays(
@@ -172,18 +172,18 @@ class MessageColumns:
         return pa.array(column, pa.int32())
 
 
-def _plain_run(data: bytes, position: int, stop: int, max_rows: int, base: int) -> tuple[pa.Array, _Int64s]:
-    """Return the payloads of a run of plain messages that start before `stop`, and the offsets of the run's edges.
+def _run_arrays(data: bytes, position: int, stop: int, max_rows: int, base: int) -> tuple[pa.Array, _Int64s]:
+    """Return the payloads of a run of messages that start before `stop`, and the offsets of the run's edges.
 
     `base` is the offset of the data's first byte.
     """
-    kinds: tuple[MessageFormat, ...] = (PLAIN_MAGIC_1, PLAIN_MAGIC_0)
-    if plain.chosen.columns is not None:
-        _, rows, edges, ends, values = plain.chosen.columns(data, position, stop, max_rows, base)
+    kinds: tuple[MessageFormat, ...] = (UNCOMPRESSED_MAGIC_1, UNCOMPRESSED_MAGIC_0)
+    if runs.chosen.columns is not None:
+        _, rows, edges, ends, values = runs.chosen.columns(data, position, stop, max_rows, base)
         if rows:
             buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
             return pa.Array.from_buffers(pa.binary(), rows, buffers), np.frombuffer(edges, np.int64)
-        kinds = (PLAIN_MAGIC_0,)
+        kinds = (UNCOMPRESSED_MAGIC_0,)
     for kind in kinds:
         found = _edges(data, position, stop, max_rows, kind)
         if len(found) > 1:

@@ -1,4 +1,4 @@
-"""What brokers say of offsets: where segments start and logs end, and who does not say so.
+"""Looks offsets up at brokers: where segments start and logs end, and which brokers do not answer.
 
 Runs on the driver only: one session, and one connection to each broker, kept open.
 """
@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.protocol import LATEST
+from kafka2011.spark.cluster_lookup import open_lookup
 from kafka2011.spark.errors import BrokerAwayError
-from kafka2011.spark.offsets import LogBounds, Walk, log_bounds, walk
-from kafka2011.spark.partitions import open_lookup
+from kafka2011.spark.offset_ranges import LogBounds, Walk, log_bounds, walk
+from kafka2011.wire.protocol import LATEST
 from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
-    from kafka2011.spark.offsets import Offsets
+    from kafka2011.spark.cluster_lookup import Cluster, PartitionLookup
+    from kafka2011.spark.offset_ranges import Offsets
     from kafka2011.spark.options import ReadOptions
-    from kafka2011.spark.partitions import Cluster, PartitionLookup
     from zk.cluster import Broker, TopicPartition
 
 logger = logging.getLogger(__name__)

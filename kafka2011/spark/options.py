@@ -15,9 +15,9 @@ from kafka2011.config import ProducerConfig
 from kafka2011.config.kinds import GROUP_NAME, MAX_INT64, ZK_CONNECT, Boolean, BrokerList, Choice, Integer, Text, Topics
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import ConfigError
-from kafka2011.protocol import EARLIEST, LATEST
-from kafka2011.spark.offsets import from_json, to_json
-from kafka2011.topic import InvalidTopicError, validate_topic
+from kafka2011.message.topic import InvalidTopicError, validate_topic
+from kafka2011.spark.offset_ranges import from_json, to_json
+from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.cluster import (
     Broker,  # a field's type
     TopicPartition,
@@ -164,7 +164,7 @@ class ReadOptions(_Options):
         1000, Integer(1), "The time between those attempts.", key="fetchOffset.retryIntervalMs"
     )
     fetch_size: int = setting(2 * 1024 * 1024, Integer(1024), "Bytes asked for in one fetch.")
-    socket_timeout_ms: int = setting(30_000, Integer(1), "How long to wait for a connection, one read or one write.")
+    socket_timeout_ms: int = setting(30_000, Integer(1), "How long to connect, or to ask and be answered, may take.")
     zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper ends planning's session.")
     zk_connectiontimeout_ms: int = setting(
         None, Integer(1), "How long to wait for ZooKeeper.", fallback=same_as("zk.sessiontimeout.ms")

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import BrokerConnectionError, ConfigError, KafkaError, OffsetOutOfRangeError
-from kafka2011.protocol import EARLIEST, LATEST
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offsets import OffsetRange, cuts, next_boundary, share_bytes, share_tasks, to_json
+from kafka2011.spark.offset_ranges import OffsetRange, cuts, next_boundary, share_bytes, share_tasks, to_json
 from kafka2011.spark.options import BatchOptions
 from kafka2011.spark.reader import RangePartition
+from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from kafka2011.spark.cluster_lookup import Cluster
     from kafka2011.spark.lookup import Answers, OffsetLookup
-    from kafka2011.spark.offsets import LogBounds, Offsets
+    from kafka2011.spark.offset_ranges import LogBounds, Offsets
     from kafka2011.spark.options import OffsetSpec, ReadOptions, StreamOptions
-    from kafka2011.spark.partitions import Cluster
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -79,9 +79,9 @@ def resolve_offsets(
 ) -> ResolvedOffsets:
     """Turn a batch's options into explicit offsets, so that several reads of it give the same rows.
 
-    Spark plans a `load()` anew for each DataFrame made of it, and `latest` moves meanwhile. Asks ZooKeeper and brokers
-    from the driver. With `after`, the offsets where the last read ended, the ranges are those from there to now, and
-    from the earliest offset in partitions that it does not name; nobody waits for a broker that is away.
+    Spark plans a `load()` again for each DataFrame made of it, and `latest` moves meanwhile. Asks ZooKeeper and
+    brokers from the driver. With `after`, the offsets where the last read ended, the ranges are those from there to
+    now, and from the earliest offset in partitions that it does not name; nobody waits for a broker that is away.
     Raises ConfigError, DataLossError, BrokerAwayError, KafkaError for a topic that nobody has.
     """
     from kafka2011.spark.lookup import OffsetLookup  # noqa: PLC0415 (executors import this module too)

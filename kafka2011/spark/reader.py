@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.datasource import InputPartition
 
-from kafka2011.compression import decompress
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
-from kafka2011.message import decode, scan
-from kafka2011.message_header import LENGTH, LENGTH_BYTES
+from kafka2011.message.compression import decompress
+from kafka2011.message.header import LENGTH, LENGTH_BYTES
+from kafka2011.message.message_set import decode, scan
 from kafka2011.spark.batches import MessageColumns
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
-from kafka2011.spark.offsets import log_bounds, next_boundary, walk
+from kafka2011.spark.offset_ranges import log_bounds, next_boundary, walk
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafka2011.message import Wrapper
-    from kafka2011.spark.offsets import OffsetRange
+    from kafka2011.message.message_set import Wrapper
+    from kafka2011.spark.offset_ranges import OffsetRange
     from kafka2011.spark.options import ReadOptions
     from zk.clock import Clock
     from zk.cluster import Broker
@@ -279,5 +279,5 @@ class RangeReader:
 
 
 def _length_at(data: bytes, position: int) -> int:
-    """Return the length of the message at a position, 0 where it is not there yet."""
+    """Return the length of the message at a position, 0 if it is not there yet."""
     return int(LENGTH.unpack_from(data, position)[0]) if len(data) - position >= LENGTH_BYTES else 0

@@ -23,8 +23,8 @@ from kafka2011.producer.partition_info import ListedBrokers, on_every_broker
 from kafka2011.producer.partitioner import own_partitioner
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.router import Router
-from kafka2011.protocol import ANY_PARTITION
-from kafka2011.spark.columns import SinkColumns
+from kafka2011.spark.source_columns import SinkColumns
+from kafka2011.wire.protocol import ANY_PARTITION
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TopicPartition
 from zk.errors import ZkError

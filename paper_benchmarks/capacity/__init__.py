@@ -1,1 +1,1 @@
-"""What many brokers and messages need, from what one message was measured to cost; writes CAPACITY.md."""
+"""What many brokers and messages need: a model of brokers and of registries, and a small cluster beside it."""

@@ -1,4 +1,4 @@
-"""How many brokers, cores and disks a flow of messages needs."""
+"""How many brokers, cores and disks a flow of messages needs, by what one message was measured to cost."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paper_benchmarks.capacity.costs import sent_bytes, stored_bytes
+from paper_benchmarks.measuring.payloads import sent_bytes, stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from paper_benchmarks.capacity.costs import Costs
-
 DAY_S = 86_400
+COSTS_US: Mapping[str, tuple[float, str]] = {
+    "broker_produce": (2.27, "broker, a message taken in a batch of 50"),
+    "broker_produce_single": (4.08, "broker, a message taken by itself"),
+    "broker_fetch": (0.29, "broker, a message given to a consumer"),
+    "producer": (0.47, "producer, a message in a batch of 50"),
+    "producer_single": (4.96, "producer, a message by itself"),
+    "consumer": (0.93, "consumer, a message by `batches()`"),
+    "zk_write": (365.0, "ZooKeeper, a write"),
+    "zk_read": (282.0, "ZooKeeper, a read"),
+}
+"""CPU time and what it is of, as measured before on two busy cores: what counts where there are no results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +41,6 @@ class Flow:
     def mean_per_s(self) -> float:
         """Messages a second over the day."""
         return self.messages_per_day / DAY_S
-
-    @property
-    def peak_per_s(self) -> float:
-        """Messages a second when it is busiest."""
-        return self.mean_per_s * self.peak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,40 +63,36 @@ class Need:
     producer_cores: float
     consumer_cores: float
 
-    def brokers(self, machine: Machine) -> Mapping[str, int]:
-        """Return how many brokers each of them needs; a cluster needs the most of these."""
-        link_bytes_per_s = machine.link_bits_per_s / 8 * machine.share
+    def machines(self, machine: Machine) -> dict[str, float]:
+        """Return how many brokers each of them needs, not rounded; a cluster needs the most of these."""
         needed = {
-            "processor": self.broker_cores / machine.share,
-            "disk": self.kept_bytes / (machine.disk_bytes * machine.share),
-            "network": max(self.in_bytes_per_s, self.out_bytes_per_s) / link_bytes_per_s,
+            "processor": self.broker_cores,
+            "disk": self.kept_bytes / machine.disk_bytes,
+            "network": max(self.in_bytes_per_s, self.out_bytes_per_s) * 8 / machine.link_bits_per_s,
         }
-        return {name: max(math.ceil(value), 1) for name, value in needed.items()}
+        return {name: value / machine.share for name, value in needed.items()}
+
+    def brokers(self, machine: Machine) -> dict[str, int]:
+        """Return the same as whole brokers."""
+        return {name: max(math.ceil(value), 1) for name, value in self.machines(machine).items()}
 
 
-def need(flow: Flow, costs: Costs) -> Need:
+def need(flow: Flow, costs_us: Mapping[str, float]) -> Need:
     """Return what a flow asks of a cluster and its clients."""
-    singly = flow.batch == 1
-    produce_us = costs.broker_produce_single_us if singly else costs.broker_produce_us
-    producer_us = costs.producer_single_us if singly else costs.producer_us
-    message_bytes = stored_bytes(flow.payload_bytes)
+    single = "_single" * (flow.batch == 1)
+    message_bytes, peak_per_s = stored_bytes(flow.payload_bytes), flow.mean_per_s * flow.peak
+    broker_us = costs_us[f"broker_produce{single}"] + flow.readers * costs_us["broker_fetch"]
     return Need(
-        broker_cores=flow.peak_per_s * (produce_us + flow.readers * costs.broker_fetch_us) / 1e6,
-        in_bytes_per_s=flow.peak_per_s * sent_bytes(flow.payload_bytes, flow.batch),
-        out_bytes_per_s=flow.peak_per_s * message_bytes * flow.readers,
+        broker_cores=peak_per_s * broker_us / 1e6,
+        in_bytes_per_s=peak_per_s * sent_bytes(flow.payload_bytes, flow.batch),
+        out_bytes_per_s=peak_per_s * message_bytes * flow.readers,
         kept_bytes=flow.messages_per_day * message_bytes * flow.retention_days,
-        producer_cores=flow.peak_per_s * producer_us / 1e6,
-        consumer_cores=flow.peak_per_s * costs.consumer_us * flow.readers / 1e6,
+        producer_cores=peak_per_s * costs_us[f"producer{single}"] / 1e6,
+        consumer_cores=peak_per_s * costs_us["consumer"] * flow.readers / 1e6,
     )
 
 
-def most_per_day(brokers: int, like: Flow, costs: Costs, machine: Machine) -> Mapping[str, float]:
+def most_per_day(brokers: int, like: Flow, costs_us: Mapping[str, float], machine: Machine) -> dict[str, float]:
     """Return how many messages a day so many brokers can take, by what bounds them."""
-    asked = need(like, costs)
-    link_bytes_per_s = machine.link_bits_per_s / 8
-    room = {
-        "processor": 1 / asked.broker_cores,
-        "disk": machine.disk_bytes / asked.kept_bytes,
-        "network": link_bytes_per_s / max(asked.in_bytes_per_s, asked.out_bytes_per_s),
-    }
-    return {name: each * brokers * machine.share * like.messages_per_day for name, each in room.items()}
+    each = need(like, costs_us).machines(machine)
+    return {name: brokers * like.messages_per_day / value for name, value in each.items()}

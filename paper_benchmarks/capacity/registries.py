@@ -7,7 +7,7 @@ member has let go fails, which costs a write and a new attempt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,17 +23,13 @@ LEASE_RENEWALS = 6
 PINGS = 3
 """A session that asks nothing else pings so often in its timeout."""
 _CLOSE_SESSION = 1  # one transaction deletes all that was the session's
-_OPEN_SESSION = 1
-_GROUP_PARENTS = 3  # ids, owners, offsets: each a create that finds them there
-_BROKER_PARENTS = 2
 
 
 class Requests(NamedTuple):
-    """What something costs ZooKeeper once: writes, reads, and watches that fire."""
+    """What something costs ZooKeeper once."""
 
     writes: int
     reads: int
-    fired: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +57,6 @@ class Registries:
         """All that one group consumes."""
         return self.topics_of_group * self.brokers * self.partitions
 
-    # What stands ---------------------------------------------------------------------------------------------------
-
     @property
     def znodes(self) -> int:
         """All of them, parents too."""
@@ -77,22 +71,16 @@ class Registries:
         return 1 + self.members + (1 + self.brokers) * (1 + self.topics_of_group) + claims
 
     @property
-    def watches_of_producer(self) -> int:
-        """One producer's: lists of brokers and each topic's brokers, and every znode in them."""
-        return (1 + self.brokers) * (1 + self.topics_of_producer)
-
-    @property
     def watches_of_brokers(self) -> int:
         """What brokers leave that were started one after another: each has looked at those before it."""
         return self.brokers * (self.brokers - 1) // 2
 
     @property
     def watches(self) -> int:
-        """All of them."""
+        """All of them; a producer's are lists of brokers and of each topic's, and every znode in them."""
         members = self.groups * self.members * self.watches_of_member
-        return round(members) + self.producers * self.watches_of_producer + self.watches_of_brokers
-
-    # What goes on --------------------------------------------------------------------------------------------------
+        producers = self.producers * (1 + self.brokers) * (1 + self.topics_of_producer)
+        return round(members) + producers + self.watches_of_brokers
 
     @property
     def writes_per_s(self) -> float:
@@ -111,36 +99,6 @@ class Registries:
         """How many registries a member compares: members, brokers, topics, and brokers and owners of each topic."""
         return 3 + 2 * self.topics_of_group
 
-    # What happens --------------------------------------------------------------------------------------------------
-
-    def member_comes(self) -> Requests:
-        """Return what it costs that one more member joins one group, whose name sorts last."""
-        after = replace(self, members=self.members + 1)
-        moved = self.topics_of_group * moves(self.brokers, self.partitions, self.members, after.members)
-        joining = _OPEN_SESSION + _GROUP_PARENTS + _BROKER_PARENTS + 1 + self.topics_of_group
-        first_look = 3 + (1 + after.members) + (1 + self.brokers) * (1 + self.topics_of_group)
-        # A new list of members, the new one, and two looks: the second one after what has moved.
-        others = self.members * (2 * self._comparisons + 2 + self.topics_of_group)
-        second_look = 3 + 2 * self.topics_of_group
-        # Each is read before it is let go, and its offset and its owner after it is claimed.
-        return Requests(
-            writes=joining + moved * 3 + self._due(moved),
-            reads=first_look + second_look + others + moved * 3,
-            fired=self.members,
-        )
-
-    def member_goes(self) -> Requests:
-        """Return what it costs that the member leaves in order whose name sorts last."""
-        before, after = self.members, replace(self, members=self.members - 1)
-        moved = self.topics_of_group * moves(self.brokers, self.partitions, before, after.members)
-        own = self.topics_of_group * (self.brokers * self.partitions // before)
-        others = after.members * (2 * self._comparisons + 1 + self.topics_of_group)
-        return Requests(
-            writes=1 + _CLOSE_SESSION + moved * 3 + self._due(moved),
-            reads=1 + others + own + (moved - own) + moved * 2,
-            fired=2 * after.members + self.partitions_of_group // before,
-        )
-
     def broker_goes(self) -> Requests:
         """Return what it costs one group that a broker goes: every member reads brokers and topics again.
 
@@ -153,20 +111,9 @@ class Registries:
         released = topics * sum(1 for where, member in before.items() if after.get(where) != member)
         reading = 2 * self._comparisons + self.brokers * (1 + topics) + topics
         return Requests(
-            writes=_CLOSE_SESSION + released + 2 * claimed + self._due(released),
+            writes=_CLOSE_SESSION + released + 2 * claimed + round(released * self.writing),
             reads=self.members * reading + released + 2 * claimed,
-            fired=self.members * 2 * (1 + topics),
         )
-
-    def _due(self, moved: int) -> int:
-        """Return how many of the partitions that move have something to commit."""
-        return round(moved * self.writing)
-
-
-def moves(brokers: int, partitions: int, before: int, after: int) -> int:
-    """Return how many partitions of a topic get another owner when a group's size changes, at its end."""
-    old, new = _shares(brokers, partitions, before), _shares(brokers, partitions, after)
-    return sum(1 for where, member in new.items() if old.get(where) != member)
 
 
 @lru_cache(maxsize=32)

@@ -7,21 +7,20 @@ import socket
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka2011 import ConsumerConnector, KafkaError, LocalCluster, SyncProducer
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.systems.usage import process_cpu_s
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.usage import process_cpu_s
 from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafka2011.consumer.stream import MessageStream
-    from paper_benchmarks.capacity.registries import Registries, Requests
+    from paper_benchmarks.capacity.registries import Registries
 
-GROUP = "capacity"
 _TIMEOUT_S = 60.0
 _QUIET_S = 0.5
 """Beyond the commit interval, in which whatever is due is committed."""
@@ -53,8 +52,7 @@ class Counts(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One figure of the model beside what was counted.
 
     `conflicts` are claims that failed meanwhile, as another member had not let go yet: the model knows nothing of them.
@@ -67,65 +65,17 @@ class Check:
     conflicts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(NamedTuple):
     """What came of it. `zk_cpu_us` is the CPU time of the server for a write, and for a read."""
 
-    registries: Registries
-    seconds: float
     zk_cpu_us: Mapping[str, float]
     checks: Sequence[Check]
 
 
-class _Members:
-    """Members of the group, each with a session of its own and a thread for each of its streams."""
-
-    def __init__(self, zk_connect: str, topics: Sequence[str], commit_interval_s: float) -> None:
-        self._settings = {
-            "zk.connect": zk_connect,
-            "groupid": GROUP,
-            "autocommit.interval.ms": round(commit_interval_s * 1000),
-            "fetcher.backoff.ms": 100,
-        }
-        self._topics = topics
-        self._every: list[ConsumerConnector] = []
-        self._conflicts = 0
-
-    def add(self) -> None:
-        """Have one more join, whose name sorts last."""
-        settings = {**self._settings, "consumerid": f"member-{len(self._every):06}"}
-        member = ConsumerConnector(settings)
-        self._every.append(member)
-        for streams in member.create_message_streams(dict.fromkeys(self._topics, 1)).values():
-            threading.Thread(target=_read, args=streams, daemon=True).start()
-
-    def remove(self) -> None:
-        """Have the last one leave."""
-        member = self._every.pop()
-        member.shutdown()
-        self._conflicts += member.counts().get("claim_conflicts", 0)
-
-    def close(self) -> None:
-        """Have all of them leave."""
-        while self._every:
-            self.remove()
-
-    @property
-    def conflicts(self) -> int:
-        """How many claims came before another member had let go."""
-        return self._conflicts + sum(member.counts().get("claim_conflicts", 0) for member in self._every)
-
-    def have(self, partitions: int) -> bool:
-        """Say whether they share so many among them, as evenly as their topics allow."""
-        owned = [len(member.owned_partitions()) for member in self._every]
-        return sum(owned) == partitions and max(owned) - min(owned) <= len(self._topics)
-
-
 def simulate(registries: Registries, seconds: float, say: Callable[[str], object]) -> Simulation:
-    """Start brokers and members, let them commit for a while, and have a member and a broker come and go."""
+    """Start brokers and members, let them commit for a while, and have a broker go."""
     topics = [f"{secrets.token_hex(3)}{number}" for number in range(registries.topics)]
-    stack = ExitStack()
-    with stack:
+    with ExitStack() as stack:
         say(f"{registries.brokers} brokers and {registries.members} members: start")
         settings = {"num.partitions": registries.partitions, "log.flush.interval": 1}
         cluster = stack.enter_context(LocalCluster(1, properties=settings))
@@ -138,16 +88,27 @@ def simulate(registries: Registries, seconds: float, say: Callable[[str], object
             return Counts.ask(zookeeper.host, zookeeper.port)
 
         feed = _Feed(cluster, topics, registries.partitions)
-        stack.callback(feed.close)
+        stack.callback(feed.pause)
         _await(lambda: ask().znodes >= replace(registries, groups=0).znodes, "topics")
-        members = _Members(cluster.zk_connect, topics, registries.commit_interval_s)
-        stack.callback(members.close)
-        for _ in range(registries.members):
-            members.add()
-        settle = _Settling(ask, members, registries.commit_interval_s + _QUIET_S, say)
+        members = [
+            stack.enter_context(_member(cluster.zk_connect, topics, number, registries.commit_interval_s))
+            for number in range(registries.members)
+        ]
 
-        settle.down(registries.partitions_of_group, idle=False)
-        checks = _standing(registries, ask(), members.conflicts)
+        def conflicts() -> int:
+            return sum(member.counts().get("claim_conflicts", 0) for member in members)
+
+        def settle(partitions: int, *, idle: bool = True) -> Counts:
+            """Wait until members share so many partitions, and, when idle, nothing was written for a while."""
+            _await(lambda: _have(members, partitions, len(topics)), f"{partitions} partitions to be shared out")
+            _await_quiet(ask, registries.commit_interval_s + _QUIET_S, idle=idle)
+            return ask()
+
+        now = settle(registries.partitions_of_group, idle=False)
+        checks = [
+            Check("znodes", registries.znodes, now.znodes),
+            Check("watches", registries.watches, now.watches, conflicts()),
+        ]
         say(f"commits for {seconds:g} s")
         before = ask()
         time.sleep(seconds)
@@ -157,72 +118,62 @@ def simulate(registries: Registries, seconds: float, say: Callable[[str], object
             Check("writes/s, commits", registries.writes_per_s, (after.writes - before.writes) / elapsed_s),
             Check("reads/s, leases and audits", registries.reads_per_s, (after.reads - before.reads) / elapsed_s),
         ]
-
+        say("a broker goes")
         feed.pause()
-        settle.down(registries.partitions_of_group)
-        quiet = replace(registries, writing=0.0)
-        predicted = quiet.member_comes()
-        checks += settle.count("a member comes", members.add, predicted, quiet)
-        larger = replace(quiet, members=registries.members + 1)
-        checks += settle.count("a member goes", members.remove, larger.member_goes(), quiet)
-        checks += settle.count(
-            "a broker goes",
-            cluster.brokers[registries.brokers - 1].stop,
-            quiet.broker_goes(),
-            replace(quiet, brokers=registries.brokers - 1),
-        )
-        say("the members leave")
-        members.close()
-        say("what a request costs ZooKeeper")
-        zk_cpu_us = _cost(cluster.zk_connect, zookeeper.pid)
-    return Simulation(registries, seconds, zk_cpu_us, checks)
-
-
-class _Settling:
-    """Waits until nothing moves any more, and counts what it took until then."""
-
-    def __init__(
-        self, ask: Callable[[], Counts], members: _Members, quiet_s: float, say: Callable[[str], object]
-    ) -> None:
-        self._say = say
-        self._ask = ask
-        self._members = members
-        self._quiet_s = quiet_s
-
-    def down(self, partitions: int, *, idle: bool = True) -> Counts:
-        """Wait until members share so many partitions, and, when idle, nothing was written for a while."""
-        _await(lambda: self._members.have(partitions), f"{partitions} partitions to be shared out")
-        last = self._ask()
-
-        def is_quiet() -> bool:
-            nonlocal last
-            now = self._ask()
-            if now.watches != last.watches or (idle and now.writes != last.writes):
-                last = now
-            return now.at_s - last.at_s > self._quiet_s
-
-        _await(is_quiet, "ZooKeeper to be left alone")
-        return self._ask()
-
-    def count(self, what: str, act: Callable[[], object], predicted: Requests, after: Registries) -> list[Check]:
-        """Do something, and count what it takes, without the reads that go on anyway."""
-        self._say(what)
-        before, conflicts = self._ask(), self._members.conflicts
-        act()
-        now = self.down(after.partitions_of_group)
-        conflicts = self._members.conflicts - conflicts
-        reads = now.reads - before.reads - (now.at_s - before.at_s) * after.reads_per_s
-        return [
-            Check(f"writes, {what}", predicted.writes, now.writes - before.writes, conflicts),
-            Check(f"reads, {what}", predicted.reads, round(reads), conflicts),
+        before, failed = settle(registries.partitions_of_group), conflicts()
+        cluster.brokers[registries.brokers - 1].stop()
+        left = replace(registries, brokers=registries.brokers - 1, writing=0.0)
+        after = settle(left.partitions_of_group)
+        predicted, failed = replace(registries, writing=0.0).broker_goes(), conflicts() - failed
+        reads = after.reads - before.reads - (after.at_s - before.at_s) * left.reads_per_s  # those that go on anyway
+        checks += [
+            Check("writes, a broker goes", predicted.writes, after.writes - before.writes, failed),
+            Check("reads, a broker goes", predicted.reads, round(reads), failed),
         ]
+        for member in members:
+            member.shutdown()
+        say("what a request costs ZooKeeper")
+        return Simulation(_cost(cluster.zk_connect, zookeeper.pid), checks)
 
 
-def _standing(registries: Registries, now: Counts, conflicts: int) -> list[Check]:
-    return [
-        Check("znodes", registries.znodes, now.znodes),
-        Check("watches", registries.watches, now.watches, conflicts),
-    ]
+def _member(zk_connect: str, topics: Sequence[str], number: int, commit_interval_s: float) -> ConsumerConnector:
+    """Have a member join, whose name sorts last, with a session of its own and a thread for each of its streams."""
+    settings = {
+        "zk.connect": zk_connect,
+        "groupid": "capacity",
+        "consumerid": f"member-{number:06}",
+        "autocommit.interval.ms": round(commit_interval_s * 1000),
+        "fetcher.backoff.ms": 100,
+    }
+    member = ConsumerConnector(settings)
+    for streams in member.create_message_streams(dict.fromkeys(topics, 1)).values():
+        threading.Thread(target=_read, args=streams, daemon=True).start()
+    return member
+
+
+def _read(stream: MessageStream) -> None:
+    with suppress(KafkaError):
+        for _ in stream:
+            pass
+
+
+def _have(members: Sequence[ConsumerConnector], partitions: int, topics: int) -> bool:
+    """Say whether members share so many partitions among them, as evenly as their topics allow."""
+    owned = [len(member.owned_partitions()) for member in members]
+    return sum(owned) == partitions and max(owned) - min(owned) <= topics
+
+
+def _await_quiet(ask: Callable[[], Counts], quiet_s: float, *, idle: bool) -> None:
+    last = ask()
+
+    def is_quiet() -> bool:
+        nonlocal last
+        now = ask()
+        if now.watches != last.watches or (idle and now.writes != last.writes):
+            last = now
+        return now.at_s - last.at_s > quiet_s
+
+    _await(is_quiet, "ZooKeeper to be left alone")
 
 
 class _Feed:
@@ -240,8 +191,6 @@ class _Feed:
         self._paused.set()
         self._thread.join(_TIMEOUT_S)
 
-    close = pause
-
     def _run(self) -> None:
         with ExitStack() as stack:
             producers = [stack.enter_context(SyncProducer(host, port)) for host, port in self._brokers]
@@ -251,22 +200,16 @@ class _Feed:
                         producer.send(topic, b"tick", partition)
 
 
-def _read(stream: MessageStream) -> None:
-    with suppress(KafkaError):
-        for _ in stream:
-            pass
-
-
 def _cost(zk_connect: str, pid: int) -> dict[str, float]:
     """Return the CPU time of the server for a write of an offset and for a read of it, many under way."""
     found: dict[str, float] = {}
     with connect(zk_connect) as client:
         client.create("/cost", b"0")
+        requests: dict[str, Callable[[], Any]] = {
+            "write": lambda: client.set_async("/cost", b"1234567890"),
+            "read": lambda: client.get_async("/cost"),
+        }
         for _ in range(3):  # the last time counts: the others warm up
-            requests: dict[str, Callable[[], Any]] = {
-                "write": lambda: client.set_async("/cost", b"1234567890"),
-                "read": lambda: client.get_async("/cost"),
-            }
             for what, send in requests.items():
                 before_s = process_cpu_s(pid)
                 for answer in [send() for _ in range(_REQUESTS)]:

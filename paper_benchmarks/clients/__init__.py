@@ -1,1 +1,1 @@
-"""What our clients, and the broker under them, cost a message."""
+"""The clients of each system, run in processes of their own by `Worker`, and `measure`, which has them do a job."""

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from paper_benchmarks.experiment import Experiment
-from paper_benchmarks.experiments.throughput import warm_up
-from paper_benchmarks.reasons import acknowledgement, batching, page_cache, transfer
-from paper_benchmarks.systems.kafka import KIND, KafkaBroker
+from paper_benchmarks.experiments import section_3_1_page_cache as page_cache
+from paper_benchmarks.experiments import section_3_1_sendfile as sendfile
+from paper_benchmarks.experiments import section_5_batching as batching
+from paper_benchmarks.experiments import section_5_no_acknowledgement as acknowledgement
+from paper_benchmarks.experiments.experiment import Experiment
+from paper_benchmarks.experiments.figures_4_and_5 import warm_up
+from paper_benchmarks.systems.kafka2011 import KIND, KafkaBroker
 from paper_benchmarks.systems.system import Flush
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from paper_benchmarks.experiment import Bench
+    from paper_benchmarks.experiments.experiment import Bench
 
 SECTIONS = {
     "acknowledgement": ("No acknowledgement", acknowledgement),
     "batching": ("Batching", batching),
-    "transfer": ("sendfile", transfer),
+    "sendfile": ("sendfile", sendfile),
     "page_cache": ("The page cache", page_cache),
 }
 """In the order in which they are measured: the last one restarts the broker."""
@@ -40,4 +43,4 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     )
 
 
-ABLATION = Experiment("ablation", "Why: each reason, with and without", measure, chapter)
+EXPERIMENT = Experiment("ablation", "Why: each reason, with and without", measure, chapter)

@@ -6,28 +6,28 @@ import math
 import shutil
 import statistics
 import time
-from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import psutil
 from matplotlib.ticker import EngFormatter, NullLocator, PercentFormatter
 
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.experiment import Experiment, Size
-from paper_benchmarks.experiments.throughput import warm_up
-from paper_benchmarks.markdown import number, significant, table
-from paper_benchmarks.measure import Run, consume, new_topic, produce
-from paper_benchmarks.payloads import BATCH
-from paper_benchmarks.pictures import colour, image, plots
-from paper_benchmarks.systems.kafka import OWN
+from paper_benchmarks.clients.measure import Run, consume, new_topic, produce
+from paper_benchmarks.experiments.experiment import Experiment, Size
+from paper_benchmarks.experiments.figures_4_and_5 import warm_up
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.payloads import BATCH
+from paper_benchmarks.measuring.spread import Spread
+from paper_benchmarks.pages.pictures import colour, image, plots
+from paper_benchmarks.pages.tables import figure, table, text, whole
+from paper_benchmarks.systems.kafka2011 import OWN
 from paper_benchmarks.systems.system import Flush
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from paper_benchmarks.experiment import Bench
+    from paper_benchmarks.experiments.experiment import Bench
     from paper_benchmarks.systems.system import Kind, System
 
 
@@ -69,33 +69,43 @@ def _line(bench: Bench, kind: Kind) -> dict[str, Any] | None:
     plan = (OWN_PLANS if kind.name == OWN else PLANS)[bench.size]
     room = shutil.disk_usage(bench.data).free
     backlogs = [each for each in plan.backlogs if each * _STORED_BYTES < room or kind.name != OWN]
-    samples: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     stopped = None if len(backlogs) == len(plan.backlogs) else f"the disk has room for {room / 1e9:,.0f} GB more"
     with bench.start(kind, Flush.ASYNCHRONOUS) as system:
         if system.stored_bytes() is None:
             return None
         try:
             warm_up(bench, kind, system)
-            for sample in _samples(bench, kind, system, plan, backlogs):
-                samples.append(sample)  # noqa: PERF402 (what there is when it gives up)
+            for step in _steps(bench, kind, system, plan, backlogs):
+                steps.append(step)  # noqa: PERF402 (what there is when it gives up)
         except BenchmarkError as error:
             if kind.name == OWN:
                 raise
             stopped = str(error)
-    return {"kind": kind.name, "title": kind.title, "stopped": stopped, "samples": samples}
+    return {"kind": kind.name, "title": kind.title, "stopped": stopped, "steps": steps}
 
 
-def _samples(bench: Bench, kind: Kind, system: System, plan: Plan, backlogs: list[int]) -> Iterator[dict[str, Any]]:
+def _steps(bench: Bench, kind: Kind, system: System, plan: Plan, backlogs: list[int]) -> Iterator[dict[str, Any]]:
     topic, present = new_topic(), 0
-    for step, backlog in enumerate(backlogs):
+    for backlog in backlogs:
+        both: list[tuple[int, Run, Run]] = []
         for _ in range(plan.times):
             present = _fill(bench, kind, system, topic, present, backlog)
             bench.say(f"{kind.title}: produce and consume {plan.messages:,} beside {present:,}")
             sent = produce(kind, system, kind.produce[0], plan.messages, batch=BATCH, topic=topic, present=present)
-            yield _sample(step, present, sent)
-            read = consume(kind, system, kind.consume[0], topic, plan.messages, part=True)
-            yield _sample(step, sent.landed, read)
+            both.append((present, sent, consume(kind, system, kind.consume[0], topic, plan.messages, part=True)))
             present = _count(system, topic)
+        yield step_of(both)
+
+
+def step_of(both: Sequence[tuple[int, Run, Run]]) -> dict[str, Any]:
+    """Return what a document keeps of one step, given backlog, producer and consumer of each time."""
+    return {
+        "backlog": statistics.median(backlog for backlog, _, _ in both),
+        "stored_bytes": statistics.median(read.stored_bytes or 0 for _, _, read in both),
+        "produce": Spread.of(sent.rate for _, sent, _ in both),
+        "consume": Spread.of(read.rate for _, _, read in both),
+    }
 
 
 def _fill(bench: Bench, kind: Kind, system: System, topic: str, present: int, backlog: int) -> int:
@@ -122,61 +132,21 @@ def _count(system: System, topic: str) -> int:
         count = now
 
 
-def _sample(step: int, backlog: int, run: Run) -> dict[str, Any]:
-    return {
-        "step": step,
-        "do": run.do,
-        "backlog": backlog,
-        "stored_bytes": run.stored_bytes,
-        "rate": run.rate,
-        "client_cpu_us": run.client_cpu_us,
-        "server_cpu_us": run.server_cpu_us,
-    }
-
-
 # The report ----------------------------------------------------------------------------------------------------------
 
 
-class Point(NamedTuple):
-    """Medians at one step: the backlog in messages, bytes on disk, and rates, also as multiples of the first ones."""
-
-    backlog: float
-    stored_bytes: float
-    produce: float
-    consume: float
-    produce_share: float
-    consume_share: float
-
-
-def points(body: Mapping[str, Any]) -> dict[str, list[Point]]:
-    """Return the steps of each system that both was filled and read at."""
-    return {line["title"]: _points(line["samples"]) for line in body["lines"]}
-
-
-def _points(samples: list[Mapping[str, Any]]) -> list[Point]:
-    steps: dict[int, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for sample in samples:
-        steps[sample["step"]][sample["do"]].append(sample)
-    found: list[Point] = []
-    for _, both in sorted(steps.items()):
-        if len(both) < 2:
-            continue  # it gave up in between
-        sent, read = _median(both["produce"], "rate"), _median(both["consume"], "rate")
-        found.append(
-            Point(
-                _median(both["produce"], "backlog"),
-                _median(both["consume"], "stored_bytes"),
-                sent,
-                read,
-                sent / (found[0].produce if found else sent),
-                read / (found[0].consume if found else read),
-            )
-        )
-    return found
-
-
-def _median(samples: list[Mapping[str, Any]], key: str) -> float:
-    return statistics.median(sample[key] or 0 for sample in samples)
+def shares(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return every step of every system, with its rates also as multiples of that system's first ones; of medians."""
+    return [
+        {
+            **line,
+            **step,
+            "produce_share": step["produce"][1] / line["steps"][0]["produce"][1],
+            "consume_share": step["consume"][1] / line["steps"][0]["consume"][1],
+        }
+        for line in body["lines"]
+        for step in line["steps"]
+    ]
 
 
 TEXT = """\
@@ -194,43 +164,38 @@ stay in the page cache."""
 
 def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     """Draw relative rates over the backlog, and put rates into a table."""
-    found = points(body)
+    found = shares(body)
     path = pictures / "accumulation.svg"
-    kinds = {line["title"]: line["kind"] for line in body["lines"]}
     with plots(path, 2, width=10, height=4) as both:
         for axes, do in zip(both, ("produce", "consume"), strict=True):
-            for title, several in found.items():
+            for line in body["lines"]:
+                several = [each for each in found if each["title"] == line["title"]]
                 axes.plot(
-                    [each.backlog for each in several],
-                    [getattr(each, f"{do}_share") for each in several],
+                    [each["backlog"] for each in several],
+                    [each[f"{do}_share"] for each in several],
                     marker="o",
                     markersize=3.5,
-                    color=colour(kinds[title]),
-                    label=title,
+                    color=colour(line["kind"]),
+                    label=line["title"],
                 )
-            _arrange(axes, do, [each.backlog for several in found.values() for each in several])
+            _arrange(axes, do, [each["backlog"] for each in found])
         both[1].legend(loc="upper left", bbox_to_anchor=(1.01, 1))
-    rows = [
-        (
-            title,
-            number(each.backlog),
-            significant(each.stored_bytes / 1e9),
-            significant(each.produce),
-            f"{each.produce_share:.2f}",
-            significant(each.consume),
-            f"{each.consume_share:.2f}",
-        )
-        for title, several in found.items()
-        for each in several
+    columns = [
+        ("system", text("title")),
+        ("backlog, messages", whole("backlog")),
+        ("GB on disk", figure("stored_bytes", unit=1e9)),
+        ("produced/s", figure("produce", 1)),
+        ("x first", whole("produce_share", digits=2)),
+        ("consumed/s", figure("consume", 1)),
+        ("x first", whole("consume_share", digits=2)),
     ]
-    columns = ("system", "backlog, messages", "GB on disk", "produced/s", "x first", "consumed/s", "x first")
     ends = [f"{line['title']} ends early: {line['stopped']}." for line in body["lines"] if line["stopped"]]
     return "\n\n".join(
         [
             TEXT.format(memory=body["memory_bytes"] / 1e9),
             image(path, "Rates as messages accumulate"),
             *ends,
-            table(columns, rows),
+            table(found, columns),
         ]
     )
 
@@ -252,4 +217,4 @@ def _arrange(axes: Any, do: str, backlogs: list[float]) -> None:
     axes.set_ylabel(f"{do}d messages/s, of those at the first step")
 
 
-ACCUMULATION = Experiment("accumulation", "Accumulation", measure, chapter, system_by_system=True)
+EXPERIMENT = Experiment("accumulation", "Accumulation", measure, chapter, system_by_system=True)

@@ -6,22 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka2011 import SyncProducer
-from paper_benchmarks.experiment import Experiment, Size
-from paper_benchmarks.markdown import significant, table
-from paper_benchmarks.measure import new_topic
-from paper_benchmarks.pictures import image, plots
-from paper_benchmarks.systems.kafka import own_broker
-from paper_benchmarks.worker import Worker
-from zk.local import LocalZooKeeper
+from paper_benchmarks.clients.measure import new_topic
+from paper_benchmarks.experiments.experiment import Experiment, Size
+from paper_benchmarks.measuring.worker import Worker
+from paper_benchmarks.pages.pictures import image, plots
+from paper_benchmarks.pages.tables import figure, significant, table, text, whole
+from paper_benchmarks.systems.kafka2011 import own_broker
+from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from paper_benchmarks.experiment import Bench
-    from paper_benchmarks.systems.kafka import KafkaBroker
+    from paper_benchmarks.experiments.experiment import Bench
+    from paper_benchmarks.pages.tables import Column
+    from paper_benchmarks.systems.kafka2011 import KafkaBroker
 
-_DRIVER = "paper_benchmarks.drivers.latency"
+_DRIVER = "paper_benchmarks.workers.latency"
 _DEADLINE_S = 120.0  # beyond the time that sending should take
 _NEVER_BY_COUNT = 2**31 - 1
 
@@ -89,7 +90,7 @@ def deliver(system: KafkaBroker, rate: int, seconds: float, backoff_ms: int) -> 
 
 def measure(bench: Bench) -> dict[str, Any]:
     """Measure each rate with each setting."""
-    seconds = bench.messages(toy=1, small=6, paper=60) * (0.2 if bench.size is Size.TOY else 1)
+    seconds = bench.sized(toy=1, small=6, paper=60) * (0.2 if bench.size is Size.TOY else 1)
     found = []
     with LocalZooKeeper() as zookeeper:
         for number, setting in enumerate(SETTINGS):
@@ -108,45 +109,36 @@ HOW_TO_READ = """\
 How to read it: the time from when a message was due until a stream in another process handed it out. A message cannot
 be read before its log is flushed, and a reader that finds nothing asks again after `fetcher.backoff.ms`; both are
 waits, not work. A sender that was late at the end could not keep the rate: then the figures show a queue that grows."""
-COLUMNS = (
-    "flush",
-    "messages/s",
-    "backoff, ms",
-    "p50, ms",
-    "p99, ms",
-    "p999, ms",
-    "highest, ms",
-    "sender late, ms",
-    "broker, cores",
-    "clients, cores",
-)
 
 
-def percentile_ms(body: Mapping[str, Any], flush: str, rate: int, share: float) -> float:
+def percentile_ms(line: Mapping[str, Any], share: float) -> float:
     """Return the latency within which this share of the messages was delivered."""
-    [line] = [line for line in body["lines"] if (line["flush"], line["rate"]) == (flush, rate)]
     return float(dict(map(tuple, line["latencies_ms"]))[share])
+
+
+def percentiles(*titles: str) -> list[Column]:
+    """Return columns for half of the messages, 99% and 99.9% of them."""
+    return [
+        (title, lambda line, share=share: significant(percentile_ms(line, share)))  # type: ignore[misc]
+        for title, share in zip(titles, (0.5, 0.99, 0.999), strict=True)
+    ]
 
 
 def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     """Draw how the latencies are spread, a plot for each rate, and put percentiles into a table."""
     _draw(body, pictures / "latency.svg")
-    rows = [
-        (
-            line["flush"],
-            f"{line['rate']:,}",
-            line["backoff_ms"],
-            *(
-                significant(percentile_ms(body, line["flush"], line["rate"], share))
-                for share in (0.5, 0.99, 0.999, 1.0)
-            ),
-            significant(line["late_ms"]),
-            f"{line['broker_cores']:.2f}",
-            f"{line['client_cores']:.2f}",
-        )
-        for line in body["lines"]
+    columns = [
+        ("flush", text("flush")),
+        ("messages/s", whole("rate")),
+        ("backoff, ms", text("backoff_ms")),
+        *percentiles("p50, ms", "p99, ms", "p999, ms"),
+        ("highest, ms", lambda line: significant(percentile_ms(line, 1.0))),
+        ("sender late, ms", figure("late_ms")),
+        ("broker, cores", whole("broker_cores", digits=2)),
+        ("clients, cores", whole("client_cores", digits=2)),
     ]
-    return "\n\n".join([HOW_TO_READ, image(pictures / "latency.svg", "Latency by rate"), table(COLUMNS, rows)])
+    picture = image(pictures / "latency.svg", "Latency by rate")
+    return "\n\n".join([HOW_TO_READ, picture, table(body["lines"], columns)])
 
 
 def _draw(body: Mapping[str, Any], path: Path) -> None:
@@ -164,4 +156,4 @@ def _draw(body: Mapping[str, Any], path: Path) -> None:
         several[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1), title="flush")
 
 
-LATENCY = Experiment("latency", "Latency", measure, chapter)
+EXPERIMENT = Experiment("latency", "Latency", measure, chapter)

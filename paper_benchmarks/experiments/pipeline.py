@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.demo.frontends import Frontends
 from kafka2011.demo.tiers import LOAD_INTERVAL_S, WAREHOUSE, Tiers
-from kafka2011.local import LocalCluster
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.experiment import Experiment, Size
-from paper_benchmarks.markdown import number, significant, table
-from paper_benchmarks.pictures import bars, colour, image, picture
-from paper_benchmarks.systems.kafka import OWN, QUICK_COUNT
-from paper_benchmarks.tier_usage import TierUsage
+from kafka2011.local_cluster import LocalCluster
+from paper_benchmarks.experiments.experiment import Experiment, Size
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.usage import TierUsage
+from paper_benchmarks.pages.pictures import bars, colour, image, picture
+from paper_benchmarks.pages.tables import figure, number, significant, table, text, whole
+from paper_benchmarks.systems.kafka2011 import OWN, QUICK_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka2011.demo.tiers import TiersResult
-    from paper_benchmarks.experiment import Bench
+    from paper_benchmarks.experiments.experiment import Bench
 
 BILLION_A_DAY = 11_600
 RATES = {Size.TOY: 50, Size.SMALL: BILLION_A_DAY, Size.PAPER: BILLION_A_DAY}
@@ -83,14 +83,6 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     cpu_s = body["cpu_s"]
     with picture(pictures / PICTURE, width=8, height=0.6 + 0.35 * len(cpu_s)) as axes:
         bars(axes, {name: spent_s / events * 1e6 for name, spent_s in cpu_s.items()}, colour(OWN), "CPU us an event")
-    tiers = [
-        (each["tier"], number(each["events"]), significant(each["seconds"]), number(each["events"] / each["seconds"]))
-        for each in body["tiers"]
-    ]
-    costs = [
-        (name, significant(spent_s), significant(spent_s / events * 1e6), significant(spent_s / body["seconds"]))
-        for name, spent_s in cpu_s.items()
-    ]
     latency = body["latency"]
     verdict = (
         f"{body['rate']:,} events a second for {body['seconds']} s: {events:,} distinct events, {body['rows']:,} rows"
@@ -99,9 +91,25 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     parts = [
         TEXT,
         verdict,
-        table(("tier", "distinct events", "had all after s", "events/s"), tiers),
+        table(
+            body["tiers"],
+            [
+                ("tier", text("tier")),
+                ("distinct events", whole("events")),
+                ("had all after s", figure("seconds")),
+                ("events/s", lambda tier: number(tier["events"] / tier["seconds"])),
+            ],
+        ),
         image(pictures / PICTURE, "CPU time an event, by tier"),
-        table(("process", "CPU s", "CPU us an event", "cores"), costs),
+        table(
+            cpu_s.items(),
+            [
+                ("process", text(0)),
+                ("CPU s", figure(1)),
+                ("CPU us an event", figure(1, unit=events / 1e6)),
+                ("cores", figure(1, unit=body["seconds"])),
+            ],
+        ),
         "CPU time has the start of each process in it: the most is that of Spark, in `" + WAREHOUSE + "`.",
     ]
     if latency is not None:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka2011 import SimpleConsumer, SyncProducer
-from paper_benchmarks.accounting import check_landed
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.experiment import Experiment, Size
-from paper_benchmarks.markdown import significant, table
-from paper_benchmarks.measure import new_topic
-from paper_benchmarks.payloads import BATCH, PAYLOAD_BYTES, batches
-from paper_benchmarks.pictures import colour, image, picture
-from paper_benchmarks.systems.kafka import OWN, own_broker
-from paper_benchmarks.systems.usage import process_cpu_s
+from paper_benchmarks.clients.measure import new_topic
+from paper_benchmarks.experiments.experiment import Experiment
+from paper_benchmarks.measuring.accounting import check_landed
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.payloads import BATCH, STORED_BYTES, batches
+from paper_benchmarks.measuring.spread import Spread
+from paper_benchmarks.measuring.usage import process_cpu_s
+from paper_benchmarks.pages.pictures import colour, image, picture
+from paper_benchmarks.pages.tables import figure, significant, table, text
+from paper_benchmarks.systems.kafka2011 import OWN, own_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kafka2011.local import LocalBroker
-    from paper_benchmarks.experiment import Bench
-    from paper_benchmarks.systems.kafka import KafkaBroker
+    from kafka2011.local_cluster import LocalBroker
+    from paper_benchmarks.experiments.experiment import Bench
+    from paper_benchmarks.systems.kafka2011 import KafkaBroker
 
 NEVER_FLUSHED = {
     "log.flush.interval": 2**31 - 1,
@@ -32,7 +34,6 @@ NEVER_FLUSHED = {
     "zk.sessiontimeout.ms": 2000,
 }
 """One segment, of which nothing was synced when the broker is killed. The session's end is not what is measured."""
-_STORED_BYTES = PAYLOAD_BYTES + 10
 _TIMEOUT_S = 300.0
 _POLL_S = 0.002
 _LISTENING = b" listens on "
@@ -40,18 +41,23 @@ _LISTENING = b" listens on "
 
 def measure(bench: Bench) -> dict[str, Any]:
     """Start a broker again over logs of several sizes: once killed, and once stopped in order, in each round."""
-    sizes_mb = {Size.TOY: (0, 1), Size.SMALL: (0, 10, 50, 200), Size.PAPER: (0, 100, 500, 1000, 2000)}[bench.size]
-    rounds = bench.messages(toy=1, small=3, paper=3)
-    found = []
+    sizes_mb = bench.sized(toy=(0, 1), small=(0, 10, 50, 200), paper=(0, 100, 500, 1000, 2000))
+    found: list[dict[str, Any]] = []
     with own_broker(bench.data, properties=NEVER_FLUSHED) as system:
         topic, messages = new_topic(), 0
         for size_mb in sizes_mb:
-            messages += _append(system, topic, int(size_mb * 1e6 / _STORED_BYTES) - messages)
-            for number in range(1, rounds + 1):
-                for stop in ("killed", "stopped"):
-                    bench.say(f"{size_mb} MB, {stop}, round {number} of {rounds}")
-                    found.append({"mb": size_mb, "stop": stop, **_restart(system, topic, messages, stop)})
-    return {"samples": found}
+            messages += _append(system, topic, int(size_mb * 1e6 / STORED_BYTES) - messages)
+            bench.say(f"{size_mb} MB")
+            once = partial(_restart, system, topic, messages)
+            starts = bench.in_turn(("killed", "stopped"), once, bench.sized(toy=1, small=3, paper=3))
+            found += [line(size_mb, stop, samples) for stop, samples in starts.items()]
+    return {"lines": found}
+
+
+def line(mb: float, stop: str, starts: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return medians by size and by how the broker ended, and how far the time until it served was spread."""
+    others = {name: statistics.median(each[name] for each in starts) for name in ("registered_s", "cpu_s")}
+    return {"mb": mb, "stop": stop, "serves_s": Spread.of(each["serves_s"] for each in starts), **others}
 
 
 def _append(system: KafkaBroker, topic: str, messages: int) -> int:
@@ -64,11 +70,11 @@ def _append(system: KafkaBroker, topic: str, messages: int) -> int:
     return lists * BATCH
 
 
-def _restart(system: KafkaBroker, topic: str, messages: int, stop: str) -> dict[str, Any]:
+def _restart(system: KafkaBroker, topic: str, messages: int, stop: str) -> dict[str, float]:
     """Every message must be there again. The broker has one segment to check, or none after it was stopped in order."""
     broker = system.broker
     assert broker is not None
-    _await_handled(broker, topic, messages * _STORED_BYTES)
+    _await_handled(broker, topic, messages * STORED_BYTES)
     if stop == "killed":
         broker.kill()
     else:
@@ -115,51 +121,40 @@ How to read it: from the start of the process until a fetch is answered. Nothing
 before the kill -9, so all of it is read back from the disk and its CRCs are checked; older segments would not be. What
 an empty log takes is the start of Python and the broker. After a clean stop the size should not matter. A killed broker
 serves before it is registered: its old znode goes with the session (2 s here, 6 s as shipped)."""
-COLUMNS = ("log, MB", "was", "serves after s", "CPU s", "registered after s", "MB/s beyond an empty log")
 
 
-def figures(body: Mapping[str, Any]) -> dict[tuple[float, str], dict[str, float]]:
-    """Return medians by size and by how the broker ended."""
-    keys = {(sample["mb"], sample["stop"]) for sample in body["samples"]}
-    return {
-        key: {
-            name: statistics.median(sample[name] for sample in body["samples"] if (sample["mb"], sample["stop"]) == key)
-            for name in ("serves_s", "registered_s", "cpu_s")
-        }
-        for key in sorted(keys)
-    }
-
-
-def checked_mb_per_s(found: Mapping[tuple[float, str], Mapping[str, float]], mb: float, stop: str) -> float | None:
+def checked_mb_per_s(lines: Sequence[Mapping[str, Any]], mb: float, stop: str) -> float | None:
     """Return the rate at which a log was checked, beyond what the start of an empty one takes; None if that is 0."""
-    smallest = min(size for size, _ in found)
-    beyond_s = found[mb, stop]["serves_s"] - found[smallest, stop]["serves_s"]
-    return (mb - smallest) / beyond_s if beyond_s > 0 else None
+    serves_s = {line["mb"]: line["serves_s"][1] for line in lines if line["stop"] == stop}
+    smallest = min(serves_s)
+    beyond_s = serves_s[mb] - serves_s[smallest]
+    return float((mb - smallest) / beyond_s) if beyond_s > 0 else None
 
 
 def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     """Draw the time until it serves over the size, and put all into a table."""
-    found = figures(body)
+    lines = body["lines"]
     with picture(pictures / "recovery.svg", height=3.4) as axes:
         for stop, style in (("killed", "-o"), ("stopped", "--o")):
-            points = [(mb, each["serves_s"]) for (mb, how), each in found.items() if how == stop]
+            points = [(line["mb"], line["serves_s"][1]) for line in lines if line["stop"] == stop]
             axes.plot(*zip(*points, strict=True), style, color=colour(OWN), label=stop, markersize=4)
         axes.set_xlabel("log, MB")
         axes.set_ylabel("serves after s")
         axes.set_ylim(bottom=0)
         axes.legend()
-    rows = [
-        (
-            f"{mb:g}",
-            stop,
-            significant(each["serves_s"]),
-            significant(each["cpu_s"]),
-            significant(each["registered_s"]),
-            significant(checked_mb_per_s(found, mb, stop)) if stop == "killed" else None,
-        )
-        for (mb, stop), each in found.items()
+
+    def checked(line: Mapping[str, Any]) -> str | None:
+        return significant(checked_mb_per_s(lines, line["mb"], "killed")) if line["stop"] == "killed" else None
+
+    columns = [
+        ("log, MB", text("mb")),
+        ("was", text("stop")),
+        ("serves after s", figure("serves_s", 1)),
+        ("CPU s", figure("cpu_s")),
+        ("registered after s", figure("registered_s")),
+        ("MB/s beyond an empty log", checked),
     ]
-    return "\n\n".join([HOW_TO_READ, image(pictures / "recovery.svg", "Recovery"), table(COLUMNS, rows)])
+    return "\n\n".join([HOW_TO_READ, image(pictures / "recovery.svg", "Recovery"), table(lines, columns)])
 
 
-RECOVERY = Experiment("recovery", "Recovery", measure, chapter)
+EXPERIMENT = Experiment("recovery", "Recovery", measure, chapter)

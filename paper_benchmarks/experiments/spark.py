@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,28 +11,27 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as f
 
 from kafka2011 import SyncProducer
-from kafka2011.local import LocalCluster
-from kafka2011.warehouse.sessions import LIGHT, open_spark
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.experiment import Experiment, Size
-from paper_benchmarks.markdown import significant, table
-from paper_benchmarks.measure import new_topic
-from paper_benchmarks.payloads import PAYLOAD_BYTES, batches
-from paper_benchmarks.pictures import bars, colour, image, picture
-from paper_benchmarks.rounds import ROUNDS
-from paper_benchmarks.rows_from_memory import FORMAT, RowsFromMemory
-from paper_benchmarks.samples import Spread
-from paper_benchmarks.systems.kafka import OWN, QUICK_COUNT
-from paper_benchmarks.systems.usage import tree_cpu_s
-from paper_benchmarks.worker import ROOT
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
+from paper_benchmarks.clients.measure import new_topic
+from paper_benchmarks.experiments.experiment import Experiment, Size
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.payloads import PAYLOAD_BYTES, batches
+from paper_benchmarks.measuring.spread import Sample, figures, ratio
+from paper_benchmarks.measuring.usage import tree_cpu_s
+from paper_benchmarks.measuring.worker import ROOT
+from paper_benchmarks.pages.pictures import bars, colour, image, picture
+from paper_benchmarks.pages.tables import figure, spread_columns, table, text
+from paper_benchmarks.systems.kafka2011 import OWN, QUICK_COUNT
+from paper_benchmarks.workers.rows_from_memory import FORMAT, RowsFromMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from paper_benchmarks.experiment import Bench
+    from paper_benchmarks.experiments.experiment import Bench
 
 PARTITIONS = 2
 _BATCH = 200
@@ -52,8 +50,7 @@ had a read before that does not count."""
 
 def measure(bench: Bench) -> dict[str, Any]:
     """Read everything from each of the three, in turn."""
-    messages = bench.messages(toy=10_000, small=1_000_000, paper=5_000_000)
-    samples: list[dict[str, Any]] = []
+    messages = bench.sized(toy=10_000, small=1_000_000, paper=5_000_000)
     bench.say("a broker and Spark: start")
     with LocalCluster(1, properties={"num.partitions": PARTITIONS, **QUICK_COUNT}) as cluster, _session(bench) as spark:
         topic = new_topic()
@@ -75,16 +72,23 @@ def measure(bench: Bench) -> dict[str, Any]:
             ),
             CACHE: lambda: cached,
         }
-        for number in range(ROUNDS[bench.size] + 1):
-            for line, frame in frames.items():
-                bench.say(f"round {number}: {line}")
-                began_s, cpu_began_s = time.perf_counter(), tree_cpu_s()
-                _read(frame(), messages)
-                sample = {"wall_s": time.perf_counter() - began_s, "cpu_s": tree_cpu_s() - cpu_began_s}
-                if number:
-                    samples.append({"round": number, "line": line, **sample})
+
+        def once(line: str) -> Sample:
+            began_s, cpu_began_s = time.perf_counter(), tree_cpu_s()
+            _read(frames[line](), messages)
+            return Sample(amount=messages, wall_s=time.perf_counter() - began_s, cpu_s=tree_cpu_s() - cpu_began_s)
+
+        bench.in_turn(frames, once, 1)  # which does not count
+        found = bench.in_turn(frames, once)
         cached.unpersist()
-    return {"messages": messages, "partitions": PARTITIONS, "samples": samples}
+    return {"messages": messages, "partitions": PARTITIONS, "lines": lines(found)}
+
+
+def lines(found: Mapping[str, Sequence[Sample]]) -> list[dict[str, Any]]:
+    """Return the figures of each line, and how many times as fast as it our source was in the same round."""
+    return [
+        {"line": line, **figures(samples), "times": ratio(found[SOURCE], samples)} for line, samples in found.items()
+    ]
 
 
 @contextmanager
@@ -117,47 +121,27 @@ def _read(frame: DataFrame, messages: int) -> None:
 # The report ----------------------------------------------------------------------------------------------------------
 
 
-def ratio(body: Mapping[str, Any], of: str, over: str) -> Spread:
-    """Return how many times as fast one line is as another in the same round."""
-    walls = {(each["round"], each["line"]): each["wall_s"] for each in body["samples"]}
-    found = Spread.of([walls[number, over] / wall_s for (number, line), wall_s in walls.items() if line == of])
-    assert found is not None
-    return found
+def _times(line: Mapping[str, Any]) -> str | None:
+    return None if line["line"] == SOURCE else ", ".join(f"{value:.2f}" for value in line["times"])
 
 
 def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     """Put rates and ratios into a table, and draw them."""
-    messages = body["messages"]
-    rows, drawn = [], {}
-    for line in (SOURCE, MEMORY, CACHE):
-        samples = [each for each in body["samples"] if each["line"] == line]
-        rates = [messages / each["wall_s"] for each in samples]
-        against = ratio(body, SOURCE, line)
-        drawn[line] = statistics.median(rates)
-        rows.append(
-            (
-                line,
-                *map(significant, (min(rates), drawn[line], max(rates))),
-                significant(min(each["cpu_s"] for each in samples) / messages * 1e6),
-                None if line == SOURCE else f"{against.lowest:.2f}, {against.median:.2f}, {against.highest:.2f}",
-            )
-        )
+    found = {line["line"]: line for line in body["lines"]}
     with picture(pictures / PICTURE, width=8, height=1.8) as axes:
-        bars(axes, drawn, [colour(OWN), "#999999", "#cccccc"], "rows/s, median")
-    columns = (
-        "rows from",
-        "rows/s, lowest",
-        "median",
-        "highest",
-        "CPU us a row",
-        "our source over it: low, median, high",
-    )
-    reached = ratio(body, SOURCE, MEMORY).median
+        medians = {name: line["rate"][1] for name, line in found.items()}
+        bars(axes, medians, [colour(OWN), "#999999", "#cccccc"], "rows/s, median")
+    columns = [
+        ("rows from", text("line")),
+        *spread_columns("rows/s", "rate"),
+        ("CPU us a row", figure("client_cpu_us", 0)),
+        ("our source over it: low, median, high", _times),
+    ]
     verdict = (
-        f"Our source reaches {reached:.2f} of what a source written in Python can have"
+        f"Our source reaches {found[MEMORY]['times'][1]:.2f} of what a source written in Python can have"
         f" (at least {AT_LEAST}, aim {AIM})."
     )
-    return "\n\n".join([TEXT, image(pictures / PICTURE, "Rows a second"), table(columns, rows), verdict])
+    return "\n\n".join([TEXT, image(pictures / PICTURE, "Rows a second"), table(body["lines"], columns), verdict])
 
 
 EXPERIMENT = Experiment("spark", "Spark's source", measure, chapter)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paper_benchmarks.errors import BenchmarkError
+from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.systems.local_server import (
     HOST,
     LocalServer,
@@ -19,7 +19,7 @@ from paper_benchmarks.systems.local_server import (
     running,
     what_is_missing,
 )
-from paper_benchmarks.systems.system import Flush, Kind, Mark, System
+from paper_benchmarks.systems.system import Flush, Kind, System
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _DURABILITY = {
     Flush.ASYNCHRONOUS: "written to the journal of KahaDB, which is synced once a second",
     Flush.SHIPPED: "the journal of KahaDB is synced before a message counts as taken",
 }
-_PAUSE = re.compile(r"^\[(\d+)ms\] GC\(\d+\) (Pause [A-Z]\w+)")
 _QUERY_TIMEOUT_S = 60.0
 _CONFIGURATION = """\
 <beans xmlns="http://www.springframework.org/schema/beans" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -92,22 +91,12 @@ class ActiveMqServer(LocalServer):
         )
         return queue_size(done.stdout, topic)
 
-    def marks(self, topic: str) -> list[Mark]:  # noqa: ARG002
-        """Return its garbage collections for which everything stood still."""
-        return pauses((self._base / "gc.log").read_text(encoding="utf-8"))
-
 
 def queue_size(output: str, topic: str) -> int:
     """Read what the tool says of a queue. Raises BenchmarkError when that is something else."""
     if (found := re.search(r"^QueueSize = (\d+)$", output, re.MULTILINE)) is None:
         raise BenchmarkError(f"ActiveMQ does not say how long {topic} is: {output.strip()[-500:]}")
     return int(found[1])
-
-
-def pauses(log: str) -> list[Mark]:
-    """Find in the log of a Java when its garbage collections ended that stopped it."""
-    found = (_PAUSE.match(line) for line in log.splitlines())
-    return [Mark(f"garbage collection ({match[2]})", at_s=int(match[1]) / 1000) for match in found if match]
 
 
 def _java() -> str:
@@ -141,7 +130,6 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:
             _java(),
             f"-Xms{_HEAP}",
             f"-Xmx{_HEAP}",
-            f"-Xlog:gc:file={base}/gc.log:timemillis",
             *("--add-opens", "java.base/java.lang=ALL-UNNAMED", "--add-opens", "java.base/java.util=ALL-UNNAMED"),
             f"-Djava.rmi.server.hostname={HOST}",
             f"-Djava.io.tmpdir={base}",
@@ -167,10 +155,11 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:
 KIND = Kind(
     name="activemq",
     title="ActiveMQ",
-    driver="paper_benchmarks.drivers.activemq",
     produce=("stomp", "raw"),
     consume=("stomp",),
     start=_start,
+    many=40_000,
+    few=40_000,
     missing=lambda: what_is_missing(_JAR if program("java") else None, "activemq", "stomp"),
     batches=False,
 )

@@ -6,9 +6,9 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from paper_benchmarks.measuring.worker import ROOT
 from paper_benchmarks.systems.local_server import LocalServer, missing_modules, own_directory, running
 from paper_benchmarks.systems.system import Flush, Kind, System
-from paper_benchmarks.worker import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,9 +62,10 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:  # noqa: ARG001 (
 KIND = Kind(
     name="confluent",
     title="confluent-kafka on librdkafka's mock broker",
-    driver="paper_benchmarks.drivers.confluent",
-    produce=("produce", "lists", "default"),
+    produce=("produce",),
     consume=("consume",),
     start=_start,
+    many=1_000_000,
+    few=100_000,
     missing=lambda: missing_modules("confluent_kafka"),
 )

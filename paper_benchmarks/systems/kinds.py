@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paper_benchmarks.systems import activemq, confluent, kafka, nats, rabbitmq, redis
+from paper_benchmarks.systems import activemq, confluent, kafka2011, nats, rabbitmq, redis
 
-KINDS = {kind.name: kind for kind in (kafka.KIND, rabbitmq.KIND, activemq.KIND, redis.KIND, nats.KIND, confluent.KIND)}
+_MODULES = (kafka2011, rabbitmq, activemq, redis, nats, confluent)
+KINDS = {each.KIND.name: each.KIND for each in _MODULES}
 """By name, in the order of reports: ours first."""

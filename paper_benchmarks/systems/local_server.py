@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import psutil
 
-from paper_benchmarks.errors import BenchmarkError
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.usage import room_of, with_children
 from paper_benchmarks.systems.system import System
-from paper_benchmarks.systems.usage import room_of, with_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

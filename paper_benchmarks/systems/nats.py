@@ -63,10 +63,11 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:  # noqa: ARG001 (
 KIND = Kind(
     name="nats",
     title="NATS JetStream",
-    driver="paper_benchmarks.drivers.nats",
     produce=("async", "raw"),
     consume=("ordered",),
     start=_start,
+    many=60_000,
+    few=60_000,
     missing=lambda: what_is_missing(program("nats-server"), "nats-server", "nats"),
     batches=False,
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paper_benchmarks.measuring.usage import with_children
 from paper_benchmarks.systems.local_server import (
     HOST,
     LocalServer,
@@ -18,8 +17,7 @@ from paper_benchmarks.systems.local_server import (
     running,
     what_is_missing,
 )
-from paper_benchmarks.systems.system import Flush, Kind, Mark, System
-from paper_benchmarks.systems.usage import with_children
+from paper_benchmarks.systems.system import Flush, Kind, System
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ _SETTINGS = {
     "acknowledgements": "automatic, which ignores prefetch",
     "durability": "messages are written to files, and nobody waits for it",
 }
-_ALARM = re.compile(r"^(\S+ \S+) \[\w+\] <[\d.]+> (.* alarm (?:set|cleared))")
 
 
 class RabbitServer(LocalServer):
@@ -45,7 +42,6 @@ class RabbitServer(LocalServer):
     ) -> None:
         super().__init__("rabbitmq", version, port, process, base / "mnesia", settings)
         self._mapper = mapper
-        self._base = base
 
     def pids(self) -> list[int]:
         """Return the node's processes and the port mapper."""
@@ -57,17 +53,6 @@ class RabbitServer(LocalServer):
 
         with pika.BlockingConnection(pika.ConnectionParameters(self.host, self.port)) as connection:
             return int(connection.channel().queue_declare(topic, passive=True).method.message_count)
-
-    def marks(self, topic: str) -> list[Mark]:  # noqa: ARG002
-        """Return its alarms of memory and disk, during which it takes nothing: its log says so."""
-        logs = (path.read_text(encoding="utf-8", errors="replace") for path in self._base.glob("log/*.log"))
-        return [mark for log in logs for mark in alarms(log)]
-
-
-def alarms(log: str) -> list[Mark]:
-    """Find in the log of a node when alarms were set and cleared."""
-    found = (_ALARM.match(line) for line in log.splitlines())
-    return [Mark(match[2], at_s=datetime.fromisoformat(match[1]).timestamp()) for match in found if match]
 
 
 def _version(port: int) -> str:
@@ -128,10 +113,11 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:  # noqa: ARG001 (
 KIND = Kind(
     name="rabbitmq",
     title="RabbitMQ",
-    driver="paper_benchmarks.drivers.rabbitmq",
     produce=("pika", "raw"),
     consume=("pika", "raw"),
     start=_start,
+    many=50_000,
+    few=50_000,
     missing=lambda: what_is_missing(_SCRIPT, "rabbitmq-server", "pika"),
     batches=False,
 )

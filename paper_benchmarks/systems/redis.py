@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paper_benchmarks.systems.local_server import HOST, LocalServer, own_directory, program, running, what_is_missing
-from paper_benchmarks.systems.system import Flush, Kind, Mark, System
+from paper_benchmarks.systems.system import Flush, Kind, System
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ _SETTINGS = {
         "durability": "in memory; a snapshot is written a minute after 10,000 changes",
     },
 }
-_WORK = re.compile(r"^\d+:\w (\d+ \w+ \d+ [\d:.]+) \* (Background (?:saving|append only file rewriting) started)")
 
 
 class RedisServer(LocalServer):
@@ -41,21 +38,6 @@ class RedisServer(LocalServer):
 
         with redis.Redis(self.host, self.port) as client:
             return int(client.xlen(topic))
-
-    def marks(self, topic: str) -> list[Mark]:  # noqa: ARG002
-        """Return when it began to write its memory, or its file, anew: its log says so."""
-        assert self.directory is not None
-        return background_work((self.directory / "redis.log").read_text(encoding="utf-8", errors="replace"))
-
-
-def background_work(log: str) -> list[Mark]:
-    """Find in the log of a Redis when it began snapshots and rewriting its file; its clock is the local one."""
-    found = (_WORK.match(line) for line in log.splitlines())
-    return [
-        Mark(match[2].lower(), at_s=datetime.strptime(match[1], "%d %b %Y %H:%M:%S.%f").timestamp())
-        for match in found
-        if match
-    ]
 
 
 def _version(port: int) -> str:
@@ -82,9 +64,10 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:
 KIND = Kind(
     name="redis",
     title="Redis Streams",
-    driver="paper_benchmarks.drivers.redis",
     produce=("redis", "raw"),
     consume=("redis", "raw"),
     start=_start,
+    many=250_000,
+    few=20_000,
     missing=lambda: what_is_missing(program("redis-server"), "redis-server", "redis", "hiredis"),
 )

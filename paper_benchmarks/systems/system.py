@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from paper_benchmarks.systems.usage import Usage, usage_of
+from paper_benchmarks.measuring.usage import Usage, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,18 +22,6 @@ class Flush(StrEnum):
     """By time, as in the paper: nothing waits for it."""
     SHIPPED = "shipped"
     """As the system comes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that a server did meanwhile and that shows in a curve: a roll, a garbage collection, an alarm.
-
-    It is known by how much was stored by then, or by when it was (seconds since 1970).
-    """
-
-    what: str
-    messages: int | None = None
-    at_s: float | None = None
 
 
 @dataclass
@@ -67,29 +55,36 @@ class System(ABC):
         pids = self.pids()
         return usage_of(pids) if pids else None
 
+    def cpu_s(self) -> float | None:
+        """Return the CPU time of that, or None."""
+        usage = self.usage()
+        return None if usage is None else usage.cpu_s
+
     def stored_bytes(self) -> int | None:
         """Return how much room its data takes on disk, or None where that is not known."""
         return None
 
-    def marks(self, topic: str) -> list[Mark]:  # noqa: ARG002
-        """Return what it did while it took or gave messages of this topic, as far as it can be known."""
-        return []
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of server. `start` runs one with its data in a new directory; `missing` says why it cannot, or None.
 
-    `driver` is the module that a worker runs for its clients (`paper_benchmarks.drivers`). `produce` and `consume` name
-    those clients, the usual one first; `raw` ones send or read bytes that were encoded before. `batches` says whether
-    its producers send several messages at once when asked to.
+    `produce` and `consume` name its clients (`paper_benchmarks.clients`), the usual one first; `raw` ones send or read
+    bytes that were encoded before. `many` messages that come in batches or are read, and `few` that come one by one,
+    keep it busy for a second or two. `batches` says whether its producers send several at once when asked to.
     """
 
     name: str
     title: str
-    driver: str
     produce: tuple[str, ...]
     consume: tuple[str, ...]
     start: Callable[[Path, Flush], AbstractContextManager[System]]
+    many: int
+    few: int
     missing: Callable[[], str | None] = lambda: None
     batches: bool = True
+
+    @property
+    def driver(self) -> str:
+        """The module that a worker runs for its clients."""
+        return f"paper_benchmarks.clients.{self.name}"

@@ -1,9 +1,9 @@
-"""Changes the core's modules in small ways, one at a time, and lists the changes that no unit test notices.
+"""Changes modules of the core and the tiers in small ways, one at a time, and lists what no unit test notices.
 
-    make mutants                                          # all of them, which takes long
+    make mutants                                          # all of them, and some of the tiers', which takes long
     make mutants MODULES="compression producer.*"         # some modules
     make mutants MODULES=consumer.stream SAMPLE=50 SEED=7 # 50 changes of each, drawn with a seed
-    make mutants MODULES=compression TESTS=tests/test_compression.py
+    make mutants MODULES=compression TESTS=tests/message/test_compression.py
 
 Changes that do not matter are listed in tests/mutants-that-do-not-matter.toml, each with the reason.
 """
@@ -37,12 +37,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kafka2011"
 HARMLESS = ROOT / "tests" / "mutants-that-do-not-matter.toml"
 MODULES = (
-    *("message", "message_header", "plain_python", "protocol", "compression"),
-    *(f"broker.{name}" for name in ("log", "segment", "recovery", "handlers", "message_check", "log_manager")),
-    *(f"consumer.{name}" for name in ("stream", "feed", "fetcher", "rebalancer", "offsets")),
+    *(f"message.{name}" for name in ("message_set", "header", "runs_python", "compression")),
+    "wire.protocol",
+    *(f"log.{name}" for name in ("log", "segment", "recovery", "log_manager")),
+    *(f"broker.{name}" for name in ("handlers", "message_check")),
+    *(f"consumer.{name}" for name in ("stream", "feed", "fetcher", "rebalancer", "offset_committer")),
     *sorted(f"producer.{path.stem}" for path in (PACKAGE / "producer").glob("[!_]*.py")),
-    *("spark.offsets", "spark.plan"),
+    *("spark.offset_ranges", "spark.plan"),
 )
+TIERS = ("collect.positions", "audit.tally", *(f"mirror.{name}" for name in ("commit_window", "pieces", "replay")))
+TIER_SAMPLE = 20
 LEAST_SHARE = 0.97
 
 
@@ -71,15 +75,18 @@ class Tally:
 
 @click.command(context_settings={"show_default": True})
 @click.option("--modules", default="*", help="Which modules, as names below kafka2011 with wildcards.")
-@click.option("--sample", type=int, help="How many changes of each module, instead of all.")
+@click.option(
+    "--sample", type=int, help=f"How many changes of each module, instead of all, or {TIER_SAMPLE} of a tier's."
+)
 @click.option("--seed", default=0, help="What the sample is drawn with.")
 @click.option("--tests", default="tests", help="Which tests.")
 def main(modules: str, sample: int | None, seed: int, tests: str) -> None:
-    """Say which small changes of the core no unit test notices."""
+    """Say which small changes of the core and the tiers no unit test notices."""
     os.chdir(ROOT)
-    names = list(dict.fromkeys(name for pattern in modules.split() for name in MODULES if fnmatch(name, pattern)))
+    every = (*MODULES, *TIERS)
+    names = list(dict.fromkeys(name for pattern in modules.split() for name in every if fnmatch(name, pattern)))
     if not names:
-        raise click.UsageError(f"{modules} is none of: {' '.join(MODULES)}")
+        raise click.UsageError(f"{modules} is none of: {' '.join(every)}")
     made = {name: changes_of(_path_of(name).read_bytes()) for name in names}
     entries = read_harmless(HARMLESS)
     if lost := without_match(entries, made):
@@ -107,8 +114,9 @@ def _choose(
     jobs, tallies = [], {}
     for name, changes in made.items():
         chosen = changes
-        if sample is not None and sample < len(changes):
-            chosen = random.Random(f"{seed} {name}").sample(changes, sample)  # noqa: S311 (to be drawn again)
+        count = sample or (TIER_SAMPLE if name in TIERS else len(changes))
+        if count < len(changes):
+            chosen = random.Random(f"{seed} {name}").sample(changes, count)  # noqa: S311 (to be drawn again)
         to_try = [change for change in chosen if not any(entry.stands_for(name, change) for entry in entries)]
         jobs += [Job(name, str(_path_of(name)), change) for change in to_try]
         tallies[name] = Tally(possible=len(changes), harmless=len(chosen) - len(to_try), tried=len(to_try))

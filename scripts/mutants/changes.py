@@ -161,7 +161,10 @@ class _Changes(ast.NodeVisitor):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not):
-            self._replace(self._start(node), self._start(node.operand), b"")
+            start = self._start(node)
+            found = re.match(rb"not\s*", self._source[start : self._start(node.operand)])
+            assert found is not None, f"no not in line {node.lineno}"
+            self._replace(start, start + found.end(), b"")  # and keep what may be a bracket
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:

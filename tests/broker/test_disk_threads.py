@@ -17,20 +17,18 @@ from kafka2011.broker.disk_threads import (
     FLUSHES_AT_ONCE,
     LARGE_WRITE_BYTES,
     SLOW_WRITE_S,
-    Writer,
-    close_in_thread,
-    flush_in_threads,
-    fsync_in_thread,
+    DiskThreads,
 )
-from kafka2011.broker.log import Log, LogFailedError
-from kafka2011.broker.log_settings import LogSettings
-from kafka2011.message import encode
+from kafka2011.log.log import Log, LogFailedError
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.message.message_set import encode
+from tests.support.disks import DiskWith
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.message_header import AnyBytes
+    from kafka2011.message.header import AnyBytes
 
 DEADLINE_S = 20
 
@@ -44,9 +42,9 @@ def dirty_logs(directory: Path, count: int, on_fsync: Callable[[int], object]) -
             gevent.get_hub().threadpool.apply(on_fsync, (fd,))
 
     settings = LogSettings(flush_interval=1000)
+    disk = DiskWith(fsync=fsync, make_lock=Semaphore)
     logs = [
-        Log(directory / f"t-{number}", "t", number, settings, clock=SYSTEM_CLOCK, fsync=fsync, make_lock=Semaphore)
-        for number in range(count)
+        Log(directory / f"t-{number}", "t", number, settings, clock=SYSTEM_CLOCK, disk=disk) for number in range(count)
     ]
     for log in logs:
         log.append(encode(b"one"), 1)
@@ -58,7 +56,7 @@ def test_several_logs_are_flushed_at_once(tmp_path: Path) -> None:
     """One after another, each would wait for its own turn of the disk."""
     all_at_once = threading.Barrier(FLUSHES_AT_ONCE)
     logs = dirty_logs(tmp_path, 2 * FLUSHES_AT_ONCE, lambda _: all_at_once.wait(DEADLINE_S))
-    flush_in_threads(logs)
+    DiskThreads().flush_all([log.flush for log in logs])
     assert [log.unflushed_messages for log in logs] == [0] * len(logs)
 
 
@@ -69,7 +67,7 @@ def test_one_that_fails_does_not_keep_the_others_from_being_flushed(tmp_path: Pa
 
     logs = dirty_logs(tmp_path, 3, on_fsync)
     with pytest.raises(LogFailedError, match="t-1"):
-        flush_in_threads(logs)
+        DiskThreads().flush_all([log.flush for log in logs])
     assert [log.unflushed_messages for log in logs] == [0, 1, 0]
 
 
@@ -101,7 +99,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SlowableDisk:
 def test_only_large_sets_are_written_in_a_thread(disk: SlowableDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread costs more than a small write, unless the disk is slow."""
     monkeypatch.setattr(disk_threads, "SLOW_WRITE_S", 1000.0)  # whatever else this machine does
-    write = Writer()
+    write = DiskThreads().write
     assert write(1, b"small") == 5
     assert disk.in_event_loop
     large = memoryview(bytes(LARGE_WRITE_BYTES))
@@ -116,7 +114,7 @@ def test_while_the_disk_is_slow_everything_is_written_in_threads(
 ) -> None:
     """One small write that waits for the disk is enough, and each further one renews it."""
     monkeypatch.setattr(disk_threads, "SLOW_FOR_S", 1000.0)
-    write = Writer()
+    write = DiskThreads().write
     disk.takes_s = 2 * SLOW_WRITE_S
     write(1, b"small")
     disk.takes_s = 0
@@ -138,7 +136,7 @@ def test_an_error_is_raised_and_not_printed(monkeypatch: pytest.MonkeyPatch, cap
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        Writer()(1, bytes(LARGE_WRITE_BYTES))
+        DiskThreads().write(1, bytes(LARGE_WRITE_BYTES))
     assert capfd.readouterr().err == ""
 
 
@@ -153,7 +151,7 @@ def test_a_call_that_runs_is_awaited_even_by_who_is_stopped(tmp_path: Path) -> N
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
-        flushing = gevent.spawn(fsync_in_thread, 1)
+        flushing = gevent.spawn(DiskThreads().fsync, 1)
         while not entered.is_set():
             gevent.sleep(0.001)
         flushing.kill(block=False)
@@ -166,7 +164,7 @@ def test_a_call_that_runs_is_awaited_even_by_who_is_stopped(tmp_path: Path) -> N
 
 def test_closing_a_file_does_not_wait(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
-    close_in_thread(fd)
+    DiskThreads().close(fd)
     assert os.fstat(fd)
     with gevent.Timeout(DEADLINE_S):
         while os.path.exists(f"/proc/self/fd/{fd}"):  # noqa: PTH110 (a link to a directory)

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from kafka2011.broker import handlers
 from kafka2011.broker.handlers import Client, RefusedError, Reply, RequestHandlers
-from kafka2011.broker.log import LogFailedError
-from kafka2011.broker.log_manager import LogManager
-from kafka2011.broker.log_settings import LogSettings
 from kafka2011.broker.message_check import MessageChecker
-from kafka2011.broker.segment import LogSlice
-from kafka2011.compression import Codec
-from kafka2011.message import MessageSet, encode
-from kafka2011.protocol import (
+from kafka2011.log.log import LogFailedError
+from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.log.segment import LogSlice
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet, encode
+from kafka2011.wire.protocol import (
     ANY_PARTITION,
     EARLIEST,
     LATEST,
@@ -32,6 +32,7 @@ from kafka2011.protocol import (
     ProduceRequest,
     Request,
 )
+from tests.support.disks import DiskWith
 from tests.support.files import count_open_files
 from tests.support.replies import bytes_of
 
@@ -53,7 +54,7 @@ class Broker:
             log_dir,
             num_partitions=2,
             settings_for=lambda _: LogSettings(max_segment_bytes=max_segment_bytes, flush_interval=1),
-            fsync=self._fsync,
+            disk=DiskWith(fsync=self._fsync),
         )
         self.handlers = RequestHandlers(self.logs)
         self.pauses = 0

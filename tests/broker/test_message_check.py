@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from kafka2011.broker import message_check
 from kafka2011.broker.message_check import STEP_MESSAGES, CheckedSet, MessageChecker
-from kafka2011.compression import CHUNK_BYTES, Codec, compress, decompress
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, MessageSizeTooLargeError
-from kafka2011.message import MAX_NESTING, MessageSet, decode, encode, scan
+from kafka2011.message.compression import CHUNK_BYTES, Codec, compress, decompress
+from kafka2011.message.message_set import MAX_NESTING, MessageSet, decode, encode, scan
 
 if TYPE_CHECKING:
-    from kafka2011.message import Scan
+    from kafka2011.message.message_set import Scan
 
 pytestmark = pytest.mark.usefixtures("each_code")
 

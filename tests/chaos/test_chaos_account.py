@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.chaos.account import commits, messages, order, ownership, repeats, resources, settling
+from integration.chaos.account import commits, deletions, messages, order, ownership, repeats, resources, settling
 from integration.chaos.account.summary import TROUBLE, account_of
+from integration.chaos.evidence import Deletion
 from integration.chaos.records import NO_KEY, MemberFile, Place
 from tests.support.chaos_evidence import (
     GROUP,
@@ -29,7 +30,7 @@ from tests.support.chaos_evidence import (
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from integration.chaos.evidence import Evidence
+    from integration.chaos.evidence import Evidence, Happened
     from integration.chaos.records import Logged
 
 
@@ -52,6 +53,54 @@ def test_a_confirmed_message_is_lost() -> None:
     assert [str(each) for each in messages.find_wrong_logs(evidence)] == [f"{messages.LOST}: keyed.1:2 to chaos-1"]
     assert messages.count_lost_unconfirmed(evidence) == 1
     assert "VIOLATED, 1 times: a confirmed message is not in the log" in account_of(evidence).text()
+
+
+def test_a_power_cut_takes_what_was_not_flushed() -> None:
+    """Nobody promised that, nor that a group gets it; what a member has read was flushed, and may not go."""
+    evidence = good_evidence()
+    evidence.sent += [sent(2), sent(3)]
+    evidence.vanished = {message(2)}
+    assert [each.text for each in account_of(evidence).violations] == [
+        "keyed.1:3 to chaos-1",
+        f"{GROUP}: keyed.1:3, which lies at no place",
+    ]
+    assert account_of(evidence).figures["confirmed, taken by power cuts"] == 1
+    assert settling.behind(evidence, GROUP) == [(4.1, 100.0)]
+    del evidence.sent[-2:]
+    evidence.vanished = {message(1)}
+    del evidence.logged[1]
+    assert rules(evidence) == {messages.GONE}
+
+
+def deletion(left_bytes: int, seen_s: float, missed_s: float) -> Deletion:
+    return Deletion(WHERE, 0, seen_s, missed_s, left_bytes)
+
+
+def test_a_broker_deletes_what_it_was_told_to() -> None:
+    """One that keeps next to nothing for a while deletes segments then, and keeps as much as it was told to."""
+    evidence = good_evidence()
+    evidence.happened = [happened("retention", 5, 9, "broker-0", A)]
+    evidence.deletions = [deletion(10_000, 4.9, 5.1), deletion(10_000, 8.9, 9.1)]
+    assert account_of(evidence).is_good
+    assert account_of(evidence).figures["segments deleted"] == 2
+
+
+@pytest.mark.parametrize(
+    ("happening", "wrong"),
+    [
+        (happened("retention", 5, 9, "broker-0", A), deletion(9_999, 6, 7)),
+        (happened("retention", 5, 9, "broker-0", A), deletion(10_000, 4.8, 4.9)),
+        (happened("retention", 5, 9, "broker-0", A), deletion(10_000, 9.1, 9.2)),
+        (happened("retention", 5, 9, "broker-1", A), deletion(10_000, 6, 7)),
+        (happened("clock steps", 5, 9, "broker-0"), deletion(10_000, 6, 7)),
+    ],
+)
+def test_a_broker_deletes_what_its_settings_let_it_keep(happening: Happened, wrong: Deletion) -> None:
+    """It deletes too much, or too early, too late, instead of another, or because its clock was off."""
+    evidence = good_evidence()
+    evidence.happened = [happening]
+    evidence.deletions = [wrong]
+    assert rules(evidence) == {deletions.DELETED}
 
 
 def test_a_log_is_altered() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,8 @@ from integration.chaos.member import find_flip
 from integration.chaos.records import MessageId, payload_of
 from integration.chaos.segments import Archive, logged_in, messages_of, segments_in
 from kafka2011.errors import InvalidMessageError
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def numbers(archive: Archive) -> list[int]:
-    return [logged.message.number for logged in logged_in(archive.segments()) if logged.message]
+    every = (logged.message for segment in archive.segments() for logged in logged_in(segment))
+    return [message.number for message in every if message]
 
 
 def test_what_was_deleted_is_kept(archive: Archive, tmp_path: Path) -> None:
@@ -55,6 +58,40 @@ def test_a_segment_that_was_begun_anew(archive: Archive, tmp_path: Path) -> None
     (tmp_path / "logs" / "chaos-1-0" / f"{0:020}.kafka").unlink()
     write_segment(tmp_path / "logs", 0, 1, 3)
     assert numbers(archive) == [1, 2]
+
+
+def test_a_deletion_is_noted_with_what_was_left(archive: Archive, tmp_path: Path) -> None:
+    """Once, with the times between which it happened; a file that never held anything is none."""
+    first = write_segment(tmp_path / "logs", 0, 0, 5)
+    size = first.stat().st_size
+    second = write_segment(tmp_path / "logs", size, 5, 7)
+    empty = write_segment(tmp_path / "logs", size + second.stat().st_size, 7, 7)
+    before_s = SYSTEM_CLOCK.monotonic_s()
+    assert archive.deletions() == []
+    between_s = SYSTEM_CLOCK.monotonic_s()
+    first.unlink()
+    empty.unlink()
+    [deletion] = archive.deletions()
+    assert (deletion.where, deletion.offset, deletion.left_bytes) == (WHERE, 0, second.stat().st_size)
+    assert before_s <= deletion.seen_s <= between_s <= deletion.missed_s <= SYSTEM_CLOCK.monotonic_s()
+    second.unlink()
+    assert [(each.offset, each.left_bytes) for each in archive.deletions()] == [(0, deletion.left_bytes), (size, 0)]
+
+
+def test_what_a_power_cut_takes_is_no_deletion(archive: Archive, tmp_path: Path) -> None:
+    """The messages that went with files or their ends are told, torn ones too; the others stay."""
+    first = write_segment(tmp_path / "logs", 0, 0, 5)
+    second = write_segment(tmp_path / "logs", first.stat().st_size, 5, 7)
+
+    def take() -> dict[Path, int]:
+        left = len(payload_of(MessageId("p.1", 0), "k")) + 30  # one whole message, and some of the next
+        os.truncate(first, left)
+        second.unlink()
+        return {first: left, second: 0}
+
+    assert {message.number for message in archive.lose(take)} == set(range(1, 7))
+    assert archive.deletions() == []
+    assert archive.lose(dict) == set()
 
 
 def test_a_flipped_bit(archive: Archive, tmp_path: Path) -> None:

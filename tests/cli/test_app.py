@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from kafka2011 import plain
 from kafka2011.cli import app
 from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.message import runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """`--version` tells the installed version, and what works on messages; KAFKA2011_PURE=1 chooses Python."""
     version = f"kafka2011 {importlib.metadata.version('kafka2011')}"
     done = run("--version")
-    assert (done.returncode, done.stdout) == (0, f"{version} ({plain.chosen.DESCRIPTION})\n")
+    assert (done.returncode, done.stdout) == (0, f"{version} ({runs.chosen.DESCRIPTION})\n")
     monkeypatch.setenv("KAFKA2011_PURE", "1")
     assert run("--version").stdout == f"{version} (messages in Python)\n"
 

@@ -10,9 +10,9 @@ import pytest
 from kafka2011.cli.decoding import Decoding
 from kafka2011.cli.formats import named, pattern
 from kafka2011.errors import KafkaError
-from kafka2011.message import Message
-from kafka2011.pipeline.events import EventDecoder, EventEncoder
-from kafka2011.pipeline.schemas import KnownSchemas, event_schema
+from kafka2011.events.codec import EventDecoder, EventEncoder
+from kafka2011.events.schemas import KnownSchemas, event_schema
+from kafka2011.message.message_set import Message
 
 VIEW = event_schema(
     "View",

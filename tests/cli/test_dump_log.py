@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kafka2011.cli.app import main
 from kafka2011.cli.segment_entries import SegmentReader
-from kafka2011.compression import Codec, compress
-from kafka2011.crc import crc32, independent_crc32
-from kafka2011.message import MessageSet, encode
+from kafka2011.message.compression import Codec, compress
+from kafka2011.message.crc import crc32, independent_crc32
+from kafka2011.message.message_set import MessageSet, encode
 from tests.support.bytes_of_07 import SEGMENTS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from kafka2011.cli.formats import as_object, named, pattern
 from kafka2011.cli.options import unescaped
-from kafka2011.message import Message
+from kafka2011.message.message_set import Message
 
 MESSAGE = Message("views", 2, 3, 40, 55, 1, b"\xffone")
 

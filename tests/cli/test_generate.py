@@ -9,11 +9,11 @@ import pytest
 
 from kafka2011.cli.app import main
 from kafka2011.cli.generate import _Publishing
-from kafka2011.pipeline.generate import Generated
+from kafka2011.events.generate import Generated
 
 if TYPE_CHECKING:
-    from kafka2011.pipeline.machine import Machine
-    from kafka2011.pipeline.publisher import EventPublisher
+    from kafka2011.events.machine import Machine
+    from kafka2011.events.publisher import EventPublisher
 
 
 class PublisherInMemory:

@@ -1,113 +1,68 @@
-"""`kafka2011 load` where it loads nothing: tables are listed, compacted, cleaned, and go on after a rollback."""
+"""`kafka2011 load`: wrong calls, and options that are commands of their own now."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
-from kafka2011.cli.load import command
-from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.warehouse.iceberg_table import IcebergTable
-from kafka2011.warehouse.parquet_table import ParquetTable
-from tests.support import iceberg_tables, tables
-from tests.support.tables import FIRST_MS, PARTITION, TOPIC
+from kafka2011.cli.app import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def run(*args: str) -> Any:
-    """Run the command and return its last line, read as JSON."""
-    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *args], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-def refused(*args: str) -> str:
-    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *args])
-    assert result.exit_code == 2
-    return result.output
-
-
-def test_a_table_in_iceberg_is_compacted_and_cleaned(tmp_path: Path) -> None:
-    """Of all tables, when none is named."""
-    table = IcebergTable(tmp_path, TOPIC)
-    for _ in range(2):
-        iceberg_tables.load(table, [FIRST_MS])
-    here = ("--warehouse", str(tmp_path), "--format", "iceberg")
-    dead = table.begin()
-    [compacted] = run(*here, "--compact")["topics"]
-    assert compacted == {"topic": TOPIC, "commits": [{"number": 3, "replaced": 0, "rows": 2}]}
-    [cleaned] = run(*here, "--clean", "--whitelist", "v.*")["topics"]
-    assert cleaned == {"topic": TOPIC, "directories": 0, "files": 0, "size_bytes": 0}
-    [cleaned] = run(*here, "--clean", "--older-than", "0")["topics"]
-    assert cleaned["directories"] == 1
-    assert not (tmp_path / dead).exists()
-    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *here, "--status", "--json"])
-    [status] = json.loads(result.stdout)
-    assert (status["topic"], status["number"], status["rows"]) == (TOPIC, 3, 2)
-    [cleaned] = run(*here, "--clean", "--expire", "--older-than", "0")["topics"]
-    assert (cleaned["expired"], cleaned["directories"]) == (2, 2)
-
-
-def test_a_table_of_parquet_files_is_compacted_and_cleaned(tmp_path: Path) -> None:
-    """By the same words."""
-    table = ParquetTable(tmp_path, TOPIC)
-    for _ in range(2):
-        tables.load(table, [FIRST_MS])
-    here = ("--warehouse", str(tmp_path))
-    table.begin()
-    [cleaned] = run(*here, "--clean", "--older-than", "0")["topics"]
-    assert cleaned == {"topic": TOPIC, "directories": 1}
-
-
-def test_a_rollback_is_settled(tmp_path: Path) -> None:
-    """By one of two words; a table that was not rolled back is left alone."""
-    table = IcebergTable(tmp_path, TOPIC)
-    for _ in range(2):
-        iceberg_tables.load(table, [FIRST_MS])
-    here = ("--warehouse", str(tmp_path), "--format", "iceberg", "--topic", TOPIC)
-    result = CliRunner().invoke(command, ["--zookeeper", "none:1", *here, "--after-rollback", "again"])
-    assert isinstance(result.exception, KafkaError)
-    assert json.loads(result.stdout)["failed"][0]["topic"] == TOPIC
-    first = table.iceberg().snapshots()[0].snapshot_id
-    table.iceberg().manage_snapshots().rollback_to_snapshot(first).commit()
-    assert run(*here, "--after-rollback", "skip")["topics"] == [{"topic": TOPIC, "number": 3, "replaces": [2]}]
-    newest = table.newest()
-    assert newest is not None
-    assert newest.offsets == {PARTITION: 200}
-
-
-def test_another_catalogue_is_named_by_its_properties(tmp_path: Path) -> None:
-    """Each of them a KEY=VALUE."""
-    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/other.db", "warehouse": f"file://{tmp_path}/lake"}
-    iceberg_tables.load(IcebergTable(tmp_path, TOPIC, catalog=catalog), [FIRST_MS])
-    given = [part for key, value in catalog.items() for part in ("--catalog", f"{key}={value}")]
-    [found] = run("--warehouse", str(tmp_path / "w"), "--format", "iceberg", *given, "--compact")["topics"]
-    assert found["topic"] == TOPIC
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--topic", "views", "--whitelist", "v.*"),
+        ("--topic", "views", "--interval", "5"),
+        ("--rebuild", "--topic", "views"),
+        ("--into", "again", "--topic", "views"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--topic", "clicks"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--from", "latest"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--from", '{"0:1": 5}'),
+        ("--rebuild", "--into", "again", "--topic", "views", "--from", "[1]"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--audit", "warehouse"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--group", "loaded"),
+        ("--rebuild", "--into", "again", "--topic", "views", "--format", "iceberg"),
+        ("--dedup", "--format", "iceberg", "--topic", "views"),
+    ],
+)
+def test_what_does_not_go_together_is_a_wrong_call(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before Spark is started, or anybody is asked."""
+    assert main(["load", "--warehouse", str(tmp_path), "--zookeeper", "127.0.0.1:1", *arguments]) == 2
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
-    ("args", "why"),
+    ("option", "command"),
     [
-        (("--catalog", "type=sql", "--status"), "--catalog is for --format iceberg"),
-        (("--clean", "--expire"), "--expire is for --format iceberg"),
-        (("--format", "iceberg", "--expire", "--topic", "a"), "--expire needs --clean"),
-        (("--after-rollback", "skip", "--topic", "a"), "--after-rollback is for --format iceberg"),
-        (("--format", "iceberg", "--after-rollback", "skip"), "--after-rollback needs --topic"),
+        ("--status", "status"),
+        ("--json", "status"),
+        ("--compact", "compact"),
+        ("--grace", "compact"),
+        ("--clean", "clean"),
+        ("--expire", "clean"),
+        ("--older-than", "clean"),
+        ("--swap", "swap"),
+        ("--after-rollback", "settle"),
+        ("--redrive", "redrive"),
     ],
 )
-def test_what_means_nothing_together_is_refused(args: tuple[str, ...], why: str) -> None:
-    """Before anything is opened."""
-    assert why in " ".join(refused("--warehouse", "/nowhere", *args).split())
+def test_an_option_that_has_moved_names_its_command(
+    option: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A crontab that was written before fails, and says what to write there now."""
+    for written in (option, f"{option}=5"):
+        assert main(["load", "--warehouse", "/nowhere", "--topic", "views", written]) == 2
+        assert f"no option {option} any more: see 'kafka2011 tables {command}'" in capsys.readouterr().err
 
 
-def test_what_is_no_pair_is_refused() -> None:
-    """Naming the option."""
-    for option, args in (("--catalog", ("--format", "iceberg", "--status")), ("--option", ("--topic", "a"))):
-        result = CliRunner().invoke(command, ["--warehouse", "/nowhere", *args, option, "sql"])
-        assert isinstance(result.exception, ConfigError)
-        assert str(result.exception) == f"{option} 'sql' is not key=value"
+def test_an_option_that_never_was_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """As with every command."""
+    assert main(["load", "--warehouse", "/nowhere", "--states"]) == 2
+    assert "No such option '--states'" in capsys.readouterr().err

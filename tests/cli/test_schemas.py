@@ -11,7 +11,7 @@ import pytest
 
 from kafka2011.cli import schemas
 from kafka2011.cli.app import main
-from kafka2011.pipeline.schemas import EventSchema, event_schema
+from kafka2011.events.schemas import EventSchema, event_schema
 from tests.support.zk_in_memory import ZkClientInMemory
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011 import connection
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, InvalidMessageSizeError, OffsetOutOfRangeError, ProtocolError
-from kafka2011.message import encode
-from kafka2011.protocol import FetchRequest, encode_response_header
+from kafka2011.message.message_set import encode
+from kafka2011.wire import connection
+from kafka2011.wire.protocol import FetchRequest, encode_response_header
 from tests.support.interruption import StoppedError, interruptible
 
 if TYPE_CHECKING:

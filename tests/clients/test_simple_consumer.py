@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import (
     BrokerConnectionError,
@@ -21,8 +20,9 @@ from kafka2011.errors import (
     UnknownError,
     WrongPartitionError,
 )
-from kafka2011.message import Message, MessageSet, encode
-from kafka2011.protocol import (
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import Message, MessageSet, encode
+from kafka2011.wire.protocol import (
     EARLIEST,
     LATEST,
     FetchRequest,
@@ -241,7 +241,7 @@ monkey.patch_all()
 import gevent, socket
 from gevent.server import StreamServer
 from kafka2011 import MessageSet, SimpleConsumer, SyncProducer
-from kafka2011.protocol import FetchRequest, FrameReader, decode_request, encode_response_header
+from kafka2011.wire.protocol import FetchRequest, FrameReader, decode_request, encode_response_header
 
 stored = bytearray()
 

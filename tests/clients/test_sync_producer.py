@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.config import SyncProducerConfig
 from kafka2011.errors import BrokerConnectionError, ConfigError, MessageSizeTooLargeError
-from kafka2011.message import MessageSet, decode
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet, decode
+from kafka2011.message.topic import InvalidTopicError
 from kafka2011.producer.sync_producer import SyncProducer
-from kafka2011.protocol import ANY_PARTITION, MultiProduceRequest, ProduceRequest
-from kafka2011.topic import InvalidTopicError
+from kafka2011.wire.protocol import ANY_PARTITION, MultiProduceRequest, ProduceRequest
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from kafka2011.errors import (
     UnknownError,
     WrongPartitionError,
 )
-from kafka2011.message import MessageSet
-from kafka2011.protocol import EARLIEST, FetchRequest
+from kafka2011.message.message_set import MessageSet
+from kafka2011.wire.protocol import EARLIEST, FetchRequest
 from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually, is_waiting
 from zk.clock import SYSTEM_CLOCK
@@ -33,7 +33,7 @@ from zk.errors import NotConnected
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kafka2011.consumer.group import GroupSession
+    from kafka2011.consumer.group_registries import GroupSession
 
 WAIT_S = 20
 MIB = 1024 * 1024
@@ -232,7 +232,7 @@ def test_partitions_of_a_broker_are_fetched_together(broker: ScriptedBroker) -> 
     broker.own(1)
     assert sorted(broker.read(2)) == [b"b", b"x"]
     eventually(lambda: sorted(broker.asked[-1]) == [(0, 22), (1, 11)])
-    assert broker.fetchers.counts.copy() == {"fetched_bytes": 22}
+    assert broker.fetchers.counts() == {"fetched_bytes": 22, "fetch_errors": 0, "resets": 0}
 
 
 LETTERS = [bytes([code]) for code in range(ord("a"), ord("z") + 1)]
@@ -402,7 +402,7 @@ def test_a_partition_that_the_broker_refuses_holds_up_no_other(
         broker.own(0)
         broker.own(1)
         assert broker.read(1) == [b"x"]
-        eventually(lambda: broker.fetchers.counts.copy()["fetch_errors"] > 3)
+        eventually(lambda: broker.fetchers.counts.fetch_errors > 3)
     assert caplog.text.count("fetching waits: t-0") == 1
     broker.fetch_errors.clear()
     assert broker.read(1) == [b"a"]
@@ -428,9 +428,9 @@ def test_a_reset_waits_until_what_was_fetched_is_consumed(broker: ScriptedBroker
     broker.logs[0], broker.begins[0] = log_of(b"a", b"b", b"c", b"d"), 33
     asked = len(broker.asked)
     eventually(lambda: len(broker.asked) > asked + 3)
-    assert broker.fetchers.counts.copy()["resets"] == 0
+    assert broker.fetchers.counts.resets == 0
     assert broker.read(2) == [b"b", b"d"]
-    assert broker.fetchers.counts.copy()["resets"] == 1
+    assert broker.fetchers.counts.resets == 1
 
 
 def test_nothing_is_asked_while_there_is_no_room(open_broker: Callable[..., ScriptedBroker]) -> None:
@@ -608,7 +608,7 @@ def test_a_partition_that_cannot_be_fetched_now_is_left_alone(
     assert sorted(broker.read(31)) == [b"a", *[b"x"] * 30]
     eventually(lambda: (1, 330) in broker.asked[-1])
     assert all(partition == 1 for each in broker.asked[asked:] for partition, _ in each)
-    assert broker.fetchers.counts.copy()["resets"] == 0
+    assert broker.fetchers.counts.resets == 0
 
 
 START_ERRORS = [WrongPartitionError("t-0"), NotConnected("away"), RuntimeError("a bug")]
@@ -632,7 +632,7 @@ def test_a_start_that_is_not_found_is_not_asked_for_at_once(
     broker.fetchers.wake()
     eventually(lambda: (1, 0) in broker.asked[-1])
     assert sorted(broker.starts_asked) == [0, 1]
-    assert broker.fetchers.counts.copy()["fetch_errors"] == (error is not None)
+    assert broker.fetchers.counts.fetch_errors == (error is not None)
 
 
 def test_one_start_that_breaks_the_connection_is_enough_for_a_round(open_broker: Callable[..., ScriptedBroker]) -> None:
@@ -662,7 +662,7 @@ def test_a_failure_is_a_warning_again_after_it_was_over(
     assert broker.read(2) == [b"a", b"b"]
 
     def fail_until(errors: int) -> None:
-        eventually(lambda: broker.fetchers.counts.copy()["fetch_errors"] > errors)
+        eventually(lambda: broker.fetchers.counts.fetch_errors > errors)
         broker.unreachable = None
         broker.fetch_errors.clear()
         broker.logs[0] += log_of(b"c")
@@ -670,10 +670,10 @@ def test_a_failure_is_a_warning_again_after_it_was_over(
 
     for times in (1, 2):
         broker.fetch_errors[0] = UnknownError("t-0")
-        fail_until(broker.fetchers.counts.copy()["fetch_errors"] + 3)
+        fail_until(broker.fetchers.counts.fetch_errors + 3)
         assert caplog.text.count("fetching waits: t-0") == times
         broker.unreachable = BrokerConnectionError("no broker")
-        fail_until(broker.fetchers.counts.copy()["fetch_errors"] + 3)
+        fail_until(broker.fetchers.counts.fetch_errors + 3)
         assert caplog.text.count("fetching waits: no broker") == times
 
 
@@ -697,7 +697,7 @@ def test_a_bug_is_logged_and_counted(broker: ScriptedBroker, caplog: pytest.LogC
     """With its traceback, each time."""
     broker.unreachable = RuntimeError("a bug")
     broker.own()
-    eventually(lambda: broker.fetchers.counts.copy()["fetch_errors"] >= 2)
+    eventually(lambda: broker.fetchers.counts.fetch_errors >= 2)
     assert caplog.text.count("RuntimeError: a bug") >= 2
 
 

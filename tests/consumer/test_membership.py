@@ -11,7 +11,7 @@ import pytest
 
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.membership import Membership
-from kafka2011.consumer.offsets import ContendedOffsetError, OffsetCommitter
+from kafka2011.consumer.offset_committer import ContendedOffsetError, OffsetCommitter
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import ConnectionLost, NodeHeld, NotConnected

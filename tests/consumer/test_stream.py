@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import signal
 import threading
 import time
 from collections import deque
@@ -10,12 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.consumer.feed import RESTART_PAUSE_S, PartitionFeed, State
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, MessageStream
-from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError
-from kafka2011.message import Message, MessageSet, encode
+from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, KafkaError
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import Message, MessageSet, encode
 from tests.support.clocks import ManualClock
 from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually, is_waiting
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from kafka2011.consumer.group import GroupSession
+    from kafka2011.consumer.group_registries import GroupSession
 
 WAIT_S = 20
 ONE = 11  # bytes of a message with one byte of payload
@@ -814,7 +817,7 @@ def test_a_release_ends_when_the_application_is_interrupted() -> None:
 
 
 def test_nothing_is_begun_of_a_partition_that_is_being_given_up() -> None:
-    """Neither plain messages nor a compressed set of which the application has had nothing."""
+    """Neither uncompressed messages nor a compressed set of which the application has had nothing."""
     for codec in (Codec.NONE, Codec.GZIP):
         rig = Rig()
         feed = rig.own()
@@ -1104,3 +1107,32 @@ def test_a_stream_waits_for_its_lease_without_being_told() -> None:
     rig.lease.until_s = rig.now_s + 1
     thread.join(WAIT_S)
     assert [message.payload for message in seen] == [b"a"]
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_a_forked_child_is_told_that_the_stream_is_the_parents(is_locked: bool) -> None:
+    """Nobody fetches for it there; also where another thread of the parent is at the stream, and in mid-iteration."""
+    rig = Rig(timeout_ms=-1)
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a", b"b", b"c"]))
+    iteration = iter(rig.stream)
+    assert next(iteration).payload == b"a"
+    with rig.stream._queue.lock if is_locked else contextlib.nullcontext():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(WAIT_S)  # it would wait for ever
+            refused = 0
+            for use in (
+                lambda: next(iteration),
+                lambda: next(rig.stream),
+                lambda: next(rig.stream.batches()),
+                lambda: next(rig.stream.sets()),
+                rig.stream.poll,
+            ):
+                try:
+                    use()
+                except KafkaError:
+                    refused += 1
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    assert [next(iteration).payload for _ in range(2)] == [b"b", b"c"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.demo.activity import activity_lines
 from kafka2011.demo.records import Place, Receipt, number_and_time, numbered, read_receipts
-from kafka2011.message import Message
+from kafka2011.message.message_set import Message
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from kafka2011.cli.app import COMMANDS
 from kafka2011.demo.arrivals import latency_of
 from kafka2011.demo.frontends import EVENT_TOPICS, Frontends
 from kafka2011.demo.tiers import TierRate, TiersResult
-from kafka2011.pipeline.event_types import EVENT_TYPES
+from kafka2011.events.types import EVENT_TYPES
 
 
 def test_a_file_goes_in_by_the_collector() -> None:
@@ -50,6 +50,8 @@ def test_what_went_wrong_is_said() -> None:
     assert result.failures() == []
     result.gaps, result.quarantined = 2, 3
     assert result.failures() == ["the audit has found 2 windows with a gap", "3 messages could not be decoded"]
+    result.doubts = [{"topic": "views", "why": "web1 died"}]
+    assert result.failures()[1] == "the audit cannot tell of views: web1 died"
     result.report_error = "Spark has failed"
     assert result.failures()[-1] == "no reports: Spark has failed"
     assert TierRate("mirror", 30, 2).events_per_s == 15

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafka2011.consumer.simple_consumer import FetchedSet
-from kafka2011.message import MessageSet
-from kafka2011.protocol import FetchRequest
-from paper_benchmarks.accounting import check_landed
-from paper_benchmarks.errors import BenchmarkError
+from kafka2011.message.message_set import MessageSet
+from kafka2011.wire.protocol import FetchRequest
+from paper_benchmarks.measuring.accounting import check_landed
+from paper_benchmarks.measuring.errors import BenchmarkError
 
 if TYPE_CHECKING:
     from kafka2011.consumer.simple_consumer import SimpleConsumer

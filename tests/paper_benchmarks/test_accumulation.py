@@ -4,52 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paper_benchmarks.experiments.accumulation import OWN_PLANS, PLANS, chapter, points
+from paper_benchmarks.experiments.accumulation import OWN_PLANS, PLANS, chapter, shares, step_of
+from paper_benchmarks.experiments.experiment import plain
+from tests.paper_benchmarks.runs import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def sample(step: int, do: str, backlog: int, rate: float) -> dict[str, Any]:
-    return {"step": step, "do": do, "backlog": backlog, "stored_bytes": backlog * 210, "rate": rate}
-
-
-SAMPLES = [
-    sample(0, "produce", 0, 100.0),
-    sample(0, "consume", 200, 50.0),
-    sample(0, "produce", 200, 200.0),
-    sample(0, "consume", 400, 60.0),
-    sample(0, "produce", 400, 300.0),
-    sample(0, "consume", 600, 70.0),
-    sample(1, "produce", 1000, 100.0),
-    sample(1, "consume", 1200, 90.0),
+FIRST = [
+    (backlog, run("produce", produced), run("consume", consumed, stored_bytes=(backlog + 200) * 210))
+    for backlog, produced, consumed in ((0, 100.0, 50.0), (200, 200.0, 60.0), (400, 300.0, 70.0))
+]
+STEPS: list[dict[str, Any]] = [
+    {"backlog": 200, "stored_bytes": 400 * 210, "produce": [100.0, 200.0, 300.0], "consume": [50.0, 60.0, 70.0]},
+    {"backlog": 1000, "stored_bytes": 1200 * 210, "produce": [100.0] * 3, "consume": [90.0] * 3},
 ]
 BODY: dict[str, Any] = {
     "memory_bytes": 16e9,
     "lines": [
-        {"kind": "kafka2011", "title": "kafka2011", "stopped": None, "samples": SAMPLES},
-        {
-            "kind": "rabbitmq",
-            "title": "RabbitMQ",
-            "stopped": "it took too long",
-            "samples": [*SAMPLES, sample(2, "produce", 2000, 1.0)],
-        },
-        {"kind": "activemq", "title": "ActiveMQ", "stopped": "it did not start", "samples": []},
+        {"kind": "kafka2011", "title": "kafka2011", "stopped": None, "steps": STEPS},
+        {"kind": "rabbitmq", "title": "RabbitMQ", "stopped": "it took too long", "steps": STEPS[:1]},
+        {"kind": "activemq", "title": "ActiveMQ", "stopped": "it did not start", "steps": []},
     ],
 }
 
 
+def test_a_step_has_the_medians_of_its_times() -> None:
+    """And how far rates were spread."""
+    assert plain(step_of(FIRST)) == STEPS[0]
+
+
 def test_rates_are_multiples_of_the_first_ones() -> None:
-    """Of medians at each step."""
-    first, second = points(BODY)["kafka2011"]
-    assert first == (200, 400 * 210, 200.0, 60.0, 1.0, 1.0)
-    assert second == (1000, 1200 * 210, 100.0, 90.0, 0.5, 1.5)
-
-
-def test_a_step_that_a_system_gave_up_in_does_not_count() -> None:
-    """Those before do; where there are none, there is no point."""
-    assert points(BODY)["RabbitMQ"] == points(BODY)["kafka2011"]
-    assert points(BODY)["ActiveMQ"] == []
+    """Of medians at each step; a system without a step has none."""
+    found = [(each["title"], each["backlog"], each["produce_share"], each["consume_share"]) for each in shares(BODY)]
+    assert found == [("kafka2011", 200, 1.0, 1.0), ("kafka2011", 1000, 0.5, 1.5), ("RabbitMQ", 200, 1.0, 1.0)]
 
 
 def test_the_chapter_says_what_ended_early(tmp_path: Path) -> None:

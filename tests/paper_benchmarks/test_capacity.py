@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paper_benchmarks.capacity.costs import Costs, read_costs, sent_bytes, stored_bytes
-from paper_benchmarks.capacity.page import is_close, page
-from paper_benchmarks.capacity.plan import Flow, Machine, most_per_day, need
-from paper_benchmarks.capacity.registries import Registries, moves
+from paper_benchmarks.capacity.plan import COSTS_US, Flow, Machine, most_per_day, need
+from paper_benchmarks.capacity.registries import Registries
+from paper_benchmarks.experiments.capacity import chapter, costs_us, is_close
+from paper_benchmarks.measuring.payloads import sent_bytes, stored_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COSTS = Costs(broker_produce_us=2.0, broker_fetch_us=0.5, producer_us=1.0, consumer_us=1.5)
+COSTS = {name: cost_us for name, (cost_us, _) in COSTS_US.items()} | {
+    "broker_produce": 2.0,
+    "broker_fetch": 0.5,
+    "producer": 1.0,
+    "consumer": 1.5,
+}
+BODY: dict[str, Any] = {
+    "registries": {"brokers": 2, "topics": 2, "partitions": 4, "members": 3, "commit_interval_s": 1.0},
+    "seconds": 5,
+    "zk_cpu_us": {"write": 70.0},
+    "checks": [{"what": "watches", "predicted": 10, "counted": 10, "conflicts": 0}],
+}
 FLOW = Flow(messages_per_day=86_400_000_000, readers=2, peak=1.0)
 SMALL = Registries(brokers=2, topics=2, partitions=4, members=3, topics_of_group=2, commit_interval_s=2.0)
 
@@ -51,7 +62,7 @@ def test_what_many_brokers_take_is_the_inverse_of_what_messages_need() -> None:
 
 
 def test_single_messages_cost_more() -> None:
-    assert need(replace(FLOW, batch=1), COSTS).producer_cores == pytest.approx(COSTS.producer_single_us)
+    assert need(replace(FLOW, batch=1), COSTS).producer_cores == pytest.approx(COSTS["producer_single"])
 
 
 def test_every_watch_of_a_group_is_counted() -> None:
@@ -71,19 +82,6 @@ def test_commits_do_not_depend_on_members() -> None:
     assert replace(SMALL, writing=0.25).writes_per_s == 2.0
 
 
-def test_partitions_move_as_members_work_it_out() -> None:
-    """Eight among two: 4 and 4; among three: 3, 3, 2. The second one's first two move up, the third gets two."""
-    assert moves(2, 4, 2, 3) == 1 + 2
-    assert moves(2, 4, 2, 2) == 0
-
-
-def test_a_member_that_comes_writes_for_itself_and_for_what_moves() -> None:
-    """Let go, claimed, fenced: three writes each, and one more where something was to be committed."""
-    quiet = replace(SMALL, members=2, writing=0.0)
-    assert quiet.member_comes().writes == 9 + 3 * 2 * 3
-    assert replace(quiet, writing=1.0).member_comes().writes == 9 + 4 * 2 * 3
-
-
 def test_a_broker_that_goes_is_read_about_by_every_member() -> None:
     """Reads grow with members times brokers times topics."""
     large = Registries(brokers=100, topics=50, topics_of_group=50, members=10)
@@ -92,29 +90,18 @@ def test_a_broker_that_goes_is_read_about_by_every_member() -> None:
     assert replace(large, brokers=200).broker_goes().reads == pytest.approx(2 * once, rel=0.1)
 
 
-def test_costs_are_read_where_they_were_measured(tmp_path: Path) -> None:
-    assert read_costs(tmp_path) == Costs()
-    run = {"do": "produce", "client": "sync", "batch": 50, "client_cpu_us": 0.25, "server_cpu_us": 0.75}
+def test_costs_are_those_of_our_runs_as_shipped() -> None:
+    """And of ZooKeeper as the small cluster had them; what was not measured now is as it was before."""
+    run = {"kind": "kafka2011", "flush": "shipped", "do": "produce", "client": "sync", "batch": 50}
     lines = [
-        {"kind": "kafka2011", "flush": "asynchronous", "run": {**run, "client_cpu_us": 9.0}},
-        {"kind": "kafka2011", "flush": "shipped", "run": run},
-        {"kind": "rabbitmq", "flush": "shipped", "run": {**run, "client_cpu_us": 9.0}},
+        {**run, "flush": "asynchronous", "client_cpu_us": 9.0, "server_cpu_us": 0.75},
+        {**run, "client_cpu_us": 0.25, "server_cpu_us": 0.75},
+        {**run, "kind": "rabbitmq", "client_cpu_us": 9.0, "server_cpu_us": 0.75},
     ]
-    (tmp_path / "figures.json").write_text(json.dumps({"body": {"lines": lines}}), encoding="utf-8")
-    samples = [
-        {"system": "plain", "line": "mirror", "messages": 100, "cpu_s": 0.0002},
-        {"system": "plain", "line": "batches", "messages": 100, "cpu_s": 0.0001},
-        {"system": "gzip", "line": "mirror", "messages": 100, "cpu_s": 0.0001},
-    ]
-    (tmp_path / "mirror.json").write_text(json.dumps({"samples": samples}), encoding="utf-8")
-    loads = [{"line": "load", "rows": 100, "cpu_s": 0.003}, {"line": "load", "rows": 100, "cpu_s": 0.004}]
-    (tmp_path / "load.json").write_text(json.dumps({"samples": loads}), encoding="utf-8")
-    found = read_costs(tmp_path)
-    assert (found.producer_us, found.broker_produce_us) == (0.25, 0.75)
-    assert found.mirror_us == pytest.approx(2.0)
-    assert found.load_us == pytest.approx(30.0)
-    assert found.consumer_us == Costs().consumer_us
-    assert found.sources["producer_us"] == "figures.json"
+    found = costs_us(BODY, {"lines": lines})
+    assert (found["producer"], found["broker_produce"], found["zk_write"]) == (0.25, 0.75, 70.0)
+    assert found["consumer"] == COSTS_US["consumer"][0]
+    assert costs_us(BODY, None)["producer"] == COSTS_US["producer"][0]
 
 
 def test_claims_that_failed_are_no_fault_of_the_model() -> None:
@@ -123,10 +110,12 @@ def test_claims_that_failed_are_no_fault_of_the_model() -> None:
     assert is_close({**check, "conflicts": 10})
 
 
-def test_the_page_has_its_picture(tmp_path: Path) -> None:
-    checks = [{"what": "watches", "predicted": 10, "counted": 10, "conflicts": 0}]
-    registries = {"brokers": 2, "topics": 2, "partitions": 4, "members": 3, "commit_interval_s": 1.0}
-    text = page({"registries": registries, "seconds": 5, "checks": checks}, COSTS, tmp_path)
+def test_the_chapter_has_its_picture_and_the_costs_that_were_measured(tmp_path: Path) -> None:
+    line = {"kind": "kafka2011", "flush": "shipped", "do": "consume", "client": "batches", "batch": 1}
+    lines = [{**line, "client_cpu_us": 0.125, "server_cpu_us": 0.5}]
+    (tmp_path / "figures.json").write_text(json.dumps({"body": {"lines": lines}}), encoding="utf-8")
+    text = chapter(BODY, tmp_path / "pictures")
     assert "capacity.svg" in text
-    assert (tmp_path / "capacity.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert (tmp_path / "pictures" / "capacity.svg").read_text(encoding="utf-8").startswith("<?xml")
     assert "| watches | 10.0 | 10.0 | +0% | - | yes |" in text
+    assert "| consumer, a message by `batches()` | 0.125 |" in text

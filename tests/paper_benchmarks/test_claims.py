@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from paper_benchmarks.claims import chapter
 from paper_benchmarks.experiments import link
-from paper_benchmarks.reasons import acknowledgement, page_cache
+from paper_benchmarks.experiments import section_5_no_acknowledgement as acknowledgement
+from paper_benchmarks.report.claims import chapter
+from tests.paper_benchmarks.runs import figures
 
 
 def line(kind: str, do: str, title: str, rate: float, flush: str = "asynchronous") -> dict[str, Any]:
-    return {"kind": kind, "line": title, "flush": flush, "run": {"do": do, "steady_rate": rate}}
+    return {"kind": kind, "line": title, "flush": flush, "do": do, "steady_rate": rate}
 
 
 LINES = [
@@ -39,11 +40,12 @@ def test_what_was_not_measured_is_left_out() -> None:
 
 def test_a_link_is_saturated_at_the_papers_share() -> None:
     """Megabits of requests over what the link carries; nothing is said where there was none."""
-    names = [f"{way}: {each.title}" for way in (link.LOOPBACK, link.LINK) for each in link.LINES]
-    run = {"rate": 500_000.0, "client_cpu_us": 1.0, "server_cpu_us": 1.0, "server": None}
-    body = {"bits_per_s": 1e9, "missing": "", "samples": [{"line": name, "run": run} for name in names]}
+    lines = [
+        {"way": way, "line": each, **figures(500_000.0)} for way in (link.LOOPBACK, link.LINK) for each in link.LINES
+    ]
+    body = {"bits_per_s": 1e9, "missing": "", "lines": lines}
     assert "| 84% of it, in requests | reproduces |" in chapter({"link": body})
-    assert chapter({"link": {**body, "missing": "no namespaces"}}) == ""
+    assert chapter({"link": {**body, "missing": "no namespaces", "lines": lines[:3]}}) == ""
 
 
 def test_the_pipeline_is_held_against_ten_seconds() -> None:
@@ -56,28 +58,23 @@ def test_the_pipeline_is_held_against_ten_seconds() -> None:
 
 def test_reasons_are_held_against_what_was_measured_of_them() -> None:
     """Each by the experiment that measures it."""
-    ratios = {"batch 1, unconfirmed": 60.0, "batch 1, waited for one by one": 6.0}
-    ways = {**dict.fromkeys(acknowledgement.WAYS, 1.0), **ratios}
-    cpu = {"client_cpu_us": 1.0, "server_cpu_us": 1.0, "server": {"read_bytes": 0}}
-    sends = [{"line": way, "bytes": 1e6, "wall_s": 1.0, "cpu_s": cpu_s} for way, cpu_s in _SENDS]
+    rates = {**dict.fromkeys(acknowledgement.WAYS, 1.0), "batch 1, unconfirmed": 60.0}
+    rates["batch 1, waited for one by one"] = 6.0
     text = chapter(
         {
             "ablation": {
-                "acknowledgement": {
-                    "samples": [{"line": name, "run": {"rate": rate, **cpu}} for name, rate in ways.items()]
-                },
-                "transfer": {"samples": sends},
-                "page_cache": {
-                    "log_bytes": 100,
-                    "samples": [{"line": page_cache.RESTARTED, "run": {"rate": 1.0, **cpu}}],
-                },
+                "acknowledgement": {name: figures(rate) for name, rate in rates.items()},
+                "sendfile": {"sendfile": {"cpu_us": [1.0] * 3}, "read and send": {"cpu_us": [3.0] * 3}},
+                "page_cache": {"states": [{"state": "broker restarted", "from_disk": 0.0}]},
             },
+            "table": {"ratios": {"produce, batch 50 over batch 1": [1.0, 7.5, 9.0]}},
             "storage": {"payload_bytes": 200, "lines": [stored("kafka2011, magic 0", 209), stored("ActiveMQ", 344)]},
             "state": {"lines": [read("kafka2011", 0), read("activemq", 5000)]},
-            "accumulation": {"lines": [{"title": "kafka2011", "samples": ACCUMULATED}]},
+            "accumulation": {"lines": [{"title": "kafka2011", "steps": ACCUMULATED}]},
         }
     )
     assert "| 10.0 x | reproduces |" in text
+    assert "| 7.50 x | reproduces |" in text
     assert "| 9.00 with magic 0; ActiveMQ 144 | reproduces |" in text
     assert "| 65% more | reproduces |" in text
     assert "| bytes for a message: kafka2011 0, activemq 5.00 | reproduces |" in text
@@ -86,10 +83,9 @@ def test_reasons_are_held_against_what_was_measured_of_them() -> None:
     assert "| 1.00 and 0.500 of the first rates at 20.0 GB | does not |" in text
 
 
-_SENDS = (("sendfile", 1.0), ("read and send", 3.0))
 ACCUMULATED = [
-    {"step": step, "do": do, "backlog": step, "stored_bytes": step * 20e9, "rate": rate}
-    for step, do, rate in ((0, "produce", 2.0), (0, "consume", 2.0), (1, "produce", 2.0), (1, "consume", 1.0))
+    {"backlog": 0, "stored_bytes": 0.0, "produce": [2.0] * 3, "consume": [2.0] * 3},
+    {"backlog": 1, "stored_bytes": 20e9, "produce": [2.0] * 3, "consume": [1.0] * 3},
 ]
 
 
@@ -98,11 +94,4 @@ def stored(title: str, written: int) -> dict[str, Any]:
 
 
 def read(kind: str, consume_bytes: int) -> dict[str, Any]:
-    server = {"processes": 1, "threads": 1, "memory_bytes": 1}
-    return {
-        "kind": kind,
-        "title": kind,
-        "rest_bytes": 0,
-        "consume_bytes": consume_bytes,
-        "run": {"messages": 1000, "server": server},
-    }
+    return {"kind": kind, "title": kind, "consume_bytes": consume_bytes, "messages": 1000}

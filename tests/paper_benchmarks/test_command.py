@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 import pytest
 
-from paper_benchmarks.cli import EXIT_USAGE, main
-from paper_benchmarks.clients.command import command, parse_system
-from paper_benchmarks.clients.lines import LINES, YARDSTICKS
-from paper_benchmarks.drivers.kafka import CONSUMERS, PRODUCERS
-from paper_benchmarks.systems.kafka import KafkaBroker
+from paper_benchmarks.__main__ import EXIT_USAGE, main, parse_system
+from paper_benchmarks.clients.kafka2011 import CLIENTS
+from paper_benchmarks.experiments.catalogue import EXPERIMENTS
+from paper_benchmarks.experiments.clients import LINES, YARDSTICKS
+from paper_benchmarks.experiments.events import works
+from paper_benchmarks.systems.kafka2011 import KafkaBroker
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
@@ -32,11 +33,10 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--no-own"], "give --against"),
         (["--against", "a=b:1", "--against", "a=c:1"], "a name of its own"),
         (["--against", "kafka2011=b:1"], "a name of its own"),
-        (["--line", "none"], "is not one of"),
-        (["--rounds", "0"], "rounds"),
+        (["--size", "huge"], "is not one of"),
+        (["--system", "no-such-system"], "no-such-system"),
     ],
 )
 def test_nonsense_is_refused_before_anything_starts(
@@ -48,11 +48,10 @@ def test_nonsense_is_refused_before_anything_starts(
 
 
 def test_every_line_has_a_client_and_is_explained() -> None:
-    """In the document, by its name and by its title; every option too."""
-    for each in LINES:
-        assert each.client in (CONSUMERS if each.reads else PRODUCERS)
-    for line in (*LINES, *YARDSTICKS):
-        assert f"| `{line.name}` |" in DOCUMENT
-    for parameter in command.params:
-        for option in (*parameter.opts, *parameter.secondary_opts):
-            assert f"`{option}" in DOCUMENT
+    """In the document, by its name; so is every line of `events`, and every experiment."""
+    for each in LINES.values():
+        assert each.client in CLIENTS["consume" if each.reads else "produce"]
+    for line in (*LINES, *YARDSTICKS, *works(1)):
+        assert f"| `{line}` |" in DOCUMENT
+    for name in EXPERIMENTS:
+        assert f"`{name}`" in DOCUMENT

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
+from xml.dom import minidom
 
 import pytest
 
-from paper_benchmarks.experiment import Bench, Experiment, Size, run
+from paper_benchmarks.experiments.experiment import Bench, Experiment, Size, run, write_document
+from paper_benchmarks.pages.pictures import picture
 from paper_benchmarks.systems.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -64,3 +67,44 @@ def test_figures_that_mean_nothing_do_not_stand_beside_others(
     document = json.loads(output.read_text(encoding="utf-8"))
     output.write_text(json.dumps({**document, "machine": {"cores": 64}}), encoding="utf-8")
     assert values(run(experiment(3), bench(tmp_path, "redis"), output, keep=True)) == {"Redis Streams": 3}
+
+
+def test_a_document_changes_by_few_lines(tmp_path: Path) -> None:
+    """What fits is one line, and so is a curve however long it is; other objects have a line for each key."""
+    curve = [[number, number * 1000.0] for number in range(100)]
+    document = {"benchmark": "some", "body": {"lines": [{"title": "a", "rate": [1.0, 2.0, 3.0], "curve": curve}]}}
+    output = tmp_path / "some.json"
+    write_document(output, document)
+    text = output.read_text(encoding="utf-8")
+    assert json.loads(text) == document
+    assert [line.strip()[:9] for line in text.splitlines() if line.strip(" []{},")] == [
+        '"benchmar',
+        '"body": {',
+        '"lines": ',
+        '"title": ',
+        '"rate": [',
+        '"curve": ',
+    ]
+
+
+def test_lines_are_measured_in_turn(tmp_path: Path) -> None:
+    """Each once in a round, so that what else runs meets all alike; a line keeps its rounds in order."""
+    order: list[str] = []
+
+    def measure(line: str) -> int:
+        order.append(line)
+        return len(order)
+
+    assert bench(tmp_path).in_turn(["a", "b"], measure) == {"a": [1, 3, 5], "b": [2, 4, 6]}
+    assert order == ["a", "b"] * 3
+    assert bench(tmp_path, size=Size.TOY).in_turn(["a"], measure) == {"a": [7]}
+
+
+def test_a_picture_changes_by_few_lines(tmp_path: Path) -> None:
+    """A curve is on one line, and coordinates have two digits."""
+    with picture(tmp_path / "some.svg") as axes:
+        axes.plot([number / 7 for number in range(1000)], [number % 13 for number in range(1000)])
+    text = (tmp_path / "some.svg").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 120
+    assert not re.search(r"\d\.\d{3}", text)
+    minidom.parseString(text)

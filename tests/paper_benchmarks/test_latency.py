@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paper_benchmarks.drivers.latency import quantiles
 from paper_benchmarks.experiments.latency import chapter, percentile_ms
+from paper_benchmarks.workers.latency import quantiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BODY = {
+BODY: dict[str, Any] = {
     "seconds": 1,
     "lines": [
         {
@@ -38,9 +38,9 @@ def test_a_quantile_has_its_share_of_the_values_below() -> None:
 
 
 def test_a_percentile_is_that_of_its_flush_setting_and_rate() -> None:
-    """Not of another line."""
-    assert percentile_ms(BODY, "every message", 1000, 0.5) == pytest.approx(1500)
-    assert percentile_ms(BODY, "every message", 100, 0.999) == pytest.approx(1099)
+    """In milliseconds; not of another line."""
+    assert percentile_ms(BODY["lines"][1], 0.5) == pytest.approx(1500)
+    assert percentile_ms(BODY["lines"][0], 0.999) == pytest.approx(1099)
 
 
 def test_the_chapter_has_a_plot_for_each_rate_and_a_row_for_each_line(tmp_path: Path) -> None:

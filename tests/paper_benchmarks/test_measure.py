@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from paper_benchmarks.drivers.job import Job, Progress
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.measure import curve, marks_within, points_of, steady
-from paper_benchmarks.systems.system import Mark
+from paper_benchmarks.clients.job import Job, Progress
+from paper_benchmarks.clients.measure import curve, points_of, steady
+from paper_benchmarks.measuring.errors import BenchmarkError
 
 
 def job(messages: int, every: int) -> Job:
@@ -49,14 +48,14 @@ def test_a_consumer_of_a_part_gets_more_than_counts() -> None:
 
 def test_a_curve_is_made_of_the_rates_between_points() -> None:
     """Over megabytes of payloads; the steady rate is the median without the first quarter."""
-    rates = curve([(10_000, 1.0, 0.0), (20_000, 1.5, 0.0), (40_000, 2.0, 0.0)], 200)
+    rates = curve([(10_000, 1.0), (20_000, 1.5), (40_000, 2.0)], 200)
     assert rates == [(2.0, 10_000.0), (4.0, 20_000.0), (8.0, 40_000.0)]
     assert steady(rates) == 30_000
 
 
 def test_a_few_messages_at_the_end_have_no_rate_of_their_own() -> None:
     """They came with those before them, in no time."""
-    points = [(1000, 1.0, 0.0), (2000, 2.0, 0.0), (2010, 2.01, 0.0)]
+    points = [(1000, 1.0), (2000, 2.0), (2010, 2.01)]
     megabytes, rates = zip(*curve(points, 200), strict=True)
     assert megabytes == (0.2, 0.402)
     assert rates == pytest.approx((1000, 1000))
@@ -68,15 +67,3 @@ def test_points_lie_ten_megabytes_apart_in_whole_batches() -> None:
     assert points_of(10_000, 50) == 500
     assert points_of(10_000, 3) == 498
     assert points_of(10, 50) == 50
-
-
-def test_marks_are_those_of_the_run_and_not_too_many() -> None:
-    """Of thousands of collections a picture shows as much as of some hundred; what is known by messages stays."""
-    rolls = [Mark("segment rolled", messages=messages) for messages in (10, 20)]
-    collections = [Mark("garbage collection", at_s=95 + number / 100) for number in range(10_000)]
-    kept = marks_within([*rolls, *collections], 100.0, 20.0)
-    assert kept[:2] == rolls
-    times_s = [mark.at_s for mark in kept[2:] if mark.at_s is not None]
-    assert min(times_s) == 0.0
-    assert max(times_s) == pytest.approx(20.0)
-    assert len(times_s) == 201

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paper_benchmarks.experiments.link import LINES, LINK, LOOPBACK, chapter
-from paper_benchmarks.network import NoNetworkError, halves, pin, pinned, two_machines
+from paper_benchmarks.measuring.network import NoNetworkError, halves, pin, pinned, two_machines
+from tests.paper_benchmarks.runs import figures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,19 +47,18 @@ def test_another_process_is_pinned() -> None:
         process.communicate(b"\n", timeout=30)
 
 
-def samples(ways: tuple[str, ...]) -> list[dict[str, object]]:
-    run = {"rate": 473_934.0, "client_cpu_us": 1.0, "server_cpu_us": None}
-    return [{"round": 1, "line": f"{way}: {line.title}", "run": run} for way in ways for line in LINES]
+def measured(*ways: str) -> list[dict[str, object]]:
+    return [{"way": way, "line": line, **figures(473_934.0, None)} for way in ways for line in LINES]
 
 
 def test_the_share_of_the_link_is_that_of_requests(tmp_path: Path) -> None:
     """Of 210 bytes and a fiftieth of a header for each message: 0.8 of a gigabit."""
-    body = {"bits_per_s": 1_000_000_000, "missing": "", "samples": samples((LOOPBACK, LINK))}
+    body = {"bits_per_s": 1_000_000_000, "missing": "", "lines": measured(LOOPBACK, LINK)}
     text = chapter(body, tmp_path)
     assert "| 1 Gb/s: SyncProducer, batch 50 | 473,934 | 473,934 | 473,934 | 798 | 80% | 1.00 | - |" in text
     assert "| loopback: SyncProducer, batch 50 | 473,934 | 473,934 | 473,934 | 798 | - | 1.00 | - |" in text
 
 
 def test_a_link_that_cannot_be_is_left_out_with_the_reason(tmp_path: Path) -> None:
-    body = {"bits_per_s": 1_000_000_000, "missing": "it takes root", "samples": samples((LOOPBACK,))}
+    body = {"bits_per_s": 1_000_000_000, "missing": "it takes root", "lines": measured(LOOPBACK)}
     assert "The link is left out: it takes root." in chapter(body, tmp_path)

@@ -9,10 +9,9 @@ import pytest
 
 from kafka2011.demo.arrivals import Latency
 from kafka2011.demo.tiers import TierRate, TiersResult
-from paper_benchmarks.errors import BenchmarkError
 from paper_benchmarks.experiments import pipeline
-from paper_benchmarks.systems.usage import tree_cpu_s
-from paper_benchmarks.tier_usage import TierUsage
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.usage import TierUsage, tree_cpu_s
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,57 +6,51 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from paper_benchmarks.experiments import section_3_1_page_cache as page_cache
+from paper_benchmarks.experiments import section_3_1_sendfile as sendfile
+from paper_benchmarks.experiments import section_5_batching as batching
+from paper_benchmarks.experiments import section_5_no_acknowledgement as acknowledgement
 from paper_benchmarks.experiments.ablation import chapter
-from paper_benchmarks.reasons import acknowledgement, batching, page_cache, transfer
-from paper_benchmarks.rounds import figures_of
-from paper_benchmarks.samples import Spread
+from paper_benchmarks.experiments.experiment import plain
+from paper_benchmarks.measuring.spread import Sample, Spread
+from paper_benchmarks.measuring.spread import figures as figures_of
+from tests.paper_benchmarks.runs import figures, run, sample
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def sample(line: str, rate: float, read_bytes: int = 0) -> dict[str, Any]:
-    run = {"rate": rate, "client_cpu_us": 2.0, "server_cpu_us": 3.0, "server": {"read_bytes": read_bytes}}
-    return {"round": 1, "line": line, "run": run}
-
-
 def acknowledged() -> dict[str, Any]:
-    rates = dict(zip(acknowledgement.WAYS, (60.0, 6.0, 500.0, 100.0, 300.0, 200.0), strict=True))
-    return {"samples": [sample(line, rate) for line, rate in rates.items()]}
+    rates = zip(acknowledgement.WAYS, (60.0, 6.0, 500.0, 100.0, 300.0, 200.0), strict=True)
+    return {line: figures(rate) for line, rate in rates}
 
 
 def batched() -> dict[str, Any]:
     rates = {"1": (9.0, 11.0, 10.0), "50": (100.0, 90.0, 80.0)}
-    return {"samples": [sample(size, rate) for size, several in rates.items() for rate in several]}
+    return {size: plain(figures_of([sample(rate) for rate in several])) for size, several in rates.items()}
 
 
 def sent() -> dict[str, Any]:
-    samples = [
-        {"line": "sendfile", "bytes": 2_000_000, "wall_s": 0.001, "cpu_s": 0.0002},
-        {"line": "read and send", "bytes": 1_000_000, "wall_s": 0.001, "cpu_s": 0.0003},
-        {"line": "read and send", "bytes": 1_000_000, "wall_s": 0.002, "cpu_s": 0.0005},
+    copies = [
+        Sample(amount=1.0, wall_s=0.001, cpu_s=0.0003),
+        Sample(amount=1.0, wall_s=0.002, cpu_s=0.0005),
     ]
-    return {"samples": samples}
+    found = {"sendfile": [Sample(amount=2.0, wall_s=0.001, cpu_s=0.0002)], "read and send": copies}
+    return {way: sendfile.cost(samples) for way, samples in found.items()}
 
 
 def cached() -> dict[str, Any]:
-    samples = [
-        sample("warm", 100.0),
-        sample("cold", 20.0, 1000),
-        sample("cold", 30.0, 0),
-        sample("cold", 40.0, 500),
-    ]
-    return {"log_bytes": 1000, "samples": samples}
+    cold = [run("consume", rate, read_bytes=read) for rate, read in ((20.0, 1000), (30.0, 0), (40.0, 500))]
+    states = {"warm": [run("consume", 100.0)], "cold": cold}
+    return {"log_bytes": 1000, "states": [page_cache.reading(state, runs, 1000) for state, runs in states.items()]}
 
 
 def test_a_line_has_the_spread_of_its_rounds() -> None:
     """Each figure for itself; what is not known stays so."""
-    unknown = sample("raw", 10.0)
-    unknown["run"]["server_cpu_us"] = None
-    figures = figures_of([*batched()["samples"], unknown])
-    assert figures["1"].rate == Spread(9.0, 10.0, 11.0)
-    assert figures["1"].client_cpu_us == Spread(2.0, 2.0, 2.0)
-    assert figures["raw"].server_cpu_us is None
+    found = figures_of([sample(9.0), sample(11.0), sample(10.0)])
+    assert found["rate"] == Spread(9.0, 10.0, 11.0)
+    assert found["client_cpu_us"] == pytest.approx((2.0, 2.0, 2.0))
+    assert figures_of([sample(10.0, server_cpu_us=None)])["server_cpu_us"] is None
 
 
 def test_a_proof_is_compared_with_the_same_sends_without_it() -> None:
@@ -71,15 +65,15 @@ def test_batches_are_compared_with_single_messages() -> None:
 
 def test_a_transfer_costs_its_sender_cpu_time() -> None:
     """For each megabyte, whatever was sent."""
-    costs = transfer.costs(sent())
-    assert costs["sendfile"].cpu_us.median == pytest.approx(100)
-    assert costs["read and send"].cpu_us.highest == pytest.approx(500)
-    assert costs["sendfile"].megabytes_per_s.median == pytest.approx(2000)
+    costs = sent()
+    assert costs["sendfile"]["cpu_us"].median == pytest.approx(100)
+    assert costs["read and send"]["cpu_us"].highest == pytest.approx(500)
+    assert costs["sendfile"]["rate"].median == pytest.approx(2000)
 
 
 def test_a_log_is_read_from_the_disk_in_part() -> None:
     """As its size says; of several rounds the middle one."""
-    assert page_cache.readings(cached()) == {"warm": (100.0, 0.0), "cold": (30.0, 0.5)}
+    assert [(each["rate"].median, each["from_disk"]) for each in cached()["states"]] == [(100.0, 0.0), (30.0, 0.5)]
 
 
 def test_forgetting_a_log_keeps_its_bytes(tmp_path: Path) -> None:
@@ -92,8 +86,8 @@ def test_forgetting_a_log_keeps_its_bytes(tmp_path: Path) -> None:
 
 def test_the_chapter_has_a_picture_for_each_reason(tmp_path: Path) -> None:
     """And says of each table what it shows."""
-    body = {"acknowledgement": acknowledged(), "batching": batched(), "transfer": sent(), "page_cache": cached()}
-    text = chapter(body, tmp_path)
+    body = {"acknowledgement": acknowledged(), "batching": batched(), "sendfile": sent(), "page_cache": cached()}
+    text = chapter(plain(body), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "ablation-acknowledgement.svg",
         "ablation-batching.svg",

@@ -10,7 +10,7 @@ PAYLOAD = b"ab\x00c"
 def test_a_message_for_rabbitmq_is_a_method_a_header_and_a_body() -> None:
     """AMQP 0-9-1: type, channel, length, contents, 0xce; basic.publish is 60, 40; delivery-mode is flag 0x1000."""
     pytest.importorskip("pika")
-    from paper_benchmarks.drivers.rabbitmq import publish
+    from paper_benchmarks.clients.rabbitmq import publish
 
     method = b"\x00\x3c\x00\x28" + b"\x00\x00" + b"\x00" + b"\x05views" + b"\x00"
     header = b"\x00\x3c\x00\x00" + b"\x00\x00\x00\x00\x00\x00\x00\x04" + b"\x10\x00" + b"\x02"
@@ -24,7 +24,7 @@ def test_a_message_for_rabbitmq_is_a_method_a_header_and_a_body() -> None:
 def test_a_message_for_activemq_has_its_length_before_it() -> None:
     """It may hold the byte that ends a frame."""
     pytest.importorskip("stomp")
-    from paper_benchmarks.drivers.activemq import frame, send_frame
+    from paper_benchmarks.clients.activemq import frame, send_frame
 
     assert send_frame("views", PAYLOAD) == (
         b"SEND\ndestination:/queue/views\npersistent:true\ncontent-length:4\n\nab\x00c\x00"
@@ -36,7 +36,7 @@ def test_commands_for_redis_are_arrays_of_strings() -> None:
     """The server chooses the numbers of entries; reading begins after one."""
     pytest.importorskip("hiredis")
     pytest.importorskip("redis")
-    from paper_benchmarks.drivers.redis import xadd, xread
+    from paper_benchmarks.clients.redis import xadd, xread
 
     assert xadd("views", PAYLOAD) == b"*5\r\n$4\r\nXADD\r\n$5\r\nviews\r\n$1\r\n*\r\n$1\r\nm\r\n$4\r\nab\x00c\r\n"
     assert xread("views", 1000, b"7-1") == (
@@ -47,7 +47,7 @@ def test_commands_for_redis_are_arrays_of_strings() -> None:
 def test_a_message_for_nats_may_ask_for_an_acknowledgement() -> None:
     """By the subject to which it goes."""
     pytest.importorskip("nats")
-    from paper_benchmarks.drivers.nats import pub
+    from paper_benchmarks.clients.nats import pub
 
     assert pub("views", PAYLOAD) == b"PUB views 4\r\nab\x00c\r\n"
     assert pub("views", PAYLOAD, "_INBOX.1") == b"PUB views _INBOX.1 4\r\nab\x00c\r\n"
@@ -58,10 +58,10 @@ def test_a_partition_of_the_mock_never_has_more_than_it_keeps() -> None:
     pytest.importorskip("confluent_kafka")
     from itertools import islice
 
-    from paper_benchmarks.drivers.confluent import places, room
+    from paper_benchmarks.clients.confluent import places, room
 
     assert room(200) * (200 + 61 + 20) < 5 * 1024 * 1024
-    assert list(islice(places("views", 200), 3, 6)) == [
+    assert list(islice(places("views"), 3, 6)) == [
         ("views-0", 3, room(200)),
         ("views-1", 0, room(200)),
         ("views-1", 1, room(200)),

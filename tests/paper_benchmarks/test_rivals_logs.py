@@ -1,63 +1,16 @@
-"""What is read of the rivals' logs and tools, and why one of them may be left out."""
+"""What is read of the rivals' tools, and why one of them may be left out."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.systems import activemq, rabbitmq, redis
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.systems import activemq, rabbitmq
 from paper_benchmarks.systems.local_server import missing_modules, what_is_missing
-from paper_benchmarks.systems.system import Mark
-
-RABBIT_LOG = """\
-2026-11-22 08:10:10.123456+00:00 [info] <0.230.0> Memory high watermark set to 9800 MiB
-2026-11-22 08:10:11.500000+00:00 [warning] <0.356.0> memory resource limit alarm set on node 'measured-1@localhost'.
-2026-11-22 08:10:11.500000+00:00 [warning] <0.356.0>
-2026-11-22 08:10:14.250000+01:00 [warning] <0.356.0> memory resource limit alarm cleared on node 'measured-1@localhost'
-"""
-JAVA_LOG = """\
-[1795335575794ms] Using G1
-[1795335582795ms] GC(0) Pause Young (Normal) (G1 Evacuation Pause) 18M->5M(380M) 43.719ms
-[1795335583000ms] GC(1) Concurrent Mark Cycle 12.000ms
-[1795335584001ms] GC(2) Pause Remark 18M->5M(380M) 1.719ms
-"""
-REDIS_LOG = """\
-22608:M 22 Nov 2026 08:10:10.123 * Ready to accept connections
-22608:M 22 Nov 2026 08:10:11.500 * Background append only file rewriting started by pid 22700
-22608:M 22 Nov 2026 08:10:12.500 * Background saving started by pid 22701
-22701:C 22 Nov 2026 08:10:13.500 * DB saved on disk
-"""
-
-
-def test_alarms_of_rabbitmq_are_marks() -> None:
-    """With the time that its log gives, in whatever zone."""
-    at_s = datetime.fromisoformat("2026-11-22T08:10:11.500+00:00").timestamp()
-    assert rabbitmq.alarms(RABBIT_LOG) == [
-        Mark("memory resource limit alarm set", at_s=at_s),
-        Mark("memory resource limit alarm cleared", at_s=at_s + 2.75 - 3600),
-    ]
-
-
-def test_pauses_of_a_java_are_marks() -> None:
-    """Work beside the program is none."""
-    assert activemq.pauses(JAVA_LOG) == [
-        Mark("garbage collection (Pause Young)", at_s=1795335582.795),
-        Mark("garbage collection (Pause Remark)", at_s=1795335584.001),
-    ]
-
-
-def test_background_work_of_redis_is_marked() -> None:
-    """Its log has the local time."""
-    began = datetime(2026, 11, 22, 8, 10, 11, 500_000)
-    assert redis.background_work(REDIS_LOG) == [
-        Mark("background append only file rewriting started", at_s=began.timestamp()),
-        Mark("background saving started", at_s=began.timestamp() + 1),
-    ]
 
 
 def test_the_length_of_a_queue_of_activemq_is_read_from_its_tool() -> None:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paper_benchmarks.experiments import spark
-from paper_benchmarks.rows_from_memory import rows
+from paper_benchmarks.measuring.spread import Sample
+from paper_benchmarks.workers.rows_from_memory import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def spark_body() -> dict[str, object]:
+def measured() -> list[dict[str, Any]]:
     """Give 2 s and then 4 s to the source, 1 s each time to memory, 0.5 s to the cache."""
     walls = {spark.SOURCE: (2.0, 4.0), spark.MEMORY: (1.0, 1.0), spark.CACHE: (0.5, 0.5)}
-    samples = [
-        {"round": number, "line": line, "wall_s": wall_s, "cpu_s": 1.0}
-        for line, several in walls.items()
-        for number, wall_s in enumerate(several, 1)
-    ]
-    return {"messages": 1000, "partitions": 2, "samples": samples}
+    return spark.lines(
+        {line: [Sample(amount=1000, wall_s=wall_s, cpu_s=1.0) for wall_s in several] for line, several in walls.items()}
+    )
 
 
 def test_a_ratio_is_that_of_one_round() -> None:
-    found = spark.ratio(spark_body(), spark.SOURCE, spark.MEMORY)
-    assert (found.lowest, found.median, found.highest) == (0.25, 0.375, 0.5)
+    assert measured()[1]["times"] == (0.25, 0.375, 0.5)
 
 
 def test_sparks_chapter_holds_the_source_against_both_memories(tmp_path: Path) -> None:
-    text = spark.chapter(spark_body(), tmp_path)
+    text = spark.chapter({"lines": measured()}, tmp_path)
     assert "| our batch source | 250 | 375 | 500 | 1,000 | - |" in text
     assert "0.12, 0.19, 0.25 |" in text
     assert "Our source reaches 0.38" in text

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paper_benchmarks.experiments.storage import chapter, more_space, on_disk
-from paper_benchmarks.relay import Relay
-from paper_benchmarks.stored_files import Stored, growth, sizes, stored_files, written_bytes
+from paper_benchmarks.experiments.section_5_compact_format import chapter, more_space, on_disk
+from paper_benchmarks.measuring.stored_files import Stored, growth, sizes, stored_files, written_bytes
+from paper_benchmarks.systems.relay import Relay
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from paper_benchmarks.systems.usage import usage_of
+from paper_benchmarks.measuring.usage import usage_of
 
 BURNT_S = 0.1
 BURN = f"import time\nwhile time.process_time() < {BURNT_S}: pass"

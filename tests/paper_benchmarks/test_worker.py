@@ -8,24 +8,22 @@ from itertools import pairwise
 
 import pytest
 
-from paper_benchmarks.clients.lines import COMPILED, Yardstick
-from paper_benchmarks.clients.run import measure_yardstick
-from paper_benchmarks.drivers.job import Job
-from paper_benchmarks.errors import BenchmarkError
-from paper_benchmarks.payloads import batches, payloads
-from paper_benchmarks.systems.usage import process_cpu_s
-from paper_benchmarks.worker import Worker
+from paper_benchmarks.clients.job import Job
+from paper_benchmarks.experiments.limits import sink
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.payloads import batches, payloads
+from paper_benchmarks.measuring.usage import process_cpu_s
+from paper_benchmarks.measuring.worker import Worker
 
-DRIVER = "paper_benchmarks.drivers.kafka"
+DRIVER = "paper_benchmarks.clients.kafka2011"
 
 
 def test_a_yardstick_is_measured_with_every_byte_counted() -> None:
     """The sink and the client, each in its process."""
-    found = measure_yardstick(3, Yardstick("sendall-50", "", 50, 100))
-    assert (found.round, found.line, found.code, found.messages) == (3, "sendall-50", COMPILED, 100)
+    found = sink(100, 50)
+    assert found.amount == 100
     assert found.cpu_s > 0
     assert found.wall_s > 0
-    assert found.broker_cpu_s is None
 
 
 def test_a_worker_that_fails_is_named_with_its_last_words() -> None:
@@ -38,14 +36,14 @@ def test_a_worker_that_fails_is_named_with_its_last_words() -> None:
 def test_a_worker_that_hangs_is_ended() -> None:
     """Nothing is waited for without a limit."""
     ended = pytest.raises(BenchmarkError, match="ended with status -9")
-    with ended, Worker("paper_benchmarks.sink", {}, deadline_s=1) as sink:
-        sink.result()  # though nobody told it to go
+    with ended, Worker("paper_benchmarks.workers.sockets", {"do": "sink"}, deadline_s=1) as receiver:
+        receiver.result()  # though nobody told it to go
 
 
 def test_the_choice_of_code_reaches_the_worker() -> None:
     """`pure` is Python, whatever is built."""
-    with Worker("paper_benchmarks.sink", {}, pure=True) as sink:
-        assert sink.facts["code"] == "messages in Python"
+    with Worker("paper_benchmarks.workers.sockets", {"do": "sink"}, pure=True) as receiver:
+        assert receiver.facts["code"] == "messages in Python"
 
 
 def test_the_cpu_time_of_a_process_is_that_of_all_its_threads() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.config import ProducerConfig
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer import accumulator as accumulator_module
 from kafka2011.producer.accumulator import Accumulator, BrokerQueue
 from kafka2011.producer.batch import Batch
@@ -137,6 +137,26 @@ def test_messages_without_a_key_go_on_in_the_open_batch_of_their_topic() -> None
     made.accumulator.end()
     with pytest.raises(ProducerClosedError):
         made.accumulator.append_unkeyed("views", [b"e"])
+
+
+def test_one_payload_goes_on_in_the_open_batch_of_its_topic() -> None:
+    """As far as batch and queue have room, to the last byte and message; a full batch closes."""
+    made = Accumulated(batch_size=3, queue_size=5, max_message_size=50)
+    append = made.accumulator.append_payload
+    assert append("views", b"a") is None
+    batch = made.append(b"a")
+    assert append("clicks", b"b") is None
+    assert append("views", bytes(50)) is None
+    assert append("views", bytes(49)) is batch
+    assert append("views", b"c") is None
+    assert append("views", b"") is batch
+    assert made.room()[0] == 2
+    assert made.taken() == [[b"a", bytes(49), b""]]
+    last = made.append(b"d")
+    assert append("views", b"e") is last
+    assert append("views", b"f") is None  # room in the batch, but not in the queue
+    made.accumulator.end()
+    assert append("views", b"g") is None
 
 
 def test_a_long_list_becomes_batches_that_are_closed() -> None:

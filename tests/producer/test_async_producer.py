@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import BrokerConnectionError, MessageSizeTooLargeError
-from kafka2011.message import MessageSet
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
+from kafka2011.message.topic import InvalidTopicError
 from kafka2011.producer.errors import (
     ConfirmTimeoutError,
     NoBrokersError,
@@ -27,8 +28,7 @@ from kafka2011.producer.errors import (
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.sender import WINDOW_BATCHES
-from kafka2011.protocol import MultiFetchRequest, MultiProduceRequest, ProduceRequest
-from kafka2011.topic import InvalidTopicError
+from kafka2011.wire.protocol import MultiFetchRequest, MultiProduceRequest, ProduceRequest
 from tests.support.produce_broker import KnownBrokers
 from tests.support.waiting import eventually, is_waiting
 from zk.cluster import TopicPartition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.config import ProducerConfig
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.accumulator import Accumulator
 from kafka2011.producer.batch import Batch, FailedBatch, ListFuture, Receipt, SendFuture
 from kafka2011.producer.completion import Completion

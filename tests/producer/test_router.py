@@ -9,7 +9,7 @@ from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
 from kafka2011.producer.partition_info import ListedBrokers
 from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.router import Router
-from kafka2011.protocol import ANY_PARTITION
+from kafka2011.wire.protocol import ANY_PARTITION
 from tests.support.clocks import ManualClock
 from zk.cluster import Broker, TopicPartition
 

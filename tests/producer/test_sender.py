@@ -11,21 +11,21 @@ import pytest
 
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import BrokerConnectionError, ProtocolError
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer import accumulator as accumulator_module
 from kafka2011.producer import sender as sender_module
 from kafka2011.producer.accumulator import Accumulator, BrokerQueue
 from kafka2011.producer.batch import Batch
 from kafka2011.producer.completion import Completion
-from kafka2011.producer.connection import BARRIER
 from kafka2011.producer.counts import Counts
 from kafka2011.producer.encoder import SetEncoder
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
 from kafka2011.producer.partition_info import ListedBrokers
 from kafka2011.producer.partitioner import DefaultPartitioner
+from kafka2011.producer.producer_connection import BARRIER
 from kafka2011.producer.router import Router
 from kafka2011.producer.sender import MAX_REFUSALS, Sender
-from kafka2011.protocol import FrameReader, MultiProduceRequest, ProduceRequest, decode_request
+from kafka2011.wire.protocol import FrameReader, MultiProduceRequest, ProduceRequest, decode_request
 from tests.support.clocks import ManualClock
 from zk.cluster import Broker, TopicPartition
 

@@ -7,14 +7,14 @@ import os
 
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import ConfigError, MessageSizeTooLargeError
-from kafka2011.message import MessageSet, scan
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet, scan
 from kafka2011.producer.batch import Batch, Bound
-from kafka2011.producer.connection import BARRIER
 from kafka2011.producer.encoder import MAX_SET_BYTES, SetEncoder, payloads_of, pieces
 from kafka2011.producer.implementation import load_implementation
+from kafka2011.producer.producer_connection import BARRIER
 from kafka2011.producer.sender import divided
 from zk.cluster import TopicPartition
 

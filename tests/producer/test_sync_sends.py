@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.errors import ConfirmTimeoutError, ProducerClosedError, SetRefusedError
 from kafka2011.producer.producer import Producer
 from tests.support.produce_broker import KnownBrokers
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.producer.batch import FailedBatch
-    from kafka2011.producer.connection import ProducerConnection
-    from kafka2011.protocol import ProduceRequest
+    from kafka2011.producer.producer_connection import ProducerConnection
+    from kafka2011.wire.protocol import ProduceRequest
     from tests.support.produce_broker import ProduceBroker
 
     NewBroker = Callable[[], ProduceBroker]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ("x += -1", ["x -= -1", "x += -2"]),
         ("size = 32 * 1024", ["size = 32 * 1024 + 1"]),
         ("x = not a", ["x = a"]),
+        ("x = not (a and b)", ["x = (a and b)", "x = not (a or b)"]),
         ("x = True", ["x = False"]),
         ("x = a if b else c", ["x = a if not (b) else c"]),
         ("x = a if not b else c", ["x = a if b else c"]),

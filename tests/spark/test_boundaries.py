@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.message import MessageSet, encode
-from kafka2011.spark.offsets import LogBounds, Walk, log_bounds, walk
+from kafka2011.message.message_set import MessageSet, encode
+from kafka2011.spark.offset_ranges import LogBounds, Walk, log_bounds, walk
 from tests.support.logs_in_memory import ConsumerInMemory
 from zk.cluster import TopicPartition
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualNullSafe, EqualTo, GreaterThan, In, IsNotNull
 
-from kafka2011.spark.columns import SCHEMA
+from kafka2011.spark.data_source import FilteringReader, Kafka2011DataSource
 from kafka2011.spark.options import BatchOptions
-from kafka2011.spark.source import FilteringReader, Kafka2011DataSource
+from kafka2011.spark.source_columns import SCHEMA
 from zk.cluster import TopicPartition
 
 OPTIONS = {"zk.connect": "localhost:1", "subscribe": "views,clicks"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.spark.offsets import OffsetRange, cuts, next_boundary, share_bytes, share_tasks
+from kafka2011.spark.offset_ranges import OffsetRange, cuts, next_boundary, share_bytes, share_tasks
 from zk.cluster import TopicPartition
 
 PARTITION = TopicPartition("views", 3, 1)

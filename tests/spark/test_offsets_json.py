@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.spark.offsets import (
+from kafka2011.spark.offset_ranges import (
     MAX_OFFSET,
     flatten,
     from_json,

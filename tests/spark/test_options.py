@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.compression import Codec
 from kafka2011.errors import ConfigError
-from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.message.compression import Codec
 from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
+from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.cluster import Broker, TopicPartition
 
 LEAST = {"zk.connect": "localhost:2181", "subscribe": "views"}

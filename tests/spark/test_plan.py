@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.message import encode
+from kafka2011.message.message_set import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offsets import OffsetRange
+from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.options import BatchOptions
 from kafka2011.spark.plan import DataLoss, ReplacedLog, ResolvedOffsets, admit, plan, resolve_after, resolve_batch
 from tests.support.cluster_in_memory import ClusterInMemory

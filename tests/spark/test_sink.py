@@ -8,9 +8,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from kafka2011.errors import ConfigError
 from kafka2011.producer.errors import InvalidPartitionError
 from kafka2011.producer.partitioner import DefaultPartitioner
-from kafka2011.spark.columns import SCHEMA, SinkColumns
 from kafka2011.spark.options import WriteOptions
 from kafka2011.spark.sink import Placement, check_place, open_router
+from kafka2011.spark.source_columns import SCHEMA, SinkColumns
 from zk.cluster import Broker, TopicPartition
 
 BROKERS = (Broker(0, "localhost", 1), Broker(1, "localhost", 2))

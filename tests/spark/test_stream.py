@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.message import encode
+from kafka2011.message.message_set import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offsets import NEW_QUERY, Nested, flatten
+from kafka2011.spark.offset_ranges import NEW_QUERY, Nested, flatten
 from kafka2011.spark.options import StreamOptions
-from kafka2011.spark.stream import StreamPlanner
+from kafka2011.spark.stream_reader import StreamPlanner
 from tests.support.clocks import ManualClock
 from tests.support.cluster_in_memory import ClusterInMemory
 from tests.support.logs_in_memory import LogInMemory

@@ -5,16 +5,18 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from kafka2011.audit.report import AuditReport
 from kafka2011.errors import KafkaError
-from kafka2011.message import Message
-from kafka2011.pipeline.events import EventEncoder, Stamp
-from kafka2011.pipeline.schemas import event_schema
+from kafka2011.events.codec import EventEncoder, Stamp
+from kafka2011.events.schemas import event_schema
+from kafka2011.message.message_set import Message
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
-    from kafka2011.pipeline.audit.report import Report
+    from kafka2011.audit.statement import Statement
+    from zk.cluster import TopicPartition
 
 TOPIC = "views"
 _SCHEMA = event_schema("View")
@@ -25,15 +27,20 @@ class ReportsInMemory:
     """Keeps what is published; fails while `is_away`."""
 
     def __init__(self) -> None:
-        self.reports: list[Report] = []
+        self.reports: list[AuditReport] = []
+        self.statements: list[Statement] = []
         self.is_away = False
         self.on_publish: Callable[[], object] = lambda: None
         self.is_closed = False
 
-    def publish(self, reports: Sequence[Report]) -> None:
+    def publish(self, reports: Sequence[AuditReport | Statement]) -> None:
         if self.is_away:
             raise KafkaError("the broker is away")
-        self.reports += reports
+        for each in reports:
+            if isinstance(each, AuditReport):
+                self.reports.append(each)
+            else:
+                self.statements.append(each)
         self.on_publish()
 
     def close(self) -> None:
@@ -43,6 +50,20 @@ class ReportsInMemory:
     def counted(self) -> int:
         """How many messages all reports count."""
         return sum(report.count for report in self.reports)
+
+
+class EndsInMemory:
+    """Partitions that end where they are told to."""
+
+    def __init__(self, ends: dict[TopicPartition, tuple[int, int] | None]) -> None:
+        self.ends = ends
+        self.is_closed = False
+
+    def look(self, _topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
+        return self.ends
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 def new_stamp(chance: random.Random, published_at_us: int = 1_700_000_000_000_000) -> Stamp:

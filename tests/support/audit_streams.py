@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kafka2011.pipeline.audit.report import Places, short_ids
+from kafka2011.audit.report import Places, short_ids
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from kafka2011.pipeline.audit.report import Report
-    from kafka2011.pipeline.audit.tally import Tally
+    from kafka2011.audit.report import AuditReport
+    from kafka2011.audit.tally import Tally
 
 TOPIC = "views"
 WINDOW_MS = 10
@@ -93,7 +93,7 @@ def write_log(chance: random.Random, messages: Sequence[tuple[str, int]], partit
     return logs
 
 
-def shuffled(chance: random.Random, reports: Sequence[Report]) -> list[Report]:
+def shuffled(chance: random.Random, reports: Sequence[AuditReport]) -> list[AuditReport]:
     """Return reports as the topic may have them: in any order, and some twice."""
     found = [*reports, *(report for report in reports if chance.random() < 0.2)]
     chance.shuffle(found)

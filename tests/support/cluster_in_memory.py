@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka2011.spark.cluster_lookup import Cluster
 from kafka2011.spark.lookup import OffsetLookup
-from kafka2011.spark.partitions import Cluster
 from tests.support.logs_in_memory import ConsumerInMemory
 from zk.cluster import Broker
 from zk.errors import GroupInUse, ZkUnavailable

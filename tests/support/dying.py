@@ -11,9 +11,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from kafka2011.warehouse.files import LocalFiles
-from kafka2011.warehouse.iceberg.storage import Storage
-from kafka2011.warehouse.iceberg.synced_io import SyncedFile
+from kafka2011.warehouse.table.files import LocalFiles
+from kafka2011.warehouse.table.iceberg.storage import Storage
+from kafka2011.warehouse.table.iceberg.synced_io import SyncedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.pipeline.event_types import EVENT_TYPES
-from kafka2011.pipeline.events import EventEncoder
-from kafka2011.pipeline.publisher import EventPublisher
-from kafka2011.pipeline.registry import SchemaRegistry
+from kafka2011.events.codec import EventEncoder
+from kafka2011.events.publisher import EventPublisher
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.types import EVENT_TYPES
 from kafka2011.producer.producer import Producer
 from zk.connecting import connect
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka2011.pipeline.event_types import EVENT_TYPES
-from kafka2011.warehouse.columns import (
+from kafka2011.events.types import EVENT_TYPES
+from kafka2011.reports.table_inputs import view_of_parquet
+from kafka2011.warehouse.rows.columns import (
     BROKER_ID,
     INDEX_IN_SET,
     LOAD_ID,
@@ -20,19 +21,18 @@ from kafka2011.warehouse.columns import (
     OFFSET,
     PARTITION,
     SCHEMA,
-    arrow_schema,
-    columns_of,
+    table_columns,
+    table_schema,
 )
-from kafka2011.warehouse.commits import Commit, Kind
-from kafka2011.warehouse.compact import compact
-from kafka2011.warehouse.parquet_table import ParquetTable
-from kafka2011.warehouse.reports.views import view_of_parquet
+from kafka2011.warehouse.table.commits import Commit, Operation
+from kafka2011.warehouse.table.parquet.compact import compact
+from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafka2011.warehouse.reports.table_inputs import TableView
+    from kafka2011.reports.table_inputs import TableView
 
 
 class EventTable:
@@ -51,7 +51,7 @@ class EventTable:
         rows = [{**event, **own_columns(number, start + index)} for index, event in enumerate(events)]
         write_days(Path(staging), self.table.topic, rows)
         offsets = {where: start + len(rows)}
-        self.table.commit(staging, Commit(where.topic, number, Kind.LOAD, number, offsets, rows=len(rows)))
+        self.table.commit(staging, Commit(where.topic, number, Operation.LOAD, number, offsets, rows=len(rows)))
 
     def compact(self) -> None:
         """Compact all that there is; what is replaced is removed."""
@@ -83,7 +83,7 @@ def _write(directory: Path, topic: str, rows: Iterable[Mapping[str, Any]], place
     for row in rows:
         place = datetime.fromtimestamp(row["time"] // 1_000_000, UTC).strftime(places)
         by_place.setdefault(place, []).append(row)
-    schema = arrow_schema(columns_of(EVENT_TYPES[topic], topic))
+    schema = table_schema(table_columns(EVENT_TYPES[topic], topic))
     for place, of_place in by_place.items():
         (directory / place).mkdir(parents=True)
         complete = [{name: row.get(name) for name in schema.names} for row in of_place]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 
-from kafka2011.warehouse.iceberg_table import IcebergTable
+from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
 from tests.support import iceberg_tables
 from tests.support.dying import Steps
 from tests.support.iceberg_tables import load

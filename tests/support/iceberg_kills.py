@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kafka2011.warehouse.iceberg_table import IcebergTable
+from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
 from tests.support.iceberg_dying import BEFORE_MS
 from tests.support.iceberg_tables import load, offsets_in
 from tests.support.tables import FIRST_MS, HOUR_MS, TOPIC

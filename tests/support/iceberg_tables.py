@@ -11,8 +11,8 @@ from tests.support.tables import PARTITION, ROW_BYTES, SCHEMA, commit_of, rows_o
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka2011.warehouse.commits import Commit
-    from kafka2011.warehouse.iceberg_table import IcebergTable
+    from kafka2011.warehouse.table.commits import Commit
+    from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
 
 _FINGERPRINT = pa.field("kafka2011_schema", pa.string(), nullable=False)
 

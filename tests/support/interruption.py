@@ -1,10 +1,11 @@
-"""Interrupting the main thread, as Ctrl-C does, from another one."""
+"""Interrupting the main thread, as Ctrl-C does, from another one, or by a clock."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _AGAIN_S = 0.05
+_TICKS_S = 20.0
 
 
 class StoppedError(Exception):
@@ -40,3 +42,21 @@ def interruptible() -> Iterator[Callable[[], None]]:
         yield interrupt
     finally:
         signal.signal(signal.SIGUSR2, before)
+
+
+@contextmanager
+def ticking() -> Iterator[None]:
+    """Send a signal to this process every 20 ms, which does nothing for 20 s, and then raises StoppedError."""
+    ends_s = time.monotonic() + _TICKS_S
+
+    def tick(*_: object) -> None:
+        if time.monotonic() > ends_s:
+            raise StoppedError
+
+    before = signal.signal(signal.SIGALRM, tick)
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

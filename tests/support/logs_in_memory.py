@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
-from kafka2011.protocol import EARLIEST, LATEST, FetchRequest
+from kafka2011.wire.protocol import EARLIEST, LATEST, FetchRequest
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:

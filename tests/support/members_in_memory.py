@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import greenlet
 
 from kafka2011.consumer.feed import State
-from kafka2011.consumer.offsets import OffsetCommitter
+from kafka2011.consumer.offset_committer import OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids

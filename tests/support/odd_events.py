@@ -6,7 +6,7 @@ import random
 import uuid
 from typing import Any
 
-from kafka2011.pipeline.generate import Profile, generate
+from kafka2011.events.generate import Profile, generate
 
 MIDNIGHT_US = 1_307_836_800_000_000
 """2011-06-12, 00:00 UTC."""

@@ -6,9 +6,9 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.partition_info import ListedBrokers
-from kafka2011.protocol import (
+from kafka2011.wire.protocol import (
     FrameReader,
     MultiFetchRequest,
     MultiProduceRequest,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from kafka2011.protocol import Request
+    from kafka2011.wire.protocol import Request
 
 
 class ProduceBroker(Listener):

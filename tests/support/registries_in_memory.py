@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import greenlet
 
-from kafka2011.compression import Codec
 from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
-from kafka2011.message import Message, MessageSet, decode
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import Message, MessageSet, decode
 from tests.support.clocks import ManualClock
 from tests.support.leases import LeaseInMemory
 from zk.cluster import Broker, TopicPartition

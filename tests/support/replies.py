@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafka2011.broker.handlers import Reply
-    from kafka2011.broker.segment import LogSlice
+    from kafka2011.log.segment import LogSlice
 
 
 def bytes_of(reply: Reply | None) -> bytes:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka2011.warehouse.reports.catalog import REPORTS, ReportSettings
-from kafka2011.warehouse.reports.derivation import Derivation
-from kafka2011.warehouse.reports.page import FILE, write_page
+from kafka2011.reports.catalog import REPORTS
+from kafka2011.reports.page import FILE, write_page
+from kafka2011.reports.report import ReportSettings
+from kafka2011.reports.results import Derivation
 from tests.support.plain_reports import plain_reports
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def page_of(directory: Path, events: Iterable[tuple[str, Mapping[str, Any]]], **
     write_results(directory, events)
     place = {"commit": 3, "attempt": "1", "complete_through_ms": None}
     days = {report.name: (date(2011, 6, 12),) for report in REPORTS}
-    derivation = Derivation(1, 1_307_836_800_000, "tables", ReportSettings().to_json(), {}, {"page_views": place}, days)
-    write_page(directory, derivation, ReportSettings(), **more)
+    settings = ReportSettings()
+    derivation = Derivation(1, 1_307_836_800_000, "tables", settings.to_json(REPORTS), {}, {"page_views": place}, days)
+    write_page(directory, derivation, settings, **more)
     return directory / FILE

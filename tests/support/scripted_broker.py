@@ -6,7 +6,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
-from kafka2011.protocol import FrameReader, Request, decode_request
+from kafka2011.wire.protocol import FrameReader, Request, decode_request
 from tests.support.listener import Listener
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from kafka2011.warehouse.files import LocalFiles
+from kafka2011.warehouse.table.files import LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafka2011.warehouse.files import Check
+    from kafka2011.warehouse.table.files import Check
 
 
 class Killed(BaseException):

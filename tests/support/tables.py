@@ -10,13 +10,13 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka2011.warehouse.commits import Commit, Kind, LoadedRange
+from kafka2011.warehouse.table.commits import Commit, LoadedRange, Operation
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka2011.warehouse.parquet_table import ParquetTable
+    from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 
 TOPIC = "views"
 PARTITION = TopicPartition(TOPIC, 0, 1)
@@ -57,7 +57,7 @@ def commit_of(number: int, end: int, *, start: int = 0, rows: int = 0, **more: A
         "rows": rows,
         "written_at_ms": FIRST_MS,
     } | more
-    return Commit(TOPIC, number, Kind.LOAD, **given)
+    return Commit(TOPIC, number, Operation.LOAD, **given)
 
 
 def rows_of(load_id: int, first: int, times_ms: Sequence[int], arrow: pa.Schema = SCHEMA, **columns: Any) -> pa.Table:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow.dataset as ds
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.protocol import EARLIEST, LATEST
-from kafka2011.warehouse.iceberg_table import IcebergTable
-from kafka2011.warehouse.locations import quarantine_of
-from kafka2011.warehouse.parquet_table import ParquetTable
+from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
+from kafka2011.warehouse.table.locations import quarantine_of
+from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
+from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.connecting import connect
@@ -21,7 +21,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafka2011.warehouse.table import Table
+    from kafka2011.warehouse.table.table import Table
 
 PLACE = tuple(f"kafka2011_{name}" for name in ("broker_id", "partition", "offset", "index_in_set"))
 

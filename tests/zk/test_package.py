@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import zk
-from zk import local
+from zk import local_zookeeper as local
 from zk.errors import LocalZooKeeperError
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 EVERY_MODULE = (
     "zk.brokers, zk.child, zk.client, zk.clock, zk.cluster, zk.connecting, zk.consumers, zk.ephemeral, zk.errors,"
-    " zk.local, zk.nodes, zk.offsets, zk.owners, zk.paths, zk.ports, zk.schemas, zk.sessions, zk.tree"
+    " zk.forks, zk.local_zookeeper, zk.nodes, zk.offsets, zk.owners, zk.paths, zk.ports,"
+    " zk.schemas, zk.sessions, zk.tree"
 )
 
 

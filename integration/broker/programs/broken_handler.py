@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from kafka2011.broker.handlers import RequestHandlers
 from kafka2011.cli.app import main
-from kafka2011.protocol import ProduceRequest
+from kafka2011.wire.protocol import ProduceRequest
 
 if TYPE_CHECKING:
     from kafka2011.broker.handlers import Client, Reply
-    from kafka2011.protocol import Request
+    from kafka2011.wire.protocol import Request
 
 _handle = RequestHandlers.handle
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafka2011.cli.app import main
 
 if TYPE_CHECKING:
-    from kafka2011.message_header import AnyBytes
+    from kafka2011.message.header import AnyBytes
 
 _GATE = Path(os.environ["WRITE_GATE"])
 _LARGE_BYTES = 1024 * 1024

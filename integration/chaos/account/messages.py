@@ -24,7 +24,7 @@ def find_wrong_logs(evidence: Evidence) -> Iterator[Violation]:
     """Yield what the logs lack or hold wrongly."""
     places = evidence.places()
     for sent in evidence.sent:
-        if sent.outcome == "confirmed" and sent.message not in places:
+        if sent.outcome == "confirmed" and sent.message not in places and sent.message not in evidence.vanished:
             yield Violation(LOST, f"{sent.message} to {sent.topic}")
         for logged in places.get(sent.message, []) if sent.named else []:
             if logged.place.where.znode_name != sent.named:
@@ -52,7 +52,8 @@ def find_not_received(evidence: Evidence) -> Iterator[Violation]:
         received = {receipt.message for receipt in evidence.receipts_of(group)}
         for sent in evidence.confirmed():
             lies = places.get(sent.message, [])
-            if sent.message not in received and not (lies and all(logged.gone for logged in lies)):
+            is_gone = all(logged.gone for logged in lies) if lies else sent.message in evidence.vanished
+            if sent.message not in received and not is_gone:
                 where = ", ".join(str(logged.place) for logged in lies)
                 yield Violation(NOT_RECEIVED, f"{group}: {sent.message}, which lies at {where or 'no place'}")
 
@@ -63,6 +64,12 @@ def count_missed(evidence: Evidence, group: str) -> Counter[str]:
     missed = places.keys() - {receipt.message for receipt in evidence.receipts_of(group)}
     lies = (places[sent.message] for sent in evidence.confirmed() if sent.message in missed)
     return Counter(each[0].gone for each in lies if all(logged.gone for logged in each))
+
+
+def count_vanished(evidence: Evidence) -> int:
+    """Return how many confirmed messages power cuts took before they were flushed: that much nobody promised."""
+    places = evidence.places()
+    return sum(sent.message in evidence.vanished and sent.message not in places for sent in evidence.confirmed())
 
 
 def count_lost_unconfirmed(evidence: Evidence) -> int:

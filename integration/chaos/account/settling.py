@@ -31,7 +31,7 @@ def behind(evidence: Evidence, group: str) -> list[Behind]:
     received_s: dict[object, float] = {}
     for receipt in evidence.receipts_of(group):
         received_s.setdefault(receipt.message, receipt.stamp_s)
-    gone = {logged.message for logged in evidence.logged if logged.gone}
+    gone = evidence.gone()
     late = sorted(
         (sent.ended_s + IN_TIME_S, received_s.get(sent.message, evidence.ended_s))
         for sent in evidence.confirmed()

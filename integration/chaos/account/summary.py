@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from integration.chaos.account import commits, messages, order, ownership, repeats, resources, settling
+from integration.chaos.account import commits, deletions, messages, order, ownership, repeats, resources, settling
 from integration.chaos.evidence import Violation
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def account_of(evidence: Evidence) -> Account:
     wrong = account.violations
     wrong += [Violation(TROUBLE, text) for text in evidence.troubles]
     wrong += messages.find_wrong_logs(evidence)
+    wrong += deletions.find_wrong_deletions(evidence)
     wrong += messages.find_wrong_receipts(evidence)
     wrong += messages.find_not_received(evidence)
     wrong += order.find_disorder_in_logs(evidence)
@@ -77,7 +78,9 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
         "broker starts given up": evidence.starts_given_up,
         "ZooKeeper's servers apart": evidence.servers_apart,
         "confirmed, lost": rules[messages.LOST],
+        "confirmed, taken by power cuts": messages.count_vanished(evidence),
         "written only, lost": messages.count_lost_unconfirmed(evidence),
+        "segments deleted": len(evidence.deletions),
         "commits": len(evidence.registry.commits),
         "double ownership": rules[ownership.TWO_OWNERS],
     }

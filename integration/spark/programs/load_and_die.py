@@ -16,12 +16,12 @@ import threading
 import time
 from pathlib import Path
 
-from kafka2011.warehouse.counting import LoadAudit
-from kafka2011.warehouse.formats import Format, open_quarantine, open_topic_table
-from kafka2011.warehouse.sessions import LIGHT, open_spark
-from kafka2011.warehouse.settings import LoadSettings
-from kafka2011.warehouse.topic_load import Step, TopicLoad
-from kafka2011.warehouse.write import PartitionBy
+from kafka2011.warehouse.load.counting import LoadAudit
+from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
+from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.load.write import PartitionBy
+from kafka2011.warehouse.table.formats import Format, open_quarantine, open_topic_table
 from tests.support.dying import Steps
 
 WRITING = "writing"

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from tests.models.group.client import ModelClient
 from tests.models.group.ensemble import Change, Ensemble
 from tests.models.group.member import ModelMember

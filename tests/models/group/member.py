@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.feed import State
 from kafka2011.consumer.membership import AUDIT_INTERVAL_S, Membership
-from kafka2011.consumer.offsets import OffsetCommitter
+from kafka2011.consumer.offset_committer import OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.feed import Chunk
     from kafka2011.consumer.owned_partition import OwnedPartition
     from kafka2011.consumer.zk_group import _Known
-    from kafka2011.message import Message
+    from kafka2011.message.message_set import Message
     from tests.models.group.client import ModelClient
     from tests.models.group.referee import Referee
     from tests.models.group.tasks import Tasks

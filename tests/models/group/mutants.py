@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka2011.consumer.offsets import Left, OffsetCommitter
+from kafka2011.consumer.offset_committer import Left, OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.zk_group import ZkGroupSession

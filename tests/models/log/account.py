@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.message_header import LENGTH, LENGTH_BYTES
-from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.message.header import LENGTH, LENGTH_BYTES
+from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from kafka2011.broker.log import Log
+    from kafka2011.log.log import Log
 
 
 class Promise(NamedTuple):

@@ -71,14 +71,14 @@ SOME_SECTORS = Survival(0, 0.6, 0)
 SIZES = Survival(0, 0, 1)
 
 
-class Disk:
+class ModelDisk:
     """Files and directories by number; `nodes` are replaced, never changed, so a copy of the table is a snapshot."""
 
     def __init__(self, nodes: dict[int, File | Directory] | None = None) -> None:
         self.nodes: dict[int, File | Directory] = {ROOT: Directory()} if nodes is None else dict(nodes)
 
     @classmethod
-    def of(cls, tree: Tree) -> Disk:
+    def of(cls, tree: Tree) -> ModelDisk:
         """Return a disk that holds this tree for certain."""
         disk = cls()
         disk._add(ROOT, tree)

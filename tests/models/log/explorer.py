@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
     from pathlib import Path
 
-    from kafka2011.broker.log_settings import LogSettings
+    from kafka2011.log.log_settings import LogSettings
     from tests.models.log.life import Crash
 
 Ending: TypeAlias = "Survival | None"

@@ -1,4 +1,4 @@
-"""The calls of a process to the operating system, made on real files and told to a `Disk`.
+"""The calls of a process to the operating system, made on real files and told to a `ModelDisk`.
 
 It stands between shipped code and `os`: before each change to the disk it tells the model, which may note what a crash
 would leave now; while a call waits for the disk it lets others run; and it makes calls fail.
@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from tests.models.log.disk import Directory, Disk, File, Tree
+from kafka2011.disk import Disk
+from tests.models.log.disk import Directory, File, ModelDisk, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kafka2011.message_header import AnyBytes
+    from kafka2011.message.header import AnyBytes
     from tests.support.clocks import ManualClock
 
 CHANGES = frozenset({"create", "mkdir", "write", "sendfile", "fsync", "unlink", "ftruncate"})
@@ -63,10 +64,31 @@ class Fault(NamedTuple):
     short: bool = False
 
 
-class FileLayer:
+class BlockedError(Exception):
+    """Somebody holds the lock: a greenlet would wait for it, and is left out here."""
+
+
+class ModelLock:
+    """A lock that nobody waits for: whoever runs while another one waits for the disk gives up instead."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+
+    def __enter__(self) -> None:
+        if self._is_held:
+            raise BlockedError
+        self._is_held = True
+
+    def __exit__(self, *_error: object) -> None:
+        self._is_held = False
+
+
+class FileLayer(Disk):
     """The files in `root`, which the disk's root directory stands for."""
 
-    def __init__(self, root: Path, disk: Disk, clock: ManualClock) -> None:
+    make_lock = ModelLock
+
+    def __init__(self, root: Path, disk: ModelDisk, clock: ManualClock) -> None:
         self.root = root
         self.disk = disk
         self.calls: list[str] = []

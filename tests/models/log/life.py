@@ -8,21 +8,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.broker.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
-from kafka2011.compression import Codec
 from kafka2011.errors import KafkaError, LogClosedError
-from kafka2011.message import MessageSet
+from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
 from tests.models.log.account import Account, Promise
-from tests.models.log.disk import Directory, Disk, File, Survival, Tree, frozen
-from tests.models.log.file_layer import FileLayer, StoppedError, read_tree, write_tree
+from tests.models.log.disk import Directory, File, ModelDisk, Survival, Tree, frozen
+from tests.models.log.file_layer import BlockedError, FileLayer, StoppedError, read_tree, write_tree
 from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka2011.broker.log import Log
-    from kafka2011.broker.log_settings import LogSettings
-    from kafka2011.broker.recovery import Recovery
+    from kafka2011.log.log import Log
+    from kafka2011.log.log_settings import LogSettings
+    from kafka2011.log.recovery import Recovery
 
 TOPICS = ("a", "b")
 LOG_DIR = "data/logs"
@@ -34,34 +34,15 @@ class Crash(NamedTuple):
     nodes: tuple[tuple[int, File | Directory], ...]
     promises: tuple[Promise, ...]
 
-    def disk(self) -> Disk:
+    def disk(self) -> ModelDisk:
         """Return the disk at that moment."""
-        return Disk(dict(self.nodes))
+        return ModelDisk(dict(self.nodes))
 
     def state_after(self, survival: Survival | None) -> object:
         """Return what tells states apart that `Life.after` makes of this moment."""
         if survival is None:
             return self
         return frozen(self.disk().after_power_cut(survival)), self.promises
-
-
-class BlockedError(Exception):
-    """Somebody holds the lock: a greenlet would wait for it, and is left out here."""
-
-
-class ModelLock:
-    """A lock that nobody waits for: whoever runs while another one waits for the disk gives up instead."""
-
-    def __init__(self) -> None:
-        self._is_held = False
-
-    def __enter__(self) -> None:
-        if self._is_held:
-            raise BlockedError
-        self._is_held = True
-
-    def __exit__(self, *_error: object) -> None:
-        self._is_held = False
 
 
 class Life:
@@ -75,14 +56,14 @@ class Life:
         self,
         parent: Path,
         settings: LogSettings,
-        disk: Disk | None = None,
+        disk: ModelDisk | None = None,
         accounts: dict[str, Account] | None = None,
     ) -> None:
         self.settings = settings
         self.accounts = accounts or {topic: Account() for topic in TOPICS}
         self.clock = ManualClock(now_s=1000, wall_lead_s=1.6e9)
         self.root = Path(tempfile.mkdtemp(dir=parent))
-        self.layer = FileLayer(self.root, disk or Disk(), self.clock)
+        self.layer = FileLayer(self.root, disk or ModelDisk(), self.clock)
         self.layer.on_change = self._note_crash
         self.layer.let_others_run = self._let_others_run
         self.crashes: list[Crash] = []
@@ -108,11 +89,7 @@ class Life:
             self.root / LOG_DIR,
             settings_for=lambda _topic: self.settings,
             clock=self.clock,
-            fsync=self.layer.fsync,
-            write=self.layer.write,
-            unlink=self.layer.unlink,
-            close=self.layer.close,
-            make_lock=ModelLock,
+            disk=self.layer,
             request_flush=self._to_flush.append,
         )
         with self._shipped():
@@ -204,7 +181,7 @@ class Life:
             account.promise = promise if survival is None else promise._replace(written_end=0)
         disk = crash.disk()
         if survival is not None:
-            disk = Disk.of(disk.after_power_cut(survival))
+            disk = ModelDisk.of(disk.after_power_cut(survival))
         return Life(
             self.root.parent,
             self.settings,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka2011.broker import recovery
-from kafka2011.broker.log import Log
-from kafka2011.broker.log_manager import LogManager
-from kafka2011.broker.segment import LogSegment
+from kafka2011.log import recovery
+from kafka2011.log.log import Log
+from kafka2011.log.log_manager import LogManager
+from kafka2011.log.segment import LogSegment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,13 +31,13 @@ BY_CRASHES = {
     "exposed before the fsync": Mutation(
         "begin",
         Log._sync,
-        "self._segments.active.sync(self._fsync)\n    self._flushed = end",
-        "self._flushed = end\n    self._segments.active.sync(self._fsync)",
+        "self._segments.active.sync()\n    self._flushed = end",
+        "self._flushed = end\n    self._segments.active.sync()",
     ),
     "exposed though appended during the fsync": Mutation(
         "meanwhile", Log._sync, "self._flushed = end", "self._flushed = self._appended"
     ),
-    "no fsync": Mutation("begin", Log._sync, "self._segments.active.sync(self._fsync)", "pass"),
+    "no fsync": Mutation("begin", Log._sync, "self._segments.active.sync()", "pass"),
     "no fsync of the old segment in a roll": Mutation(
         "roll", Log._roll_or_wait, "self._sync()", "self._flushed = self._appended"
     ),
@@ -46,16 +46,16 @@ BY_CRASHES = {
         "retain", Log._part_with, "self._sync()", "self._flushed = self._appended"
     ),
     "no sync of the directory with a new segment": Mutation(
-        "begin", Log._create_segment, "self._fsync(directory_fd)", "pass"
+        "begin", Log._create_segment, "self._disk.fsync(directory_fd)", "pass"
     ),
     "no sync of log.dir with a new log": Mutation(
-        "begin", Log._open_segments, "fsync_directory(self.directory.parent, self._fsync)", "pass"
+        "begin", Log._open_segments, "self._disk.fsync_directory(self.directory.parent)", "pass"
     ),
     "no sync of the name of log.dir": Mutation(
-        "begin", LogManager._sync_name, "fsync_directory(directory.parent, self._fsync)", "pass"
+        "begin", LogManager._sync_name, "self._disk.fsync_directory(directory.parent)", "pass"
     ),
     "no sync of log.dir after the process ended": Mutation(
-        "begin", LogManager._open_logs, "self._fsync(self._lock_fd)", "pass"
+        "begin", LogManager._open_logs, "self._disk.fsync(self._lock_fd)", "pass"
     ),
     "a first log.dir whose name stays unsynced after the process ended": Mutation(
         "begin", LogManager._open_logs, "self._sync_name(self.log_dir)", "pass"
@@ -66,14 +66,16 @@ BY_CRASHES = {
         "failure: LogError | None = None",
         "failure: LogError | None = None\n        self._leave_mark()",
     ),
-    "mark not on disk": Mutation("begin", LogManager._leave_mark, "self._fsync(self._lock_fd)", "pass"),
+    "mark not on disk": Mutation("begin", LogManager._leave_mark, "self._disk.fsync(self._lock_fd)", "pass"),
     "mark not removed": Mutation(
         "begin",
         LogManager._take_mark,
         "(self.log_dir / CLEAN_SHUTDOWN_MARK).unlink()",
         "os.stat(self.log_dir / CLEAN_SHUTDOWN_MARK)",
     ),
-    "mark not removed from the disk": Mutation("begin", LogManager._take_mark, "self._fsync(self._lock_fd)", "pass"),
+    "mark not removed from the disk": Mutation(
+        "begin", LogManager._take_mark, "self._disk.fsync(self._lock_fd)", "pass"
+    ),
     "no recovery": Mutation(
         "begin", LogManager._open_logs, "recover = not self._take_mark()", "recover = self._take_mark()"
     ),
@@ -87,20 +89,22 @@ BY_CRASHES = {
     ),
     "all cut": Mutation("begin", recovery._recover, "os.ftruncate(fd, walk.end)", "os.ftruncate(fd, 0)"),
     "the cut not on disk": Mutation(
-        "begin", recovery._recover, "os.ftruncate(fd, walk.end)\n    fsync(fd)", "os.ftruncate(fd, walk.end)"
+        "begin", recovery._recover, "os.ftruncate(fd, walk.end)\n    disk.fsync(fd)", "os.ftruncate(fd, walk.end)"
     ),
-    "what remains not brought to disk": Mutation("begin", recovery._recover, "fsync(fd)  # these", "pass  # these"),
+    "what remains not brought to disk": Mutation(
+        "begin", recovery._recover, "disk.fsync(fd)  # these", "pass  # these"
+    ),
     "names not brought to disk by recovery": Mutation(
-        "begin", recovery.recover_last_segment, "fsync_directory(directory, fsync)", "pass"
+        "begin", recovery.recover_last_segment, "disk.fsync_directory(directory)", "pass"
     ),
     "the first segment recovered, not the last": Mutation(
         "begin", recovery.recover_last_segment, "path = files[-1]", "path = files[0]"
     ),
-    "the copy of what is cut not on disk": Mutation("begin", recovery._keep, "fsync(cut_fd)", "pass"),
+    "the copy of what is cut not on disk": Mutation("begin", recovery._keep, "disk.fsync(cut_fd)", "pass"),
     "the name of the copy of what is cut not on disk": Mutation(
-        "begin", recovery._keep, "fsync_directory(path.parent, fsync)", "pass"
+        "begin", recovery._keep, "disk.fsync_directory(path.parent)", "pass"
     ),
-    "deletions not brought to disk": Mutation("retain", Log._delete, "self._fsync(directory_fd)", "pass"),
+    "deletions not brought to disk": Mutation("retain", Log._delete, "self._disk.fsync(directory_fd)", "pass"),
     "the newest segment deleted first": Mutation(
         "retain", Log._delete, "enumerate(doomed)", "list(enumerate(doomed))[::-1]"
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.log_settings import LogSettings
-from kafka2011.compression import Codec
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.message.compression import Codec
 from tests.models.log.explorer import Scenario
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka2011.broker.log import Log
-from kafka2011.broker.log_settings import LogSettings
-from kafka2011.broker.segment import segment_path
 from kafka2011.errors import OffsetOutOfRangeError
-from kafka2011.message import encode
-from kafka2011.protocol import EARLIEST, LATEST
+from kafka2011.log.log import Log
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.log.segment import segment_path
+from kafka2011.message.message_set import encode
+from kafka2011.wire.protocol import EARLIEST, LATEST
 from tests.support.clocks import ManualClock
+from tests.support.disks import DiskWith
 
 DAY_MS = 86_400_000
 ATTRIBUTES_AT = 5
@@ -66,9 +67,8 @@ class LogMachine(RuleBasedStateMachine):
         self.log = self.open_log()
 
     def open_log(self, *, recover: bool = False) -> Log:
-        return Log(
-            self.directory / "t-0", "t", 0, self.settings, clock=self.clock, fsync=lambda _fd: None, recover=recover
-        )
+        disk = DiskWith(fsync=lambda _fd: None)
+        return Log(self.directory / "t-0", "t", 0, self.settings, clock=self.clock, disk=disk, recover=recover)
 
     def teardown(self) -> None:
         if hasattr(self, "log"):

@@ -17,8 +17,8 @@ from tests.models.log.disk import (
     SECTOR_BYTES,
     SIZES,
     Directory,
-    Disk,
     File,
+    ModelDisk,
     Survival,
 )
 from tests.models.log.file_layer import Fault, FileLayer, read_tree
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 DATA = bytes(range(1, 1 + 3 * SECTOR_BYTES))
 
 
-def disk_with_file(data: bytes = b"") -> tuple[Disk, int]:
-    disk = Disk.of({"f": data})
+def disk_with_file(data: bytes = b"") -> tuple[ModelDisk, int]:
+    disk = ModelDisk.of({"f": data})
     number = disk.find(("f",))
     assert number is not None
     return disk, number
@@ -69,7 +69,7 @@ def test_a_sync_covers_what_was_written_before_it_began() -> None:
 
 
 def test_names_survive_on_their_own_but_those_of_one_kind_in_order() -> None:
-    disk = Disk()
+    disk = ModelDisk()
     disk.make(ROOT, "a", File())
     disk.remove(ROOT, "a")
     disk.make(ROOT, "d", Directory())
@@ -79,7 +79,7 @@ def test_names_survive_on_their_own_but_those_of_one_kind_in_order() -> None:
 
 
 def test_a_file_that_was_synced_is_lost_with_its_name() -> None:
-    disk = Disk()
+    disk = ModelDisk()
     number = disk.make(ROOT, "f", File())
     disk.append(number, b"x")
     disk.sync(number, 1)
@@ -110,7 +110,7 @@ def test_after_a_failed_sync_the_cache_lies_until_it_is_dropped() -> None:
 
 @pytest.fixture
 def layer(tmp_path: Path) -> FileLayer:
-    return FileLayer(tmp_path, Disk(), ManualClock())
+    return FileLayer(tmp_path, ModelDisk(), ManualClock())
 
 
 def test_the_layer_tells_the_disk_what_happens_to_real_files(layer: FileLayer, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.log_settings import LogSettings
-from kafka2011.compression import Codec
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.message.compression import Codec
 from tests.models.depth import IS_DEEP, by_depth
 from tests.models.log.disk import Survival
 from tests.models.log.file_layer import Fault

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.compression import Codec
 from kafka2011.errors import BrokerConnectionError, ProtocolError
-from kafka2011.message import MessageSet
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.errors import (
     ConfirmTimeoutError,
     NoBrokersError,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.message import MessageSet
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.batch import Batch
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
-from kafka2011.protocol import ANY_PARTITION
+from kafka2011.wire.protocol import ANY_PARTITION
 from tests.models.producer.faulty_broker import is_poison
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.producer.partition_info import on_every_broker
-from kafka2011.protocol import ANY_PARTITION
+from kafka2011.wire.protocol import ANY_PARTITION
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.message import MessageSet
-from kafka2011.protocol import (
+from kafka2011.message.message_set import MessageSet
+from kafka2011.wire.protocol import (
     ANY_PARTITION,
     FrameReader,
     MultiFetchRequest,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from kafka2011.protocol import Request
+    from kafka2011.wire.protocol import Request
 
 POISON = b"poison"
 """A set with a payload that begins like this is refused, as one that is too large would be."""

@@ -8,8 +8,8 @@ from kafka2011.producer.accumulator import Accumulator
 from kafka2011.producer.batch import Bound, ListFuture
 from kafka2011.producer.completion import Completion
 from kafka2011.producer.confirmation_window import ConfirmationWindow
-from kafka2011.producer.connection import ProducerConnection
 from kafka2011.producer.producer import Producer
+from kafka2011.producer.producer_connection import ProducerConnection
 from kafka2011.producer.sender import Sender
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.models.producer.fibers import Scheduler
-
-_TIMEVAL = struct.Struct("ll")
 
 
 class SocketInMemory:
@@ -29,10 +26,10 @@ class SocketInMemory:
         self._is_ended = False  # the peer sends no more
         self._is_reset = False
         self._changed = WaitList(scheduler)
-        self._timeouts_s: dict[int, float | None] = {socket.SO_RCVTIMEO: None, socket.SO_SNDTIMEO: None}
+        self._timeout_s: float | None = None
 
     def sendall(self, data: bytes) -> None:
-        """Send, waiting for room. Raises BlockingIOError when it has none in time."""
+        """Send, waiting for room. Raises TimeoutError when it has none in time."""
         self._scheduler.pause()
         self._check_open()
         rest = memoryview(data)
@@ -48,23 +45,18 @@ class SocketInMemory:
                 self.peer._received += rest[:room]
                 rest = rest[room:]
                 self.peer._changed.wake()
-            elif not self._changed.wait(self._timeouts_s[socket.SO_SNDTIMEO]):
-                raise BlockingIOError("no room")
+            elif not self._changed.wait(self._timeout_s):
+                raise TimeoutError("timed out")
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Return what there is, waiting for it; with MSG_WAITALL all of it, with MSG_PEEK leaving it there."""
+        """Return what there is, waiting for it; with MSG_PEEK leaving it there."""
         self._scheduler.pause()
         self._check_open()
-        wanted = size if flags == socket.MSG_WAITALL else 1
-        while len(self._received) < wanted and not self._is_ended:
+        while not self._received and not self._is_ended:
             if self._is_reset:
-                if self._received:
-                    break
                 raise ConnectionResetError("the connection was reset")
-            if not self._changed.wait(self._timeouts_s[socket.SO_RCVTIMEO]):
-                if self._received:
-                    break
-                raise BlockingIOError("nothing came")
+            if not self._changed.wait(self._timeout_s):
+                raise TimeoutError("timed out")
         data = bytes(self._received[:size])
         if flags != socket.MSG_PEEK:
             del self._received[:size]
@@ -96,14 +88,12 @@ class SocketInMemory:
         self.peer._end(is_reset=True)
         self._end(is_reset=True)
 
-    def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
-        """Take timeouts; there is nothing else to set."""
-        if level == socket.SOL_SOCKET and isinstance(value, bytes):
-            seconds, microseconds = _TIMEVAL.unpack(value)
-            self._timeouts_s[option] = seconds + microseconds / 1e6
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """There is nothing to set."""
 
-    def settimeout(self, timeout_s: None) -> None:
-        """Wait in the kernel."""
+    def settimeout(self, timeout_s: float | None) -> None:
+        """Wait no longer than that in each call."""
+        self._timeout_s = timeout_s
 
     def fileno(self) -> int:
         """Return a number."""

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from kafka2011 import connection
-from kafka2011.producer import accumulator, completion, producer, router, sender
+from kafka2011.producer import accumulator, completion, producer, producer_connection, router, sender
 from kafka2011.producer import batch as batches
-from kafka2011.producer import connection as producer_connection
+from kafka2011.wire import connection
 from tests.models.producer.fibers import Scheduler
 from tests.models.producer.network_in_memory import SELECT, Network
 from tests.models.producer.plan import plan
@@ -144,6 +143,7 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
         (connection, "connected_socket", network.connected_socket),
         (connection, "select", SELECT),
         (connection, "os", SimpleNamespace(get_blocking=lambda _: True)),
+        (connection, "compiled", None),
         (producer_connection, "time", time),
         (producer_connection, "select", SELECT),
     ]

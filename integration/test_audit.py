@@ -1,0 +1,163 @@
+"""The audit on a real cluster: processes that are killed, and the command that compares what was counted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.cli.calling import TIMEOUT_S, command
+from kafka2011 import LocalCluster, Producer
+from kafka2011.audit.publishing import open_counter
+from kafka2011.audit.reading import AuditReader, has_audit
+from kafka2011.cli.app import main
+from kafka2011.events.codec import EventEncoder, Stamp
+from kafka2011.events.publisher import EventPublisher
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.types import CLICK
+from tests.support.clocks import ManualClock
+from tests.support.waiting import eventually
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from zk.local_zookeeper import LocalZooKeeper
+
+START_S = 1_700_000_000
+WINDOW = "2023-11-14T22:13:20.000Z"
+"""The window that begins then."""
+END = "2023-11-14T22:13:40Z"
+"""When all is published."""
+EVENTS = 500
+"""Of each topic, in two windows."""
+UNCOUNTED = 50
+WELL, KILLED, LOSSY = TOPICS = ("well", "killed", "lossy")
+CLICKED = {"item": "a", "position": 1}
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper: LocalZooKeeper) -> Iterator[LocalCluster]:
+    properties = {"num.partitions": 2, "log.flush.interval": 1, "zk.sessiontimeout.ms": 2000}
+    with LocalCluster(1, zk_connect=f"{zookeeper.connect_string}/audit", properties=properties) as running:
+        yield running
+
+
+def publish(cluster: LocalCluster) -> None:
+    """Publish events as the tier `producer`. One of LOSSY is counted and never sent, and another one is sent twice."""
+    clock = ManualClock(START_S)
+    settings = {"zk.connect": cluster.zk_connect, "producer.type": "async", "confirm": True, "compression.codec": 2}
+    with (
+        connect(cluster.zk_connect) as client,
+        open_counter("producer", cluster.zk_connect, clock=clock) as counter,
+        Producer(settings) as producer,
+    ):
+        schemas = SchemaRegistry(client)
+        for topic in TOPICS:
+            schemas.register(topic, CLICK)
+        encoder = EventEncoder(schemas)
+        publisher = EventPublisher(producer, encoder, counter=counter, clock=clock)
+        twice = {**CLICKED, "id": str(uuid.uuid4())}
+        publisher.publish(LOSSY, twice)
+        EventPublisher(producer, encoder, clock=clock).publish(LOSSY, twice)
+        counter.count(LOSSY, [Stamp(START_S * 1_000_000, str(uuid.uuid4()), 0)])
+        for number in range(EVENTS):
+            clock.now_s = START_S + 20 * number / EVENTS
+            for topic in TOPICS:
+                publisher.publish(topic, CLICKED)
+
+
+def publish_and_be_killed(cluster: LocalCluster) -> None:
+    """Publish as one more process of the tier, which dies before it has reported anything."""
+    program = (sys.executable, "-m", "integration.programs.audited_producer")
+    arguments = (cluster.zk_connect, KILLED, str(START_S), str(UNCOUNTED))
+    done = subprocess.run([*program, *arguments], timeout=TIMEOUT_S, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def consume(cluster: LocalCluster, *options: str) -> list[str]:
+    return command(
+        *("consume", "--whitelist", "|".join(TOPICS), "--group", "readers", "--audit", "live", "--from-beginning"),
+        *("--property", "zk.sessiontimeout.ms=2000", "--property", "autocommit.interval.ms=100"),
+        *("--zookeeper", cluster.zk_connect, *options),
+    )
+
+
+def test_the_audit_names_the_window_and_the_tier(
+    cluster: LocalCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A loss that a repeat hides in the totals is found; neither a producer nor a member that is killed is a gap.
+
+    Of what a killed producer has published nobody can tell, until that is accepted.
+    """
+    publish(cluster)
+    publish_and_be_killed(cluster)
+    with subprocess.Popen(consume(cluster), stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.read(20_000)
+        killed.kill()
+    done = subprocess.run(consume(cluster, "--timeout-ms", "4000"), capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+    now = ("audit", "--zookeeper", cluster.zk_connect, "--grace", "0")
+    audit = (*now, "--until", END)
+    picture = tmp_path / "audit.png"
+    assert main([*audit, "--json", "--plot", str(picture)]) == 1
+    output, errors = capfd.readouterr()
+    assert f"lossy at {WINDOW}, tier live: 1 missing, tier live: 1 repeated" in errors
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    account = json.loads(output)
+    columns = ("windows", "total", "distinct", "missing", "repeated", "never_counted")
+    assert {(row["topic"], row["tier"]): [row[name] for name in columns] for row in account["totals"]} == {
+        (WELL, "producer"): [2, EVENTS, EVENTS, 0, 0, 0],
+        (WELL, "live"): [2, EVENTS, EVENTS, 0, 0, 0],
+        (KILLED, "producer"): [2, EVENTS, EVENTS, 0, 0, 0],
+        (KILLED, "live"): [2, EVENTS + UNCOUNTED, EVENTS + UNCOUNTED, 0, 0, UNCOUNTED],
+        (LOSSY, "producer"): [2, EVENTS + 2, EVENTS + 2, 0, 0, 0],
+        (LOSSY, "live"): [2, EVENTS + 2, EVENTS + 1, 1, 1, 0],
+    }
+    assert {(row["topic"], row["window"]) for row in account["windows"]} == {(LOSSY, WINDOW)}
+
+    good = ("--topic", WELL, "--topic", KILLED, "--tiers", "producer,live")
+    assert main([*audit, *good, "--json"]) == 3
+    output, errors = capfd.readouterr()
+    assert f"cannot tell of what was published since {WINDOW}: {KILLED}: " in errors
+    [dead] = [doubt["accept"] for doubt in json.loads(output)["doubts"]]
+    assert main([*now, "--accept", f"{dead}x"]) == 1
+    assert "nobody has heard of" in capfd.readouterr().err
+    assert main([*now, "--accept", dead]) == 0
+    eventually(lambda: main([*audit, *good]) == 0)
+    output, errors = capfd.readouterr()
+    assert "4 windows compared, 0 open" in output
+    assert main([*audit, "--topic", WELL, "--strict"]) == 0
+    assert main([*audit, "--from", "2023-11-14T22:13:30Z"]) == 0
+    assert main([*now, "--topic", WELL, "--until", "2100-01-01T00:00Z"]) == 3, "its reader has ended, and says no more"
+    assert main([*audit, "--topic", WELL, "--tiers", "producer,lvie"]) == 3
+    assert "tier lvie has said nothing of topic well" in capfd.readouterr().err
+    assert main([*audit, "--topic", "nobody"]) == 3
+    assert "no window was compared" in capfd.readouterr().out
+    assert main([*audit, "--topic", KILLED, "--strict"]) == 1
+    assert f"tier live: {UNCOUNTED} never counted by the tier before" in capfd.readouterr().err
+
+
+def test_a_reader_that_is_asked_again_finds_what_is_new(cluster: LocalCluster) -> None:
+    """It reads no window again that is not wanted any more, and from wherever is asked for after that."""
+    publish(cluster)
+    reader = AuditReader()
+    second_ms = START_S * 1000 + 10_000
+    with connect(cluster.zk_connect) as client:
+        everything = [report.report_id for report in reader.read(client, TOPICS)]
+        late = [report.report_id for report in reader.read(client, TOPICS, second_ms)]
+        assert set(late) < set(everything)
+        assert [report.report_id for report in reader.read(client, TOPICS, second_ms)] == late
+        with open_counter("late", cluster.zk_connect) as counter:
+            counter.count("other", [Stamp(second_ms * 1000, str(uuid.uuid4()), 0)])
+        eventually(lambda: [each.tier for each in reader.read(client, ["other"], second_ms)] == ["late"])
+        assert {report.report_id for report in reader.read(client, TOPICS)} == set(everything)
+        assert has_audit(client)

@@ -1,0 +1,107 @@
+"""What the audit says of real clusters when something that should speak does not."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from kafka2011 import LocalCluster, Producer
+from kafka2011.admin.admin import Admin
+from kafka2011.audit.publishing import open_counter
+from kafka2011.audit.report import AUDIT_TOPIC
+from kafka2011.cli.app import main
+from kafka2011.events.codec import EventEncoder
+from kafka2011.events.publisher import EventPublisher
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.types import CLICK
+from tests.support.waiting import eventually
+from zk.audit import AuditNodes
+from zk.child import ChildProcess
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from zk.local_zookeeper import LocalZooKeeper
+
+WAIT_S = 60
+TOPIC = "clicks"
+CANNOT_TELL = 3
+WINDOW_S = 10
+PROPERTIES = {"log.flush.interval": 1, "zk.sessiontimeout.ms": 2000}
+
+
+def publish(zk_connect: str, events: int) -> float:
+    """Publish events as the tier `producer`, and return by when the last window of them is over."""
+    settings = {"zk.connect": zk_connect, "producer.type": "async", "confirm": True}
+    with (
+        connect(zk_connect) as client,
+        open_counter("producer", zk_connect) as counter,
+        Producer(settings) as producer,
+    ):
+        schemas = SchemaRegistry(client)
+        schemas.register(TOPIC, CLICK)
+        publisher = EventPublisher(producer, EventEncoder(schemas), counter=counter)
+        for _ in range(events):
+            publisher.publish(TOPIC, {"item": "a", "position": 1})
+    return (time.time() // WINDOW_S + 1) * WINDOW_S
+
+
+def audit(zk_connect: str, until_s: float, *tiers: str) -> int:
+    until = ("--until", f"@{int(until_s * 1000)}", "--grace", "0")
+    return main(["audit", "--zookeeper", zk_connect, "--topic", TOPIC, "--tiers", ",".join(tiers), *until])
+
+
+def test_a_dead_mirror_proves_nothing(
+    zookeeper: LocalZooKeeper, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither events nor their reports come by it, so nothing is missing; and nobody can tell."""
+    with ExitStack() as stack:
+        live, offline = (
+            stack.enter_context(
+                LocalCluster(1, zk_connect=f"{zookeeper.connect_string}/dead-{name}", properties=PROPERTIES)
+            )
+            for name in ("live", "offline")
+        )
+        command = [sys.executable, "-m", "kafka2011", "mirror", "--from", live.zk_connect, "--to", offline.zk_connect]
+        command += ["--whitelist", f"{TOPIC}|{AUDIT_TOPIC}", "--group", "mirror", "--audit", "mirror"]
+        command += ["--consumer-property", "autocommit.interval.ms=200"]
+        mirror = stack.enter_context(ChildProcess(command, tmp_path / "mirror.log", stop_timeout_s=WAIT_S))
+        until_s = publish(live.zk_connect, 100)
+        with Admin(offline.zk_connect) as admin:
+            eventually(lambda: TOPIC in admin.topics() and AUDIT_TOPIC in admin.topics(), WAIT_S)
+        eventually(lambda: audit(offline.zk_connect, until_s, "producer", "mirror") == 0, WAIT_S)
+        mirror.kill()
+        later_s = publish(live.zk_connect, 100) + WINDOW_S
+        capfd.readouterr()
+        assert audit(offline.zk_connect, later_s, "producer", "mirror") == CANNOT_TELL
+        output, errors = capfd.readouterr()
+        assert "are copied by a mirror" in output
+        assert "cannot tell" in errors
+        assert audit(offline.zk_connect, until_s, "producer", "mirror") == 0, "what was told before still holds"
+
+
+def test_reports_on_a_broker_that_is_away_are_in_doubt(
+    zookeeper: LocalZooKeeper, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its registration goes with it, and what may be on it stays known."""
+    with LocalCluster(2, zk_connect=f"{zookeeper.connect_string}/away", properties=PROPERTIES) as cluster:
+        noted: set[int] = set()
+        while noted != {0, 1}:
+            until_s = publish(cluster.zk_connect, 10)
+            with connect(cluster.zk_connect) as client:
+                noted = AuditNodes(client).brokers()
+        eventually(lambda: time.time() >= until_s, WAIT_S, what="the end of the window")
+        eventually(lambda: audit(cluster.zk_connect, until_s, "producer") == 0, WAIT_S)
+        cluster.brokers[1].stop()
+        with Admin(cluster.zk_connect) as admin:
+            eventually(lambda: set(admin.brokers()) == {0}, WAIT_S)
+        capfd.readouterr()
+        assert audit(cluster.zk_connect, until_s, "producer") == CANNOT_TELL
+        assert "broker 1 is away, and may hold reports" in capfd.readouterr().out
+        cluster.brokers[1].start()
+        eventually(lambda: audit(cluster.zk_connect, until_s, "producer") == 0, WAIT_S)

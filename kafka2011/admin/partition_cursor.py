@@ -1,0 +1,130 @@
+"""Reading partitions as they are named, without a group: from an offset, a time or the last few messages on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka2011.admin.partitions import check_partition, has_log, offset_before
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.wire.protocol import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import ExitStack
+
+    from kafka2011.config import SimpleConsumerConfig
+    from kafka2011.message.message_set import Message
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+_IDLE_S = 0.2
+_MANY_SEGMENTS = 1_000_000
+_WORDS = {"latest": LATEST, "earliest": EARLIEST}
+
+
+@dataclass(slots=True)
+class PartitionCursor:
+    """A partition and where to go on in it."""
+
+    consumer: SimpleConsumer
+    topic: str
+    partition: int
+    offset: int = 0
+
+    def fetch(self) -> Iterator[Message]:
+        """Yield what one fetch gives, and go on after each."""
+        for message in self.consumer.fetch(self.topic, self.partition, self.offset):
+            yield message
+            self.offset = message.next_offset
+
+    def go_to(self, start: int | str) -> None:
+        """Go to an offset, `earliest`, `latest`, or for `@` and ms the newest segment from before that time."""
+        if isinstance(start, str):
+            time_ms = _WORDS[start] if start in _WORDS else int(start.removeprefix("@"))
+            start = offset_before(self.consumer, self.topic, self.partition, time_ms)
+        self.offset = start
+
+    def take_last(self, count: int) -> list[Message]:
+        """Return the last messages, and move past them.
+
+        An offset does not tell where the message before it begins: this walks over whole segments, newest first.
+        """
+        end, *starts = [
+            *self.consumer.get_offsets_before(self.topic, self.partition, LATEST, _MANY_SEGMENTS),
+            *self.consumer.get_offsets_before(self.topic, self.partition, EARLIEST, 1),
+        ]
+        last: deque[Message] = deque(maxlen=count)
+        upto = end
+        for start in sorted({start for start in starts if start < end}, reverse=True):
+            in_segment: deque[Message] = deque(maxlen=count)
+            self.offset = start
+            while self.offset < upto:
+                before = self.offset
+                in_segment.extend(message for message in self.fetch() if message.offset < upto)
+                if self.offset == before:
+                    break
+            last = deque([*in_segment, *last], maxlen=count)
+            if len(last) == count:
+                break
+            upto = start
+        self.offset = end
+        return list(last)
+
+
+def open_cursors(
+    stack: ExitStack, topic: str, partitions: Iterable[tuple[Broker, int]], config: SimpleConsumerConfig
+) -> list[PartitionCursor]:
+    """Return cursors at the beginning of partitions; one consumer for each broker, which the stack closes.
+
+    Raises WrongPartitionError. Warns of a partition to which nobody has ever sent: its topic may be a slip of the pen.
+    """
+    consumers: dict[Broker, SimpleConsumer] = {}
+    cursors = []
+    for broker, partition in partitions:
+        if broker not in consumers:
+            consumers[broker] = stack.enter_context(SimpleConsumer.of(broker, config))
+        consumer = consumers[broker]
+        check_partition(consumer, topic, partition)
+        cursors.append(PartitionCursor(consumer, topic, partition))
+    if not any(has_log(cursor.consumer, topic, cursor.partition) for cursor in cursors):
+        asked = ", ".join(broker.address for broker in consumers)
+        logger.warning("nobody has sent anything to topic %s yet, says broker %s: is that its name?", topic, asked)
+    return cursors
+
+
+def to_the_end(cursors: Iterable[PartitionCursor]) -> Iterator[Message]:
+    """Yield what partitions hold, one after the other."""
+    for cursor in cursors:
+        while True:
+            before = cursor.offset
+            yield from cursor.fetch()
+            if cursor.offset == before:
+                break
+
+
+def following(
+    cursors: list[PartitionCursor], on_idle: Callable[[], object], timeout_ms: int | None = None
+) -> Iterator[Message]:
+    """Yield what partitions hold and get, in turns; call `on_idle` when there is nothing now.
+
+    Ends when there was nothing for `timeout_ms`.
+    """
+    idle_since_s = time.monotonic()
+    while True:
+        is_idle = True
+        for cursor in cursors:
+            for message in cursor.fetch():
+                is_idle = False
+                yield message
+        if not is_idle:
+            idle_since_s = time.monotonic()
+            continue
+        on_idle()
+        if timeout_ms is not None and (time.monotonic() - idle_since_s) * 1000 >= timeout_ms:
+            return
+        time.sleep(_IDLE_S)

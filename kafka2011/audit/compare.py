@@ -1,0 +1,236 @@
+"""The comparison: turns reports into an account of every window.
+
+A tier is compared with the one before it message by message, not by totals. A message that the tier before counted and
+this one did not is *missing*. One that this tier counted and the tier before did not was *never counted* there: a
+counter that dies loses its last counts, and that is not a loss of messages.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import numpy as np
+
+from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE, Places
+from kafka2011.audit.windows import DEFAULT_GRACE_MS, Windows
+from kafka2011.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kafka2011.audit.report import AuditReport
+    from zk.cluster import TopicPartition
+
+
+class MixedWindowsError(KafkaError):
+    """Tiers count in windows of different lengths, so they cannot be compared."""
+
+
+class TierCount(NamedTuple):
+    """One tier's count, compared with the tier before it; the first tier misses nothing.
+
+    `total` counts messages read again after a crash once, and every copy in the log. `missing_since_first` is what is
+    missing compared with the very first tier, so that a tier in between that did not report hides no loss.
+    """
+
+    tier: str
+    total: int
+    distinct: int
+    missing: int
+    never_counted: int
+    missing_since_first: int = 0
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether messages are missing."""
+        return bool(self.missing or self.missing_since_first)
+
+    @property
+    def repeated(self) -> int:
+        """How many messages are copies of others."""
+        return self.total - self.distinct
+
+
+class WindowAccount(NamedTuple):
+    """One topic in one window, tier by tier."""
+
+    topic: str
+    start_ms: int
+    tiers: tuple[TierCount, ...]
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether a tier misses messages that the tier before it, or the first tier, counted."""
+        return any(count.has_gap for count in self.tiers)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every tier counted the same messages, each once."""
+        return not any(count.has_gap or count.repeated or count.never_counted for count in self.tiers)
+
+
+class _Entry(NamedTuple):
+    """A report, and where its messages are in the file."""
+
+    tier: str
+    partition: tuple[str, TopicPartition] | None
+    messages: int
+    position: int
+
+
+@dataclass(slots=True)
+class _Tier:
+    """One tier of one window."""
+
+    total: int
+    ids: NDArray[np.uint64]  # distinct and sorted
+
+
+class Ledger:
+    """All reports; a file holds their messages, and one window at a time is loaded.
+
+    So it needs memory for the busiest window, and a few hundred bytes for each report.
+    """
+
+    def __init__(self, file: BinaryIO, grace_ms: int = DEFAULT_GRACE_MS) -> None:
+        self._file = file
+        self._grace_ms = grace_ms
+        self._windows: Windows | None = None  # of the length in the reports
+        self._end = 0
+        self._seen: set[str] = set()
+        self._entries: dict[tuple[str, int], list[_Entry]] = defaultdict(list)
+        self._sources: dict[str, bool] = {}  # by tier, in order of first appearance: whether it reads from no partition
+        self._tiers_of: dict[str, set[str]] = defaultdict(set)
+
+    def add(self, report: AuditReport) -> bool:
+        """Add a report; return False if it was added before. Raises MixedWindowsError."""
+        if report.report_id in self._seen:
+            return False
+        if self._windows is None:
+            self._windows = Windows(report.window_ms, self._grace_ms)
+        if report.window_ms != self._windows.length_ms:
+            raise MixedWindowsError(
+                f"tier {report.tier} counts topic {report.topic} in windows of {report.window_ms} ms, and others in"
+                f" those of {self._windows.length_ms} ms"
+            )
+        self._seen.add(report.report_id)
+        partition = None if report.where is None else (report.cluster, report.where)
+        self._entries[report.topic, report.start_ms].append(_Entry(report.tier, partition, report.count, self._end))
+        self._sources[report.tier] = self._sources.get(report.tier, False) or partition is None
+        self._tiers_of[report.topic].add(report.tier)
+        self._file.seek(self._end)
+        self._end += self._file.write(report.ids.astype(ID_TYPE, copy=False).tobytes())
+        if report.places is not None:
+            self._end += self._file.write(report.places.offsets.astype(OFFSET_TYPE, copy=False).tobytes())
+            self._end += self._file.write(report.places.indexes.astype(INDEX_TYPE, copy=False).tobytes())
+        return True
+
+    @property
+    def tiers(self) -> list[str]:
+        """All tiers: those that read from no partition first, then in order of first appearance."""
+        return sorted(self._sources, key=lambda tier: not self._sources[tier])
+
+    @property
+    def topics(self) -> list[str]:
+        """All topics that any tier has counted, sorted."""
+        return sorted(self._tiers_of)
+
+    def open_windows(self, now_ms: float) -> int:
+        """How many windows, over all topics, cannot be judged yet."""
+        return sum(not self._is_closed(start_ms, now_ms) for _, start_ms in self._entries)
+
+    def accounts(self, now_ms: float, tiers: Sequence[str] | None = None) -> Iterator[WindowAccount]:
+        """Yield an account of every window that is closed by now, sorted by topic and time.
+
+        With `tiers`, each of them is expected to have counted every topic; without, only those that counted the topic,
+        in the order of the property `tiers`.
+        """
+        for topic, start_ms in sorted(self._entries):
+            if not self._is_closed(start_ms, now_ms):
+                continue
+            chosen = tiers if tiers is not None else [t for t in self.tiers if t in self._tiers_of[topic]]
+            found = self._read(self._entries[topic, start_ms])
+            yield WindowAccount(topic, start_ms, tuple(_counts(chosen, found)))
+
+    def missing(self, topic: str, tier: str, until_ms: int) -> Iterator[tuple[int, int]]:
+        """Yield each window of a topic that ends by a time, in order, and how many messages a tier misses in it.
+
+        Those are messages that this tier did not count and one that reads from no partition, such as producers, did.
+        """
+        for start_ms in sorted(start_ms for each, start_ms in self._entries if each == topic):
+            if start_ms < self.window_of(until_ms):
+                found = self._read(self._entries[topic, start_ms])
+                here = found.get(tier, _NOTHING).ids
+                first = [found[each].ids for each in found if each != tier and self._sources[each]]
+                yield start_ms, np.setdiff1d(np.concatenate([_NOTHING.ids, *first]), here).size
+
+    def window_of(self, time_ms: int) -> int:
+        """Return the start of the window around a time; the time itself until a report says how long windows are."""
+        return time_ms if self._windows is None else time_ms // self._windows.length_ms * self._windows.length_ms
+
+    def _is_closed(self, start_ms: int, now_ms: float) -> bool:
+        return self._windows is not None and self._windows.is_closed(start_ms, now_ms)
+
+    def _read(self, entries: list[_Entry]) -> dict[str, _Tier]:
+        by_tier: dict[str, dict[tuple[str, TopicPartition] | None, list[_Entry]]] = {}
+        for entry in entries:
+            by_tier.setdefault(entry.tier, {}).setdefault(entry.partition, []).append(entry)
+        return {tier: self._read_tier(partitions) for tier, partitions in by_tier.items()}
+
+    def _read_tier(self, partitions: dict[tuple[str, TopicPartition] | None, list[_Entry]]) -> _Tier:
+        total = 0
+        ids: list[NDArray[np.uint64]] = []
+        for partition, entries in partitions.items():
+            places: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+            for entry in entries:
+                self._file.seek(entry.position)
+                ids.append(np.unique(np.frombuffer(self._file.read(ID_TYPE.itemsize * entry.messages), ID_TYPE)))
+                if partition is not None:
+                    offsets = np.frombuffer(self._file.read(OFFSET_TYPE.itemsize * entry.messages), OFFSET_TYPE)
+                    indexes = np.frombuffer(self._file.read(INDEX_TYPE.itemsize * entry.messages), INDEX_TYPE)
+                    places.append((offsets, indexes))
+            total += sum(entry.messages for entry in entries) if partition is None else _different(places)
+        return _Tier(total, np.unique(np.concatenate(ids)))
+
+
+def before_offsets(report: AuditReport, offsets: Mapping[TopicPartition, int]) -> AuditReport | None:
+    """Return what a report counts below these offsets of partitions; None if that is nothing.
+
+    For a loader that is what its table holds: a load that died may have reported more.
+    """
+    if report.where is None or report.places is None:
+        return report
+    kept = report.places.offsets < offsets.get(report.where, 0)
+    if not kept.any():
+        return None
+    places = Places(report.places.offsets[kept], report.places.indexes[kept])
+    return replace(report, ids=report.ids[kept], places=places)
+
+
+def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int:
+    """Count the distinct places."""
+    offsets = np.concatenate([each[0] for each in places])
+    indexes = np.concatenate([each[1] for each in places])
+    order = np.lexsort((indexes, offsets))
+    is_new = (np.diff(offsets[order]) != 0) | (np.diff(indexes[order]) != 0)
+    return int(np.count_nonzero(is_new)) + 1
+
+
+_NOTHING = _Tier(0, np.empty(0, ID_TYPE))
+
+
+def _counts(tiers: Iterable[str], found: dict[str, _Tier]) -> Iterator[TierCount]:
+    before: _Tier | None = None
+    first: _Tier | None = None
+    for tier in tiers:
+        here = found.get(tier, _NOTHING)
+        first = here if first is None else first
+        both = here.ids.size if before is None else np.intersect1d(before.ids, here.ids, assume_unique=True).size
+        missing = 0 if before is None else before.ids.size - both
+        since_first = first.ids.size - np.intersect1d(first.ids, here.ids, assume_unique=True).size
+        yield TierCount(tier, here.total, here.ids.size, missing, here.ids.size - both, since_first)
+        before = here

@@ -1,0 +1,412 @@
+"""The counter: counts what one process of a tier publishes or reads, and reports it (paper, section 4)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
+
+from kafka2011.audit.pending import FOREVER_S, Pending
+from kafka2011.audit.report import AUDIT_TOPIC, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places, short_ids
+from kafka2011.audit.standing import Instance
+from kafka2011.audit.windows import Windows
+from kafka2011.errors import KafkaError
+from kafka2011.events.codec import read_stamps
+from kafka2011.outages import Outages
+from zk import forks
+from zk.clock import SYSTEM_CLOCK
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from kafka2011.audit.pending import Look
+    from kafka2011.audit.statement import Statement
+    from kafka2011.events.codec import Stamp
+    from kafka2011.message.message_set import Message
+    from zk.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+MAX_HELD_MESSAGES = 1_000_000
+MAX_HELD_WINDOWS = 10_000
+_LOOK_INTERVAL_S = 1.0
+_LATE_S = 1.0
+"""How long past a window's length its first report waits for messages still being confirmed."""
+_STAMPS = 1000
+"""How many stamps from producers, which may count one message at a time, are sorted into windows at once."""
+_CLOSE_S = 30.0
+
+
+class Publisher(Protocol):
+    """Publishes reports; `publishing.ReportPublisher` is one."""
+
+    def publish(self, reports: Sequence[AuditReport | Statement]) -> None:
+        """Publish reports and statements, and return when they are confirmed. Raises KafkaError."""
+
+    def close(self) -> None:
+        """Release what it has opened."""
+
+
+class Looking(Protocol):
+    """Looks up where partitions begin and end; `looking.PartitionLook` is one."""
+
+    def look(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
+        """Return each partition's bounds, None if its broker is away; None altogether if nothing can be looked up."""
+
+    def close(self) -> None:
+        """Let go of what it has opened."""
+
+
+class AuditCounter:
+    """Counts the messages that one process of a tier publishes or reads. May be shared by threads; a context manager.
+
+    The counter's thread reports a window once it has been counted for a window's length; later messages make another
+    report. It holds at most `max_messages`, and counts for `max_windows` windows; at half of either it reports
+    everything at once. A process that dies loses what it has not reported, so call `report` before committing offsets.
+    It also states what its reports prove (see `statement`). For that a producer stamps its events here, and a reader is
+    given `look`, which is closed with the counter. `home` is the id of the cluster that it reports to. It `follows`
+    instances that have ended if everything they did not report is sent again.
+    Unreadable messages, such as those that are not events, cannot be counted: `counts()` has their number.
+    A forked child starts from zero, as an instance of its own.
+    """
+
+    def __init__(
+        self,
+        tier: str,
+        publisher: Publisher,
+        *,
+        cluster: str = "",
+        home: str = "",
+        follows: Sequence[str] = (),
+        look: Looking | None = None,
+        windows: Windows | None = None,
+        max_messages: int = MAX_HELD_MESSAGES,
+        max_windows: int = MAX_HELD_WINDOWS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._tier = tier
+        self._publisher = publisher
+        self._closing = threading.Event()
+        self._wake = threading.Event()
+        self._has_ended = False
+        self._cluster = cluster
+        self._home = home
+        self._look = look
+        self._windows = windows or Windows()
+        self._max_messages = max_messages
+        self._max_windows = max_windows
+        self._clock = clock
+        self._begin(tuple(follows))
+        forks.register(self)
+
+    def __repr__(self) -> str:
+        return f"<AuditCounter of {self._tier}, {self.instance}>"
+
+    def begin(self, topic: str, now_us: int | None = None) -> None:
+        """Announce that events of a topic are published from now on, and return when that is confirmed.
+
+        `now_us` is the time on the clock that stamps them. Does nothing the next time. Raises KafkaError when it is not
+        confirmed: then publish nothing.
+        """
+        if topic == AUDIT_TOPIC or topic in self._begun:
+            return
+        with self._lock:
+            self._unconfirmed += self._pending.begin_source(topic, self._now_us() if now_us is None else now_us)
+        self._publish(-FOREVER_S)
+        self._begun.add(topic)
+        self._start()
+
+    def has_begun(self, topic: str) -> bool:
+        """Say whether `begin` was confirmed for a topic."""
+        return topic in self._begun
+
+    def begin_reading(self, topic: str, copies: str = "") -> None:
+        """Announce that messages of a topic are passed on from now on, and return when that is confirmed.
+
+        With `copies` the topic is `audit`, and that cluster's reports (by its id) are copied. Raises as `begin` does.
+        """
+        if topic in self._begun:
+            return
+        with self._lock:
+            self._unconfirmed += self._pending.begin_reader(topic, self._now_us(), copies)
+        self._publish(-FOREVER_S)
+        self._begun.add(topic)
+        self._start()
+
+    def stamp(self, topic: str, now_us: int) -> int:
+        """Return the `published_at` of an event sent now, in microseconds; never before a time stated to be over.
+
+        Call `ended` when the event was counted or has failed. Raises as `begin` does.
+        """
+        if topic == AUDIT_TOPIC:
+            return now_us
+        self.begin(topic, now_us)
+        with self._lock:
+            return self._pending.stamp(topic, now_us)
+
+    def ended(self, topic: str, stamped_us: Iterable[int]) -> None:
+        """Note that the events stamped with these times were counted or failed."""
+        if topic == AUDIT_TOPIC:
+            return
+        with self._lock:
+            if topic in self._begun:  # else they were stamped before a fork
+                self._pending.ended(topic, stamped_us)
+
+    def count(self, topic: str, stamps: Sequence[Stamp]) -> None:
+        """Count published events, by their stamps. Never waits: messages beyond the limit are dropped and logged."""
+        if topic == AUDIT_TOPIC or not stamps:
+            return
+        with self._lock:
+            self._unconfirmed += self._pending.begin_source(topic, self._first_us(stamps))
+            if self._held_messages() + len(stamps) > self._max_messages:
+                self._drop(topic, stamps)
+                return
+            waiting = self._stamps.setdefault(topic, [])
+            waiting += stamps
+            self._waiting_messages += len(stamps)
+            if len(waiting) >= _STAMPS:
+                self._sort(topic)
+            is_full = self._is_half_full()
+        if is_full:
+            self._wake.set()
+        self._start()
+
+    def count_messages(self, messages: Sequence[Message]) -> None:
+        """Count messages read from one partition, in order.
+
+        Pass the messages of a compressed set one by one, as `decode` returns them. Call it before their offset can be
+        committed. Reports when half of the limit is reached, and then raises as `report` does.
+        """
+        if not messages:
+            return
+        topic, broker_id, partition = messages[0][:3]
+        if messages[-1][:3] != messages[0][:3]:
+            raise ValueError(f"messages of {messages[0][:3]} and {messages[-1][:3]}: give those of one partition")
+        where = TopicPartition(topic, -1 if broker_id is None else broker_id, partition)
+        read = (messages[0].offset, messages[-1].next_offset)
+        if topic == AUDIT_TOPIC:
+            self._copied(where, read)
+            return
+        stamps = read_stamps([message.payload for message in messages])
+        is_good, published_at_us, ids = _columns(stamps)
+        offsets = np.array([message.offset for message in messages], OFFSET_TYPE)[is_good]
+        indexes = np.array([message.index_in_set for message in messages], INDEX_TYPE)[is_good]
+        places = Places(offsets, indexes)
+        with self._lock:
+            self._note(topic, len(ids), len(stamps) - len(ids), f" from offset {messages[0].offset} on")
+            self._unconfirmed += self._pending.begin_reader(topic, self._now_us())
+            self._pending.count_read(where, published_at_us, ids, places, read, self._clock.monotonic_s())
+            is_full = self._is_half_full()
+        self._start()
+        if is_full:
+            self.report()
+
+    def report(self) -> None:
+        """Report everything counted so far, and return when that is confirmed: its offsets may then be committed.
+
+        Raises KafkaError when it is not confirmed; nothing is lost, and the next call publishes it again.
+        """
+        self._publish(FOREVER_S)
+
+    def close(self) -> None:
+        """Report what is left, state that nothing more comes, and stop; may be called twice.
+
+        Raises KafkaError when it cannot be reported.
+        """
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_CLOSE_S)
+        try:
+            is_last, self._has_ended = not self._has_ended, True
+            self._publish(FOREVER_S, self._looks() if is_last else None, is_last=is_last)
+        finally:
+            self._publisher.close()
+            if self._look is not None:
+                self._look.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of messages `counted`, `unreadable`, `dropped`, of `reports` and `failed_reports`."""
+        with self._lock:
+            return dict(self._counts)
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _begin(self, follows: tuple[str, ...] = ()) -> None:
+        self.instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lock = threading.Lock()  # of all below
+        self._stamps: dict[str, list[Stamp]] = {}  # by topic, not yet sorted into windows
+        self._waiting_messages = 0
+        who = Instance(self._tier, self.instance, self._home, self._cluster, follows)
+        self._pending = Pending(who, self._windows)
+        self._begun: set[str] = set()  # topics for which that is confirmed
+        self._has_ended = False
+        self._looked_s = self._clock.monotonic_s()
+        self._unconfirmed: list[AuditReport | Statement] = []
+        self._unconfirmed_messages = 0
+        self._counts: Counter[str] = Counter(counted=0, reports=0, failed_reports=0, unreadable=0, dropped=0)
+        self._publishing = threading.Lock()  # one report at a time
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def forget_after_fork(self) -> None:
+        """In a forked child, leave the parent's counts to the parent."""
+        self._begin()
+
+    def _sort(self, topic: str) -> None:
+        """Sort a topic's waiting stamps into windows."""
+        stamps = self._stamps.pop(topic)
+        self._waiting_messages -= len(stamps)
+        _, published_at_us, ids = _columns(stamps)
+        self._note(topic, len(ids), len(stamps) - len(ids))
+        if len(ids):
+            self._pending.count(topic, published_at_us, ids, self._clock.monotonic_s())
+
+    def _copied(self, where: TopicPartition, read: tuple[int, int]) -> None:
+        """Note that reports were passed on, if `begin_reading` was called with `copies`."""
+        with self._lock:
+            if where.topic in self._pending.read_topics:
+                nothing = np.empty(0, np.int64)
+                places = Places(nothing, nothing.astype(INDEX_TYPE))
+                self._pending.count_read(where, nothing, nothing.astype(np.uint64), places, read, 0.0)
+
+    def _now_us(self) -> int:
+        return int(self._clock.wall_s() * 1_000_000)
+
+    def _first_us(self, stamps: Sequence[Stamp]) -> int:
+        """Return the time from which it counts, for callers that did not call `begin`."""
+        return min(self._now_us(), *(stamp.published_at_us for stamp in stamps))
+
+    def _note(self, topic: str, counted: int, unreadable: int, where: str = "") -> None:
+        self._counts["counted"] += counted
+        if unreadable:
+            if not self._counts["unreadable"]:
+                logger.warning("%d messages of topic %s%s cannot be counted: no events", unreadable, topic, where)
+            self._counts["unreadable"] += unreadable
+
+    def _drop(self, topic: str, stamps: Sequence[Stamp]) -> None:
+        if not self._counts["dropped"]:
+            held = self._held_messages()
+            logger.error("Messages of topic %s are not counted: %d wait to be reported", topic, held)
+        self._counts["dropped"] += len(stamps)
+        self._pending.uncounted(topic, [stamp.published_at_us for stamp in stamps])
+        self._wake.set()
+
+    def _held_messages(self) -> int:
+        return self._waiting_messages + self._pending.messages + self._unconfirmed_messages
+
+    def _is_half_full(self) -> bool:
+        held_windows = self._pending.windows + sum(isinstance(each, AuditReport) for each in self._unconfirmed)
+        return 2 * self._held_messages() >= self._max_messages or 2 * held_windows >= self._max_windows
+
+    def _looks(self) -> dict[str, Look]:
+        """Look up where the partitions that are read end, as far as they can be looked up."""
+        self._looked_s = self._clock.monotonic_s()
+        if self._look is None:
+            return {}
+        with self._lock:
+            topics = self._pending.read_topics
+        looks: dict[str, Look] = {}
+        for topic in topics:
+            now_ms = self._now_us() // 1000
+            found = self._look.look(topic)
+            if found is not None:
+                looks[topic] = (now_ms, found)
+        return looks
+
+    def _publish(self, before_s: float, looks: Mapping[str, Look] | None = None, *, is_last: bool = False) -> None:
+        """Publish unconfirmed reports, then counts that began before a time and what they prove."""
+        with self._publishing:
+            with self._lock:
+                for topic in list(self._stamps):
+                    self._sort(topic)
+                self._unconfirmed += self._pending.take(self._now_us(), before_s, looks, is_last=is_last)
+                self._unconfirmed_messages = sum(_messages(each) for each in self._unconfirmed)
+                reports = list(self._unconfirmed)
+            if not reports:
+                return
+            try:
+                self._publisher.publish(reports)
+            except KafkaError:
+                with self._lock:
+                    self._counts["failed_reports"] += len(reports)
+                raise
+            with self._lock:
+                del self._unconfirmed[: len(reports)]  # `begin` may have added more meanwhile
+                self._unconfirmed_messages = sum(_messages(each) for each in self._unconfirmed)
+                self._counts["reports"] += len(reports)
+
+    # The thread ------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None and not self._closing.is_set():
+                    self._thread = threading.Thread(target=self._run, name=f"audit {self._tier}", daemon=True)
+                    self._thread.start()
+
+    def _run(self) -> None:
+        outages = Outages(logger)
+        while not self._closing.is_set():
+            self._wake.wait(_LOOK_INTERVAL_S)
+            self._wake.clear()
+            with self._lock:
+                is_full = self._is_half_full()
+                is_reading = self._look is not None and bool(self._pending.read_topics)
+            length_s = self._windows.length_ms / 1000
+            now_s = self._clock.monotonic_s()
+            try:
+                if is_reading and now_s - self._looked_s >= length_s:
+                    self._publish(FOREVER_S, self._looks())
+                else:
+                    self._publish(FOREVER_S if is_full else now_s - length_s - _LATE_S)
+            except KafkaError as error:
+                outages.failed("Counts of tier %s are not reported for now: %s", self._tier, error)
+                self._closing.wait(_LOOK_INTERVAL_S)
+            except Exception:
+                logger.exception("An unexpected error while counts of tier %s were reported", self._tier)
+                self._closing.wait(_LOOK_INTERVAL_S)
+            else:
+                outages.over()
+
+
+def _messages(each: AuditReport | Statement) -> int:
+    return each.count if isinstance(each, AuditReport) else 0
+
+
+def _columns(stamps: Sequence[Stamp | None]) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.uint64]]:
+    """Return which stamps can be counted, and the publication times and short ids of those."""
+    good = [stamp for stamp in stamps if stamp is not None]
+    try:
+        ids = short_ids([stamp.id for stamp in good])
+        published_at_us = np.array([stamp.published_at_us for stamp in good], np.int64)
+    except (ValueError, OverflowError):
+        return _columns([stamp if stamp is not None and _is_countable(stamp) else None for stamp in stamps])
+    return np.array([stamp is not None for stamp in stamps], np.bool_), published_at_us, ids
+
+
+def _is_countable(stamp: Stamp) -> bool:
+    try:
+        short_ids([stamp.id])
+    except ValueError:
+        return False
+    return -(2**63) <= stamp.published_at_us < 2**63

@@ -1,0 +1,245 @@
+"""The monitoring event: a report, or a statement, as an Avro event of the topic `audit`, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places
+from kafka2011.audit.statement import Acceptance, Ends, Reported, Statement
+from kafka2011.errors import KafkaError
+from kafka2011.events.schemas import event_schema
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kafka2011.events.codec import Event
+
+    Said = AuditReport | Statement | Acceptance
+
+_STATEMENT = {
+    "type": "record",
+    "name": "AuditStatement",
+    "fields": [
+        {"name": "first", "type": "int", "doc": "number from which on all must be there for this to hold"},
+        {"name": "at", "type": "long", "doc": "ms since 1970, by the clock of whoever speaks, like all times here"},
+        {"name": "home", "type": "string", "doc": "id of the cluster that it reports to"},
+        {"name": "follows", "type": {"type": "array", "items": "string"}, "doc": "ended instances it speaks for"},
+        {"name": "through", "type": ["null", "long"], "doc": "all that was stamped before is counted"},
+        {"name": "is_last", "type": "boolean"},
+        {
+            "name": "reported",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "ReportedOffsets",
+                    "fields": [
+                        {"name": "broker_id", "type": "int"},
+                        {"name": "partition", "type": "int"},
+                        {"name": "start", "type": "long"},
+                        {"name": "end", "type": "long"},
+                    ],
+                },
+            },
+        },
+        {"name": "ends_at", "type": ["null", "long"], "doc": "when the ends of partitions were asked for"},
+        {
+            "name": "ends",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "PartitionEnds",
+                    "fields": [
+                        {"name": "broker_id", "type": "int"},
+                        {"name": "partition", "type": "int"},
+                        {"name": "start", "type": ["null", "long"]},
+                        {"name": "end", "type": ["null", "long"]},
+                    ],
+                },
+            },
+        },
+        {"name": "copies", "type": "string", "doc": "id of the cluster whose reports were copied"},
+    ],
+}
+
+AUDIT_COUNT = event_schema(
+    "AuditCount",
+    {"name": "tier", "type": "string"},
+    {"name": "instance", "type": "string", "doc": "one process of the tier"},
+    {"name": "topic", "type": "string", "doc": "that was counted"},
+    {"name": "window_ms", "type": "int", "doc": "length of the window"},
+    {"name": "window_start", "type": {"type": "long", "logicalType": "timestamp-millis"}, "doc": "of published_at"},
+    {"name": "count", "type": "int", "doc": "of messages"},
+    {
+        "name": "ids",
+        "type": "bytes",
+        "doc": "uint64 little-endian for each message: id's upper 8 bytes * 9e3779b97f4a7c15, xor the lower 8",
+    },
+    {"name": "cluster", "type": "string", "default": "", "doc": "where the partition is"},
+    {"name": "broker_id", "type": ["null", "int"], "default": None, "doc": "null: not read from a partition"},
+    {"name": "partition", "type": ["null", "int"], "default": None},
+    {"name": "start_offset", "type": ["null", "long"], "default": None, "doc": "of what was read"},
+    {"name": "end_offset", "type": ["null", "long"], "default": None},
+    {"name": "offsets", "type": "bytes", "default": "", "doc": "int64 little-endian for each message"},
+    {
+        "name": "indexes",
+        "type": "bytes",
+        "default": "",
+        "doc": "int32 little-endian for each message: its number in its compressed set; empty where all are 0",
+    },
+    {"name": "number", "type": ["null", "int"], "default": None, "doc": "among all that it says of the topic"},
+    {"name": "statement", "type": ["null", _STATEMENT], "default": None, "doc": "what it says beside counting"},
+    {"name": "accepted", "type": ["null", "string"], "default": None, "doc": "of what nothing more is expected"},
+    doc="What one counter has counted of one topic in one window, one more part of it, or what it says beside that.",
+)
+
+
+class InvalidReportError(KafkaError):
+    """An event that is not a valid report or statement."""
+
+
+def to_event(each: Said, now_us: int, server: str) -> dict[str, Any]:
+    """Return a report or statement as the fields of its event."""
+    if isinstance(each, Statement):
+        return _statement_event(each, now_us, server)
+    if isinstance(each, Acceptance):
+        nothing = {"tier": "", "instance": "", "topic": "", "window_ms": 0, "window_start": each.at_ms, "count": 0}
+        head = {"time": now_us, "published_at": now_us, "server": server, "id": each.acceptance_id}
+        return {**head, **nothing, "ids": b"", "accepted": each.accepted}
+    return _report_event(each, now_us, server)
+
+
+def _statement_event(statement: Statement, now_us: int, server: str) -> dict[str, Any]:
+    return {
+        "time": now_us,
+        "published_at": now_us,
+        "server": server,
+        "id": statement.statement_id,
+        "tier": statement.tier,
+        "instance": statement.instance,
+        "topic": statement.topic,
+        "window_ms": 0,
+        "window_start": 0,
+        "count": 0,
+        "ids": b"",
+        "cluster": statement.cluster,
+        "number": statement.number,
+        "statement": {
+            "first": statement.first,
+            "at": statement.at_ms,
+            "home": statement.home,
+            "follows": list(statement.follows),
+            "through": statement.through_ms,
+            "is_last": statement.is_last,
+            "reported": [
+                {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
+                for where, start, end in statement.reported
+            ],
+            "ends_at": statement.ends_at_ms,
+            "ends": [
+                {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
+                for where, start, end in statement.ends
+            ],
+            "copies": statement.copies,
+        },
+    }
+
+
+def _report_event(report: AuditReport, now_us: int, server: str) -> dict[str, Any]:
+    where, places = report.where, report.places
+    return {
+        "time": now_us,
+        "published_at": now_us,
+        "server": server,
+        "id": report.report_id,
+        "tier": report.tier,
+        "instance": report.instance,
+        "topic": report.topic,
+        "window_ms": report.window_ms,
+        "window_start": report.start_ms,
+        "count": report.count,
+        "ids": _bytes_of(report.ids, ID_TYPE),
+        "cluster": report.cluster,
+        "broker_id": None if where is None else where.broker_id,
+        "partition": None if where is None else where.partition,
+        "start_offset": report.start_offset,
+        "end_offset": report.end_offset,
+        "number": report.number,
+        "offsets": b"" if places is None else _bytes_of(places.offsets, OFFSET_TYPE),
+        "indexes": b"" if places is None or not places.indexes.any() else _bytes_of(places.indexes, INDEX_TYPE),
+    }
+
+
+def _bytes_of(numbers: NDArray[Any], kind: np.dtype[Any]) -> bytes:
+    return numbers.astype(kind, copy=False).tobytes()
+
+
+def said_of(event: Event) -> Said:
+    """Return the report or statement in an event. Raises InvalidReportError."""
+    fields = event.fields
+    try:
+        if fields.get("accepted") is not None:
+            accepted, at_ms = fields["accepted"], fields["window_start"]
+            return Acceptance(accepted=accepted, at_ms=at_ms, acceptance_id=fields["id"])
+        if fields.get("statement") is not None:
+            return _statement_of(fields, fields["statement"])
+        return _report_of(fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidReportError(f"{event.schema.name} {fields.get('id')} is no report: {error}") from error
+
+
+def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
+    def place(each: dict[str, Any]) -> tuple[TopicPartition, Any, Any]:
+        return TopicPartition(fields["topic"], each["broker_id"], each["partition"]), each["start"], each["end"]
+
+    return Statement(
+        tier=fields["tier"],
+        instance=fields["instance"],
+        topic=fields["topic"],
+        number=fields["number"],
+        first=said["first"],
+        at_ms=said["at"],
+        home=said["home"],
+        follows=tuple(said["follows"]),
+        through_ms=said["through"],
+        is_last=said["is_last"],
+        cluster=fields["cluster"],
+        reported=tuple(Reported(*place(each)) for each in said["reported"]),
+        ends_at_ms=said["ends_at"],
+        ends=tuple(Ends(*place(each)) for each in said["ends"]),
+        copies=said["copies"],
+        statement_id=fields["id"],
+    )
+
+
+def _report_of(fields: dict[str, Any]) -> AuditReport:
+    ids = np.frombuffer(fields["ids"], ID_TYPE)
+    if not 0 < len(ids) == fields["count"] or fields["window_ms"] < 1:
+        raise ValueError(f"{len(ids)} ids, count {fields['count']}, window_ms {fields['window_ms']}")
+    where = places = None
+    if fields["broker_id"] is not None:
+        where = TopicPartition(fields["topic"], fields["broker_id"], fields["partition"])
+        offsets = np.frombuffer(fields["offsets"], OFFSET_TYPE)
+        indexes = np.frombuffer(fields["indexes"] or bytes(INDEX_TYPE.itemsize * len(ids)), INDEX_TYPE)
+        places = Places(offsets, indexes)
+        if not len(ids) == len(offsets) == len(indexes):
+            raise ValueError(f"{len(ids)} ids, {len(offsets)} offsets, {len(indexes)} indexes")
+    return AuditReport(
+        tier=fields["tier"],
+        instance=fields["instance"],
+        topic=fields["topic"],
+        window_ms=fields["window_ms"],
+        start_ms=fields["window_start"],
+        ids=ids,
+        cluster=fields["cluster"],
+        where=where,
+        start_offset=fields["start_offset"],
+        end_offset=fields["end_offset"],
+        places=places,
+        number=fields.get("number"),
+        report_id=fields["id"],
+    )

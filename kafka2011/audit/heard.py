@@ -1,0 +1,117 @@
+"""Tracks what was read from one instance about one topic: its numbers, and what its statements prove."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kafka2011.audit.report import AuditReport
+    from kafka2011.audit.statement import Reported, Statement
+
+
+class _Through(NamedTuple):
+    first: int
+    number: int
+    through_ms: int
+
+
+@dataclass(slots=True)
+class Heard:
+    """One instance in one topic. Statements and reports may come in any order, and more than once."""
+
+    tier: str
+    instance: str
+    home: str = ""
+    follows: frozenset[str] = frozenset()
+    is_source: bool = False
+    last_ms: int | None = None
+    """When it last made a statement; None if it only counted, as before there were statements."""
+    _numbers: set[int] = field(default_factory=set)
+    _unnumbered: int = 0
+    _through: dict[int, _Through] = field(default_factory=dict)
+    _last_number: int | None = None
+
+    def add_report(self, report: AuditReport) -> None:
+        """Add one of its reports."""
+        self.is_source |= report.where is None
+        if report.number is None:
+            self._unnumbered += 1
+        else:
+            self._numbers.add(report.number)
+
+    def add_statement(self, statement: Statement) -> None:
+        """Add one of its statements."""
+        self._numbers.add(statement.number)
+        self.home, self.follows = statement.home, frozenset(statement.follows)
+        self.last_ms = statement.at_ms if self.last_ms is None else max(self.last_ms, statement.at_ms)
+        if statement.through_ms is not None:
+            self.is_source = True
+            self._through[statement.number] = _Through(statement.first, statement.number, statement.through_ms)
+        if statement.is_last:
+            self._last_number = statement.number
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether all its reports are numbered, so that a lost one is noticed."""
+        return not self._unnumbered and bool(self._numbers)
+
+    def has_all(self, first: int, last: int) -> bool:
+        """Say whether none of these numbers is missing."""
+        return all(number in self._numbers for number in range(first, last + 1))
+
+    def missing(self, from_ms: int | None) -> int:
+        """Return how many numbers are missing that may count events stamped at `from_ms` or later."""
+        base = self._base(from_ms)
+        known = sorted(number for number in self._numbers if number >= base)
+        return (known[-1] - base + 1 if known else 0) - len(known)
+
+    def through_ms(self, from_ms: int | None) -> int | None:
+        """Return the time up to which all it stamped from `from_ms` on (None: ever) is known; None if there is none."""
+        found = None
+        for each in self._in_sequence(from_ms):
+            found = each.through_ms if found is None else max(found, each.through_ms)
+        return found
+
+    @property
+    def first_ms(self) -> int | None:
+        """The earliest time that it stated to be through; None if it stated none."""
+        return min((each.through_ms for each in self._through.values()), default=None)
+
+    def has_closed(self, from_ms: int | None) -> bool:
+        """Say whether it has closed and everything that may matter was read."""
+        return self._last_number is not None and self.has_all(self._base(from_ms), self._last_number)
+
+    def _base(self, from_ms: int | None) -> int:
+        """Return the first number that may count anything stamped at `from_ms` or later."""
+        if from_ms is None:
+            return 0
+        return max((each.first for each in self._through.values() if each.through_ms <= from_ms), default=0)
+
+    def _in_sequence(self, from_ms: int | None) -> list[_Through]:
+        """Return the statements before the first number that is missing."""
+        base = self._base(from_ms)
+        known = sorted(number for number in self._numbers if number >= base)
+        unbroken = base + bisect.bisect_left(range(len(known)), True, key=lambda index: known[index] != base + index)
+        return [each for each in self._through.values() if each.number < unbroken]
+
+
+@dataclass(slots=True)
+class Reach:
+    """How far one partition's offsets were reported without a gap, from the first reported one."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, reported: Reported) -> None:
+        """Add reported offsets."""
+        self.spans.append((reported.start, reported.end))
+
+    def end(self, *, skips_gaps: bool = False) -> int:
+        """Return the offset up to which nothing is missing; 0 if nothing was reported."""
+        end: int | None = None
+        for start, upto in sorted(self.spans):
+            if end is not None and start > end and not skips_gaps:
+                break
+            end = upto if end is None else max(end, upto)
+        return 0 if end is None else end

@@ -1,0 +1,71 @@
+"""Looks up where the partitions of a topic begin and end, for a reader's statements."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from kafka2011.admin.topics import describe_topic
+from kafka2011.audit.report import AUDIT_TOPIC
+from kafka2011.errors import KafkaError
+from kafka2011.outages import Outages
+from zk.audit import AuditNodes
+from zk.cluster import TopicPartition
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zk.client import ZkClient
+
+logger = logging.getLogger(__name__)
+
+
+def cluster_id(zk_connect: str) -> str:
+    """Return the id by which reports name a cluster. Raises ZkError."""
+    with connect(zk_connect) as client:
+        return AuditNodes(client).cluster_id()
+
+
+class PartitionLook:
+    """Looks up partitions in one cluster, as often as asked; connects the first time. Not thread-safe."""
+
+    def __init__(self, zk_connect: str) -> None:
+        self._zk_connect = zk_connect
+        self._client: ZkClient | None = None
+        self._pid = os.getpid()
+        self._outages = Outages(logger)
+
+    def look(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
+        """Return each partition's bounds, None if its broker is away; None altogether if nothing can be looked up."""
+        try:
+            found = self._ends(topic)
+        except KafkaError as error:
+            self._outages.failed("where partitions of topic %s end is not known now: %s", topic, error)
+            return None
+        self._outages.over()
+        return found
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None and self._pid == os.getpid():
+            self._client.shutdown()
+        self._client = None
+
+    def _ends(self, topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
+        client = self._connected()
+        found: dict[TopicPartition, tuple[int, int] | None] = {}
+        for each in describe_topic(client, topic):
+            is_known = each.earliest is not None and each.latest is not None
+            found[each.where] = (each.earliest or 0, each.latest or 0) if is_known else None
+        if topic == AUDIT_TOPIC:
+            away = AuditNodes(client).brokers() - {where.broker_id for where in found}
+            found.update(dict.fromkeys(TopicPartition(topic, each, 0) for each in away))
+        return found
+
+    def _connected(self) -> ZkClient:
+        if self._client is None or self._pid != os.getpid():  # a forked child has no connection of its own
+            self._client = connect(self._zk_connect)
+            self._pid = os.getpid()
+        return self._client

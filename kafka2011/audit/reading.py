@@ -1,0 +1,162 @@
+"""Reads the topic `audit`: the reports of all counters, from every available partition."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from kafka2011.admin.partition_cursor import open_cursors, to_the_end
+from kafka2011.audit.encoding import InvalidReportError, said_of
+from kafka2011.audit.evidence import AGAIN_MS, Reading
+from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+from kafka2011.audit.statement import Acceptance
+from kafka2011.config import SimpleConsumerConfig
+from kafka2011.errors import KafkaError, OffsetOutOfRangeError
+from kafka2011.events.codec import EventDecoder, read_stamps
+from kafka2011.events.errors import UndecodableEventError
+from kafka2011.events.schema_registry import SchemaRegistry
+from zk.audit import AuditNodes
+from zk.brokers import BrokerRegistry
+from zk.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from kafka2011.admin.partition_cursor import PartitionCursor
+    from kafka2011.audit.encoding import Said
+    from kafka2011.audit.evidence import Evidence
+    from kafka2011.message.message_set import Message
+    from zk.client import ZkClient
+    from zk.clock import Clock
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+BACK_MS = AGAIN_MS
+"""How far before the wanted windows statements are read: instances make them every window."""
+
+
+class AuditReader:
+    """Reads the reports of windows from a time on, as often as asked. Not thread-safe.
+
+    `unreadable` counts the messages in the last reading that were not reports; each is logged. `reading` says what
+    could not be read at all, such as partitions whose broker is away.
+    """
+
+    def __init__(self, config: SimpleConsumerConfig | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._config = config or SimpleConsumerConfig()
+        self._clock = clock
+        self._starts: dict[tuple[int | None, int], int] = {}  # offset of the first report that may be needed again
+        self._from_ms: int | None = None  # the first window for which that holds
+        self._since_ms: int | None = None  # the time since when no report was deleted
+        self.unreadable = 0
+        self.reading = Reading(at_ms=0)
+
+    def read(
+        self,
+        client: ZkClient,
+        topics: Collection[str] = (),
+        from_ms: int | None = None,
+        evidence: Evidence | None = None,
+    ) -> Iterator[AuditReport]:
+        """Yield all reports of windows that begin at `from_ms` or later, for these topics or, without any, all.
+
+        `evidence` gets everything said about the topics from half an hour before that on. `reading` describes this
+        reading once everything was yielded. When asked again for windows that begin no earlier, it skips what it need
+        not read again. Raises KafkaError when there is no topic `audit`.
+        """
+        self.unreadable = 0
+        self._since_ms = None
+        if from_ms is None or self._from_ms is None or from_ms < self._from_ms:
+            self._starts.clear()
+        at_ms = int(self._clock.wall_s() * 1000)
+        nodes = AuditNodes(client)
+        noted = nodes.brokers()
+        decoder = EventDecoder(SchemaRegistry(client))
+        partitions = _partitions(client)
+        away = sorted(noted - {broker.id for broker, _ in partitions})
+        faults = [f"broker {each} is away, and may hold reports" for each in away]
+        for broker, partition in partitions:
+            try:
+                for said in self._read(broker, partition, decoder, from_ms):
+                    if not _is_of(said, topics):
+                        continue
+                    if evidence is not None:
+                        evidence.add(said)
+                    if isinstance(said, AuditReport) and (from_ms is None or said.start_ms >= from_ms):
+                        yield said
+            except KafkaError as error:
+                logger.warning("partition %d of broker %d may hold reports: %s", partition, broker.id, error)
+                faults.append(f"broker {broker.id} cannot be read, and may hold reports")
+        self._from_ms = from_ms
+        self.reading = Reading(at_ms=at_ms, home=nodes.cluster_id(), faults=tuple(faults), since_ms=self._since_ms)
+
+    def _read(self, broker: Broker, partition: int, decoder: EventDecoder, from_ms: int | None) -> Iterator[Said]:
+        """Yield everything in one partition that may be needed, and note where it begins."""
+        first: int | None = None
+        with ExitStack() as stack:
+            [place] = open_cursors(stack, AUDIT_TOPIC, [(broker, partition)], self._config)
+            is_cut = self._go_to_start(place, from_ms)
+            for message in to_the_end([place]):
+                # Deleted events are older than the first one that can be read.
+                if is_cut and (stamp := read_stamps([message.payload])[0]) is not None:
+                    is_cut = False
+                    self._since_ms = max(self._since_ms or 0, stamp.published_at_us // 1000 + BACK_MS)
+                said = self._said_of(message, decoder)
+                if said is None:
+                    continue
+                if first is None and (from_ms is None or _about_ms(said) >= from_ms):
+                    first = message.offset
+                yield said
+            self._starts[broker.id, partition] = place.offset if first is None else first
+
+    def _go_to_start(self, place: PartitionCursor, from_ms: int | None) -> bool:
+        """Seek to the first report that may be needed; say whether the log was cut, and so may lack some."""
+        start = self._starts.get((place.consumer.broker_id, place.partition))
+        if start is not None:
+            try:
+                place.consumer.fetch(AUDIT_TOPIC, place.partition, start, 0)
+            except OffsetOutOfRangeError:
+                logger.warning("partition %d of %s was cut before offset %d", place.partition, AUDIT_TOPIC, start)
+            else:
+                place.go_to(start)
+                return False
+        place.go_to("earliest")
+        earliest = place.offset
+        if from_ms is not None:
+            place.go_to(f"@{from_ms - BACK_MS}")
+        return 0 < earliest == place.offset
+
+    def _said_of(self, message: Message, decoder: EventDecoder) -> Said | None:
+        try:
+            return said_of(decoder.decode(message))
+        except (UndecodableEventError, InvalidReportError) as error:
+            self.unreadable += 1
+            logger.warning("%s", error)
+            return None
+
+
+def _partitions(client: ZkClient) -> list[tuple[Broker, int]]:
+    """Return the topic's partitions on live brokers. Raises KafkaError when the topic is unknown."""
+    registry = BrokerRegistry(client)
+    if AUDIT_TOPIC not in registry.topics():
+        raise KafkaError(f"topic {AUDIT_TOPIC} is not registered in ZooKeeper")
+    brokers = registry.brokers()
+    counts = registry.partitions_of(AUDIT_TOPIC)
+    return [(brokers[each], number) for each, count in counts.items() if each in brokers for number in range(count)]
+
+
+def _about_ms(said: Said) -> int:
+    """Return a time; half an hour after it the event is no longer needed."""
+    return said.start_ms if isinstance(said, AuditReport) else said.at_ms + BACK_MS
+
+
+def _is_of(said: Said, topics: Collection[str]) -> bool:
+    """Say whether it matters for some topics: statements about copying the topic audit itself matter for all."""
+    return not topics or isinstance(said, Acceptance) or said.topic in topics or said.topic == AUDIT_TOPIC
+
+
+def has_audit(client: ZkClient) -> bool:
+    """Say whether a cluster has ever received a report."""
+    return AUDIT_TOPIC in BrokerRegistry(client).topics()

@@ -1,0 +1,76 @@
+"""The verdict on tiers: which windows have a gap, and which cannot be judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.audit.evidence import DEFAULT_RULES, Doubt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafka2011.audit.compare import Ledger, WindowAccount
+    from kafka2011.audit.evidence import Evidence, Reading, Rules
+
+
+class Verdict(NamedTuple):
+    """The findings about windows that end by a time.
+
+    `gaps` are windows in which messages are missing for sure: the tier has stated that it read everything. `doubts`, by
+    topic, hold for part of the time; `lost_reports` counts the numbers that are missing.
+    """
+
+    accounts: list[WindowAccount]
+    gaps: list[WindowAccount]
+    doubts: list[tuple[str, Doubt]]
+    lost_reports: int
+
+
+def judge(
+    ledger: Ledger,
+    evidence: Evidence,
+    reading: Reading,
+    topics: Sequence[str] = (),
+    tiers: Sequence[str] | None = None,
+    *,
+    from_ms: int | None,
+    until_ms: int,
+    rules: Rules = DEFAULT_RULES,
+) -> Verdict:
+    """Judge all windows that end by a time, for these topics, or for all if none are given.
+
+    With `tiers`, each of them is expected to have counted every topic; without, only those that reported on it.
+    """
+    accounts = list(ledger.accounts(until_ms, tiers))
+    chosen = sorted(topics or evidence.topics)
+    end_ms = ledger.window_of(until_ms)
+    doubts: list[tuple[str, Doubt]] = []
+    lost_reports = 0
+    read_until: dict[tuple[str, str], int | None] = {}
+    for topic in chosen:
+        named = list(tiers) if tiers is not None else evidence.tiers_of(topic)
+        found = evidence.doubts(topic, named, reading, from_ms, rules)
+        if not evidence.is_counted(topic):
+            found.append(Doubt(None, "no producer has said anything of it"))
+        doubts += [(topic, doubt) for doubt in found if doubt.since_ms is None or doubt.since_ms < end_ms]
+        for tier in named:
+            lost_reports += evidence.lost_reports(topic, tier, from_ms)
+            since = [doubt.since_ms for doubt in evidence.doubts_of_tier(topic, tier, rules)]
+            known = [each for each in since if each is not None]
+            read_until[topic, tier] = None if len(known) < len(since) else min(known, default=until_ms)
+    if not accounts:
+        doubts.append((", ".join(chosen), Doubt(None, "no window was compared")))
+    gaps = [account for account in accounts if _is_gap(account, read_until, ledger)]
+    return Verdict(accounts, gaps, doubts, lost_reports)
+
+
+def _is_gap(account: WindowAccount, read_until: dict[tuple[str, str], int | None], ledger: Ledger) -> bool:
+    """Say whether messages are missing though the tier, and those before it where that matters, has read everything."""
+    all_read = True
+    for count in account.tiers:
+        until_ms = read_until.get((account.topic, count.tier))
+        is_read = until_ms is not None and account.start_ms < ledger.window_of(until_ms)
+        all_read = all_read and is_read
+        if (count.missing and is_read) or (count.missing_since_first and all_read):
+            return True
+    return False

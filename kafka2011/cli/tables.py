@@ -1,0 +1,217 @@
+"""`kafka2011 tables`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.output import json_option, raise_failed, show_json, show_json_line, show_table
+from kafka2011.cli.spark_session import spark_session
+from kafka2011.cli.stopping import stop_signals
+from kafka2011.cli.table_options import (
+    ICEBERG,
+    MB,
+    audit_option,
+    catalog_of,
+    catalog_option,
+    master_option,
+    partition_by_option,
+    tables_options,
+    target_file_option,
+    warehouse_option,
+)
+
+if TYPE_CHECKING:
+    from kafka2011.cli.table_options import Tables
+    from kafka2011.warehouse.table.upkeep import Compacted, Tended
+
+
+@click.group("tables")
+def command() -> None:
+    """Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine."""
+
+
+@command.command(
+    "status",
+    epilog=examples(
+        "kafka2011 tables status --warehouse /data/warehouse",
+        "kafka2011 tables status --warehouse /data/lake --format iceberg --topic page_views --json",
+    ),
+)
+@tables_options
+@json_option
+def status(tables: Tables, as_json: bool) -> None:
+    """Show how far tables are loaded: all of them, unless topics are named.
+
+    It reads only the tables.
+    """
+    from kafka2011.warehouse.table.status import status_of
+
+    found = status_of(*tables)
+    if as_json:
+        show_json([each.to_json() for each in found])
+        return
+    columns = ("topic", "loads", "rows", "quarantined", "size_bytes", "last_load", "complete_through")
+    rows: list[tuple[Any, ...]] = [
+        (
+            each.topic,
+            each.commits,
+            each.rows,
+            each.quarantined,
+            each.size_bytes,
+            _time(each.written_at_ms),
+            _time(each.complete_through_ms),
+        )
+        for each in found
+    ]
+    show_table(columns, rows, as_json=False)
+
+
+def _time(time_ms: int | None) -> str | None:
+    if time_ms is None:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@command.command(
+    "compact",
+    epilog=examples(
+        "kafka2011 tables compact --warehouse /data/warehouse",
+        "kafka2011 tables compact --warehouse /data/lake --format iceberg --whitelist 'page_.*'",
+    ),
+)
+@tables_options
+@target_file_option
+@click.option(
+    "--grace",
+    "grace_s",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the replaced files stay, for those still reading them.",
+)
+def compact(tables: Tables, target_file_mb: int, grace_s: float) -> None:
+    """Rewrite small loads of past hours into a few files, in all tables unless topics are named.
+
+    Prints one line of JSON.
+    """
+    from kafka2011.warehouse.table.upkeep import compact_tables
+
+    which, target_bytes = tables[:4], target_file_mb * MB
+    done = compact_tables(*which, target_bytes=target_bytes, grace_s=grace_s, catalog=tables.catalog)
+    _show(done, "compacted")
+
+
+@command.command(
+    "clean",
+    epilog=examples(
+        "kafka2011 tables clean --warehouse /data/warehouse",
+        "kafka2011 tables clean --warehouse /data/lake --format iceberg --expire",
+    ),
+)
+@tables_options
+@click.option(
+    "--older-than",
+    "older_than_h",
+    type=click.FloatRange(min=0),
+    default=24.0,
+    show_default=True,
+    metavar="HOURS",
+    help="Spare what was written within this time, files and snapshots; must be longer than any load takes.",
+)
+@click.option("--expire", is_flag=True, help="Forget old snapshots of tables in Iceberg first.")
+def clean(tables: Tables, older_than_h: float, expire: bool) -> None:
+    """Remove files left by loads that died, and files that no commit needs any more.
+
+    Cleans all tables, unless topics are named. Prints one line of JSON.
+    """
+    from kafka2011.warehouse.table.upkeep import clean_tables
+
+    if expire and tables.table_format.value != ICEBERG:
+        raise click.UsageError("--expire is for --format iceberg")
+    which, older_than_s = tables[:4], 3600 * older_than_h
+    _show(clean_tables(*which, older_than_s=older_than_s, expire=expire, catalog=tables.catalog), "cleaned")
+
+
+@command.command(
+    "swap", epilog=examples("kafka2011 tables swap --warehouse /data/warehouse page_views page_views-again")
+)
+@warehouse_option
+@click.argument("topic")
+@click.argument("name")
+def swap(warehouse: str, topic: str, name: str) -> None:
+    """Put the rebuilt table NAME in the place of the topic's own, which takes that name.
+
+    Works on tables of Parquet files. Prints one line of JSON.
+    """
+    from kafka2011.warehouse.table.parquet import rebuild
+
+    behind = rebuild.swap(warehouse, topic, name)
+    behind_bytes = {where.znode_name: size_bytes for where, size_bytes in sorted(behind.items())}
+    show_json_line({"topic": topic, "swapped": name, "behind_bytes": behind_bytes})
+
+
+@command.command("settle", epilog=examples("kafka2011 tables settle --warehouse /data/lake --topic page_views skip"))
+@warehouse_option
+@click.option("--topic", "topics", multiple=True, required=True, help="A topic; may be given many times.")
+@catalog_option
+@click.argument("choice", type=click.Choice(["again", "skip"]))
+def settle(warehouse: str, topics: tuple[str, ...], catalog_properties: tuple[str, ...], choice: str) -> None:
+    """Decide how loading continues after an Iceberg rollback: removed rows are loaded again, or left out.
+
+    Loads nothing yet. Prints one line of JSON.
+    """
+    from kafka2011.warehouse.table.upkeep import settle_rollbacks
+
+    catalog = catalog_of(catalog_properties, ICEBERG)
+    _show(settle_rollbacks(warehouse, topics, again=choice == "again", catalog=catalog), "settled")
+
+
+def _show(done: Compacted | Tended, what: str) -> None:
+    show_json_line(done.to_json())
+    raise_failed(done.failed, "table", what)
+
+
+@command.command(
+    "redrive",
+    epilog=examples("kafka2011 tables redrive --warehouse /data/warehouse --topic page_views --audit warehouse"),
+)
+@zookeeper_option
+@tables_options
+@partition_by_option
+@target_file_option
+@audit_option
+@master_option
+def redrive(
+    tables: Tables, zk_connect: str, partition_by: str, target_file_mb: int, tier: str, master: str | None
+) -> None:
+    """Decode the messages in quarantine again, after a fix.
+
+    Messages that can be decoded become rows. Prints one line of JSON.
+    """
+    tables.check_named()
+    from kafka2011.warehouse.load.load_settings import LoadSettings
+    from kafka2011.warehouse.load.loader import Loader
+    from kafka2011.warehouse.load.write import PartitionBy
+
+    warehouse, table_format, topics, pattern, catalog = tables
+    settings = LoadSettings(
+        zk_connect=zk_connect,
+        partition_by=PartitionBy(partition_by),
+        target_file_bytes=target_file_mb * MB,
+        tier=tier,
+    )
+    with (
+        spark_session("redrive", master) as spark,
+        stop_signals(),  # lets it end; after the start of Spark, which takes SIGINT for itself
+        Loader(
+            spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format, catalog=catalog
+        ) as loader,
+    ):
+        done = loader.redrive()
+    show_json_line(done.to_json())
+    raise_failed(done.failed, "topic", "decoded again")

@@ -1,0 +1,44 @@
+"""Counts of what was sent, and of what a collector has done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka2011.counters import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryCounts(Counters):
+    """Lines sent, confirmed, sent again, and refused by a broker."""
+
+    lines_sent: int = 0
+    lines_confirmed: int = 0
+    lines_resent: int = 0
+    lines_refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CollectCounts(DeliveryCounts):
+    """What a collector counts besides.
+
+    `bytes_lost` is what is known to be lost through a truncation or a deleted file. `bytes_maybe_repeated` is what was
+    sent before the last run ended and is not known to be confirmed.
+    """
+
+    lines_too_long: int = 0
+    lines_without_end: int = 0
+    nul_bytes_skipped: int = 0
+    lines_dropped: int = 0
+    rotations: int = 0
+    truncations: int = 0
+    losses: int = 0
+    bytes_lost: int = 0
+    bytes_maybe_repeated: int = 0
+    files_refused: int = 0
+    failed_reads: int = 0
+    failed_saves: int = 0
+
+    @property
+    def all_is_well(self) -> bool:
+        """Whether nothing was lost, refused or unreadable."""
+        return not (self.lines_refused or self.lines_dropped or self.losses or self.files_refused or self.failed_reads)

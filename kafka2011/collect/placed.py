@@ -1,0 +1,37 @@
+"""Lines with their positions, and ids made from them: a line that is read again gets the same id."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class PlacedLine(bytes):
+    """A line with the file, or spool, that it is in, and the offset there."""
+
+    place: str
+
+
+def placed(lines: Iterable[bytes], starts: Iterable[int], origin: str) -> list[bytes]:
+    """Return lines with the offsets in `origin` at which they start."""
+    found: list[bytes] = []
+    for line, start in zip(lines, starts, strict=True):
+        each = PlacedLine(line)
+        each.place = f"{origin}:{start}"
+        found.append(each)
+    return found
+
+
+def id_of(line: bytes, collector: str) -> str | None:
+    """Return the id of a line's event: always the same for a line at one place, read by one collector.
+
+    The line is part of it, since inodes are reused. None for a line without a place.
+    """
+    if not isinstance(line, PlacedLine):
+        return None
+    digest = hashlib.sha1(f"{collector}:{line.place}:".encode() + line, usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=5))

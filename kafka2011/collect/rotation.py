@@ -1,0 +1,337 @@
+"""Finds what became of files that were rotated away, and what came between them and the file that has their name now.
+
+A file is the one that is known if it has its inode and, as far as that was read, its content: inodes are used again,
+and files are truncated. What a known file held may be in another one by now, which was compressed, or copied before the
+truncation. That is told by the content too, so that it is read on from there, and once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.collect.content import Content, OpenFiles, PackedFile, PlainFile, UnpackError, fingerprint
+from kafka2011.collect.positions import FileKey
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from kafka2011.collect.positions import FilePosition
+
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".Z")
+_SECOND_NS = 1_000_000_000
+
+
+class FoundFile(NamedTuple):
+    """A file that once had the watched name, or has what such a one held."""
+
+    path: str
+    key: FileKey
+    size_bytes: int
+    modified_ns: int
+
+    @property
+    def name(self) -> str:
+        """What it is called in its directory."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is compressed, by its name."""
+        return self.path.endswith(COMPRESSED)
+
+    def has_time_of(self, known: FilePosition) -> bool:
+        """Whether it was written when a known file was last; what compresses files keeps that, some only the second."""
+        modified_ns = known.modified_ns
+        return self.modified_ns in {modified_ns, modified_ns // _SECOND_NS * _SECOND_NS}
+
+    def is_older_than(self, known: FilePosition) -> bool:
+        """Whether it was last written before a known file was."""
+        return self.modified_ns // _SECOND_NS < known.modified_ns // _SECOND_NS
+
+
+class Unread(NamedTuple):
+    """A file with lines that nobody read, and the known one whose content goes on there, if one does."""
+
+    file: FoundFile
+    continues: FileKey | None
+    content: Content
+
+
+@dataclass
+class Former:
+    """What a directory says of files that once had the watched name, oldest first.
+
+    `there` are known files and their places; `unread` those with bytes that nobody read; `read` has known files that
+    were compressed after they were read, and `gone` those that are nowhere any more; `broken` are compressed files that
+    cannot be read, and why.
+    """
+
+    there: list[FoundFile] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    read: list[tuple[FileKey, FoundFile]] = field(default_factory=list)
+    broken: list[tuple[FoundFile, str]] = field(default_factory=list)
+    gone: list[FileKey] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Close what is open: nobody will read it."""
+        for each in self.unread:
+            each.content.close()
+
+
+class Listing:
+    """The names in a directory at one moment. Raises OSError."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._by_inode: defaultdict[int, list[str]] = defaultdict(list)
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                # An entry's own inode is not that behind a link, or a mount, but neither is a rotated file.
+                self._by_inode[entry.inode()].append(entry.name)
+        self._names = sorted(name for names in self._by_inode.values() for name in names)
+
+    def rotated(self, name: str) -> set[str]:
+        """Return the names that rotated files of this one have; one that is being compressed only uncompressed."""
+        pattern = _rotated(name)
+        found = {each for each in self._beginning(name) if pattern.fullmatch(each)}
+        return {each for each in found if not (each.endswith(COMPRESSED) and each.rpartition(".")[0] in found)}
+
+    def with_inodes(self, keys: Iterable[FileKey]) -> set[str]:
+        """Return the names of these inodes."""
+        return {name for key in keys for name in self._by_inode.get(key.inode, ())}
+
+    def look(self, names: Iterable[str]) -> list[FoundFile]:
+        """Return those that are regular files, oldest first."""
+        found = []
+        for name in names:
+            path = str(self._directory / name)
+            try:
+                status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 (the path is text)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                found.append(FoundFile(path, FileKey.of(status), status.st_size, status.st_mtime_ns))
+        return sorted(found, key=_age)
+
+    def _beginning(self, name: str) -> Iterator[str]:
+        stem = name.rpartition(".")[0] or name
+        for start in (stem + separator for separator in "-._"):
+            at = bisect_left(self._names, start)
+            while at < len(self._names) and self._names[at].startswith(start):
+                yield self._names[at]
+                at += 1
+
+
+def find_former(
+    path: str,
+    known: Mapping[FileKey, FilePosition],
+    since_ns: int,
+    open_files: OpenFiles,
+    listing: Listing,
+    *,
+    held: Collection[FileKey] = (),
+    replaced: FileKey | None = None,
+) -> Former:
+    """Look at the directory of a watched path. `known` are the positions of all files that had its name.
+
+    Besides those, files count that are named like rotated ones and were last written after `since_ns`, when the newest
+    known one had been written as it was last seen: they came and went unseen. `held` are known files that are open, so
+    that they are what they were; `replaced` is one that has other content now. Raises OSError.
+    """
+    current = Path(path).resolve().name
+    rotated = listing.rotated(current)
+    found = listing.look(rotated | listing.with_inodes(known))
+    former = Former()
+    same = _same(found, known, held, replaced, rotated | {current}, open_files)
+    former.there = [each for each in found if each.key in same]
+    former.gone = sorted(known.keys() - same, key=lambda key: known[key].modified_ns)
+    oldest = min((known[key].modified_ns for key in former.gone), default=since_ns)
+    others = [
+        each
+        for each in found
+        if each.name in rotated and each.key not in same and each.modified_ns >= min(oldest, since_ns) - _SECOND_NS
+    ]
+    with _Unpacking(open_files) as unpacking:
+        for file in former.there:
+            if file.name != current and _has_unread(file, known[file.key]):
+                _add_unread(former, file, None, unpacking)
+        others = [each for each in others if not _is_copy(each, [known[key] for key in same], unpacking)]
+        _find_gone(former, known, others, unpacking)
+        _find_unseen(former, known, since_ns, others, unpacking)
+    former.unread.sort(key=lambda each: _age(each.file))
+    return former
+
+
+def _same(
+    found: list[FoundFile],
+    known: Mapping[FileKey, FilePosition],
+    held: Collection[FileKey],
+    replaced: FileKey | None,
+    names: set[str],
+    open_files: OpenFiles,
+) -> set[FileKey]:
+    """Return which known files are what they were."""
+    same = {key for key in held if key in known}
+    for file in found:
+        each = known.get(file.key)
+        if each is None or file.key == replaced or file.key in same:
+            continue
+        # Of what was not read only the inode is known, which any file may have by now.
+        if _is_as_seen(file, each) or ((each.position or file.name in names) and _holds(file, each, open_files)):
+            same.add(file.key)
+    return same
+
+
+def _find_gone(
+    former: Former, known: Mapping[FileKey, FilePosition], others: list[FoundFile], unpacking: _Unpacking
+) -> None:
+    """Find what has the content of known files that are gone, and take it out of both."""
+    for key in list(former.gone):
+        file = next((each for each in others if _goes_on(each, known[key], unpacking)), None)
+        if file is None:
+            continue
+        others.remove(file)
+        former.gone.remove(key)
+        if _is_packed_after_reading(file, known[key]):
+            former.read.append((key, file))
+        else:
+            _add_unread(former, file, key, unpacking)
+
+
+def _find_unseen(
+    former: Former,
+    known: Mapping[FileKey, FilePosition],
+    since_ns: int,
+    others: list[FoundFile],
+    unpacking: _Unpacking,
+) -> None:
+    """Find what came after the newest known file and is none of them."""
+    for file in others:
+        if file.modified_ns < since_ns:
+            continue
+        if unpacking.open(file) is not None or not any(file.has_time_of(known[key]) for key in former.gone):
+            _add_unread(former, file, None, unpacking)
+
+
+def _add_unread(former: Former, file: FoundFile, continues: FileKey | None, unpacking: _Unpacking) -> None:
+    content = unpacking.take(file)
+    if content is not None:
+        former.unread.append(Unread(file, continues, content))
+    else:
+        former.broken.append((file, unpacking.faults[file.key]))
+
+
+class _Unpacking:
+    """Files that are opened to be compared; those that nobody takes are closed in the end."""
+
+    def __init__(self, open_files: OpenFiles) -> None:
+        self._open_files = open_files
+        self._opened: dict[FileKey, Content | None] = {}
+        self.faults: dict[FileKey, str] = {}
+
+    def __enter__(self) -> _Unpacking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._opened.values():
+            if each is not None:
+                each.close()
+
+    def open(self, file: FoundFile) -> Content | None:
+        """Open a file; None for a compressed one that cannot be read, for which `faults` says why."""
+        if file.key not in self._opened:
+            content: Content | None = None
+            if not file.is_packed:
+                content = PlainFile(file.path, file.key, self._open_files)
+            else:
+                try:
+                    content = PackedFile(file.path, file.key)
+                except UnpackError as error:
+                    self.faults[file.key] = str(error)
+            self._opened[file.key] = content
+        return self._opened[file.key]
+
+    def take(self, file: FoundFile) -> Content | None:
+        """Open a file, and let whoever asks close it."""
+        content = self.open(file)
+        self._opened.pop(file.key)
+        return content
+
+
+def _is_as_seen(file: FoundFile, known: FilePosition) -> bool:
+    return file.modified_ns == known.modified_ns and (file.is_packed or file.size_bytes == known.size_bytes)
+
+
+def _holds(file: FoundFile, known: FilePosition, open_files: OpenFiles) -> bool:
+    """Whether a file with the inode of a known one is that one, by its content."""
+    if file.is_packed:
+        return False
+    content = PlainFile(file.path, file.key, open_files)
+    try:
+        return holds(content, file.size_bytes, known)
+    finally:
+        content.close()
+
+
+def holds(content: Content, size_bytes: int, known: FilePosition) -> bool:
+    """Whether content begins as that of a known file, as far as that was read; if it was not, by its size."""
+    if not known.position:
+        return size_bytes >= known.size_bytes
+    return fingerprint(content, known.position) == known.fingerprint
+
+
+def _has_unread(file: FoundFile, known: FilePosition) -> bool:
+    return known.position != (known.size_bytes if file.is_packed else file.size_bytes)
+
+
+def _is_packed_after_reading(file: FoundFile, known: FilePosition) -> bool:
+    return file.is_packed and file.has_time_of(known) and known.position >= known.size_bytes
+
+
+def _goes_on(file: FoundFile, known: FilePosition, unpacking: _Unpacking) -> bool:
+    """Whether a file has what a known one held that is gone."""
+    if _is_packed_after_reading(file, known):
+        return True
+    if file.is_older_than(known) or not known.size_bytes:
+        return False
+    content = unpacking.open(file)
+    if content is None:
+        return False
+    return holds(content, content.status().size_bytes, known)
+
+
+def _is_copy(file: FoundFile, same: list[FilePosition], unpacking: _Unpacking) -> bool:
+    """Whether a file has just what one of these has."""
+    if file.is_packed and any(file.has_time_of(each) for each in same):
+        return True
+    content = unpacking.open(file) if any(each.position for each in same) else None
+    if content is None:
+        return False
+    size_bytes = content.status().size_bytes
+    return any(each.position and size_bytes == each.size_bytes and holds(content, size_bytes, each) for each in same)
+
+
+def _age(found: FoundFile) -> tuple[int, int, str]:
+    """Order by time; of files of the same instant, log.2 is older than log.1."""
+    number = found.path.rpartition(".")[2]
+    return found.modified_ns, -int(number) if number.isdigit() and len(number) < 4 else 0, found.path
+
+
+@lru_cache(1000)
+def _rotated(name: str) -> re.Pattern[str]:
+    """Match what logrotate and logging libraries call `name` later: with a number or a date after it, or inside it."""
+    stem, dot, extension = name.rpartition(".")
+    number = r"[-._][0-9][0-9TZ:._-]*"
+    forms = [re.escape(name) + number]
+    if stem:
+        forms.append(re.escape(stem) + number + re.escape(dot + extension))
+    compressed = "|".join(map(re.escape, COMPRESSED))
+    return re.compile(f"(?:{'|'.join(forms)})(?:{compressed})?")

@@ -1,0 +1,144 @@
+"""Puts a collector together, runs it, and takes it apart again."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka2011.collect.collector import Collector
+from kafka2011.collect.delivery import Delivery
+from kafka2011.collect.line_inputs import LineInputs, SocketAddress, close_listener, open_listener
+from kafka2011.collect.lines import LineCutter, Nul
+from kafka2011.collect.positions import Positions
+from kafka2011.collect.spool import SPOOL_BYTES, Spool
+from kafka2011.collect.watched_files import WatchedFiles
+from kafka2011.producer.producer import Producer
+from zk.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafka2011.collect.counts import CollectCounts
+    from kafka2011.collect.page_views import PageViews
+    from kafka2011.config import ProducerConfig
+
+logger = logging.getLogger(__name__)
+
+STDIN = "-"
+DEFAULTS: dict[str, object] = {
+    "queue.time": 20,  # lines must not wait for others
+    "batch.size": 2000,
+    "queue.size": 100_000,  # more than may be unconfirmed, so no send waits
+}
+"""Default settings of the producer, which must be asynchronous and confirm."""
+
+_SPOOL_NAME = "spool"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectOptions:
+    """What to collect: paths and patterns, "-" among them for standard input, and where to listen.
+
+    `state` is the directory with positions and spool. Lines over `max_line_bytes` are cut, or left out; `nul` says how
+    NUL bytes in files are treated. The spool holds `spool_bytes`; beyond that it `drops_when_full`, or nothing more is
+    read. With `as_page_views` each line is one of an access log and becomes a PageView, which counts as tier `audit` of
+    the audit if that is named; that needs `zk_connect`, where the schema is registered, and the extra `pipeline`.
+    """
+
+    paths: tuple[str, ...]
+    topic: str
+    state: Path
+    max_line_bytes: int
+    listen: SocketAddress | None = None
+    follow: bool = False
+    refuse_too_long: bool = False
+    as_page_views: bool = False
+    spool_bytes: int = SPOOL_BYTES
+    drops_when_full: bool = False
+    audit: str = ""
+    zk_connect: str = ""
+    nul: Nul = Nul.SKIP
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether it ends only when stopped."""
+        return self.follow or self.listen is not None
+
+
+def collect(options: CollectOptions, config: ProducerConfig, stop: threading.Event, counts: CollectCounts) -> None:
+    """Collect until everything has ended, or until `stop` is set.
+
+    Raises KafkaError: when the state cannot be used, no cluster is found at the start, or, unless it runs on, something
+    is not confirmed in time.
+    """
+    wake = threading.Event()
+
+    def new_cutter(*, skips_nul: bool = False) -> LineCutter:
+        return LineCutter(options.max_line_bytes, refuse=options.refuse_too_long, skips_nul=skips_nul)
+
+    with ExitStack() as opened:
+        positions = Positions(options.state, options.topic)
+        opened.callback(positions.close)
+        listener = None
+        if options.listen is not None:
+            listener = open_listener(options.listen)
+            opened.callback(close_listener, listener)
+            logger.info("listening at %s", listener.getsockname())
+        takes_stdin = STDIN in options.paths
+        spool = inputs = None
+        directory = options.state / _SPOOL_NAME
+        if takes_stdin or listener is not None or directory.is_dir():  # an existing spool holds lines to send first
+            spool = Spool(
+                directory,
+                options.topic,
+                options.spool_bytes,
+                positions.spool_offset,
+                counts,
+                SYSTEM_CLOCK,
+                drops=options.drops_when_full,
+                places=options.as_page_views,
+                on_append=wake.set,
+            )
+            opened.callback(spool.close)
+            stdin = sys.stdin.fileno() if takes_stdin else None
+            inputs = LineInputs(spool, counts, new_cutter, stdin=stdin, listener=listener)
+        views = _page_views(options, config, positions, opened) if options.as_page_views else None
+        producer = opened.enter_context(Producer(config))
+        publish = views.through(producer) if views is not None else lambda lines: producer.send(options.topic, lines)
+        delivery = Delivery(publish, producer.flush, counts, SYSTEM_CLOCK, tries_again=options.runs_on)
+        paths = [path for path in options.paths if path != STDIN]
+        files = WatchedFiles(
+            paths,
+            positions,
+            counts,
+            partial(new_cutter, skips_nul=options.nul is Nul.SKIP),
+            SYSTEM_CLOCK,
+            follow=options.follow,
+            places=options.as_page_views,
+            refuses_nul=options.nul is Nul.REFUSE,
+        )
+        collector = Collector(
+            files,
+            positions,
+            delivery,
+            counts,
+            SYSTEM_CLOCK,
+            spool=spool,
+            inputs=inputs,
+            before_save=views.report if views is not None else lambda: None,
+            stop=stop,
+            wake=wake,
+        )
+        collector.run(config.confirm_timeout_ms / 1000)
+
+
+def _page_views(options: CollectOptions, config: ProducerConfig, positions: Positions, opened: ExitStack) -> PageViews:
+    # Imported here, so that plain lines need neither Avro nor, with broker.list, kazoo.
+    from kafka2011.collect.page_views import PageViews  # noqa: PLC0415
+
+    return opened.enter_context(PageViews(config, options.zk_connect, options.topic, positions, options.audit))

@@ -1,0 +1,242 @@
+"""Keeps lines that cannot be read again on disk until they are confirmed, bounded in bytes.
+
+The spool is a log like a broker's: segments of messages, each with a CRC, which recovery cuts after the last whole one.
+Everything that arrives goes through it, so that one rule holds whether the cluster is up or not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafka2011.collect.placed import placed
+from kafka2011.disk import SYSTEM_DISK
+from kafka2011.errors import InvalidMessageError, LogError
+from kafka2011.log.log import Log
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.message.message_set import MessageSet, complete_prefix_bytes, decode, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kafka2011.collect.counts import CollectCounts
+    from kafka2011.disk import Disk
+    from zk.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 256 * 1024
+SPOOL_BYTES = 1024**3
+MIN_SPOOL_BYTES = 1024**2
+_SEGMENTS = 8
+_NEVER = 1 << 60
+_ORIGIN = "spool"
+_SPARE_BYTES = 64 * 1024
+"""Disk space that appends leave free, so that positions can still be saved."""
+_RETRY_S = 1.0
+
+
+class Spool:
+    """Lines in `directory`, at most `max_bytes` (at least MIN_SPOOL_BYTES) on disk; `offset` is where reading begins.
+
+    One thread appends and another reads. When it is full, appends wait or, with `drops`, their lines are dropped,
+    logged and counted; a full disk counts as a full spool. `on_append` is called after each append. With `places`,
+    lines carry their positions. Raises LogError when the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        topic: str,
+        max_bytes: int,
+        offset: int,
+        counts: CollectCounts,
+        clock: Clock,
+        *,
+        drops: bool = False,
+        places: bool = False,
+        on_append: Callable[[], object] = lambda: None,
+        disk: Disk = SYSTEM_DISK,
+    ) -> None:
+        self._directory = directory
+        self._topic = topic
+        self._max_bytes = max_bytes
+        self._counts = counts
+        self._clock = clock
+        self._drops = drops
+        self._places = places
+        self._on_append = on_append
+        self._disk = disk
+        self._has_room = threading.Condition()
+        self._is_closed = False
+        self._is_full = False
+        self._log = self._open()
+        # A deleted spool starts again; one that lost its last bytes in a power cut ends earlier.
+        self.offset = self.confirmed_offset = min(max(offset, self._log.start_offset), self._log.end_offset)
+        if self.waiting_bytes:
+            logger.warning("%s holds %d bytes that will be sent first", directory, self.waiting_bytes)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes are not confirmed."""
+        return self._log.appended_end_offset - self.confirmed_offset
+
+    @property
+    def is_read(self) -> bool:
+        """Whether `read` has returned everything."""
+        return self.offset >= self._log.appended_end_offset
+
+    def append(self, lines: list[bytes]) -> None:
+        """Store lines once there is room; lines that cannot be stored are dropped and counted.
+
+        After `interrupt` they need no room: they were read already, and no more will be read.
+        """
+        data = bytes(MessageSet(lines))
+        if not data:
+            return
+        with self._has_room:
+            while not self._try_append(data, len(lines)):
+                if self._drops or self._is_closed:
+                    self._counts.add(lines_dropped=len(lines))
+                    return
+                self._has_room.wait(_RETRY_S)
+        self._on_append()
+
+    def read(self) -> tuple[list[bytes], int] | None:
+        """Return the next lines, which are on disk, and the offset after them; None when there are none.
+
+        Corrupt data is skipped, logged and counted. Raises LogError.
+        """
+        with self._has_room:
+            self._flush()
+            while self.offset < self._log.end_offset:
+                data = self._read_whole(self.offset)
+                try:
+                    lines = self._lines(data)
+                except InvalidMessageError as error:
+                    data = data[: scan(data).end]
+                    if not data:
+                        self._skip(str(error))
+                        continue
+                    lines = self._lines(data)
+                self.offset += len(data)
+                return lines, self.offset
+            return None
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        """Open whole messages that begin at the offset. Raises InvalidMessageError."""
+        if not self._places:
+            return list(MessageSet.from_bytes(data))
+        messages = list(decode(data, self._topic, None, 0, self.offset))
+        return placed((each.payload for each in messages), (each.offset for each in messages), _ORIGIN)
+
+    def _read_whole(self, offset: int) -> bytes:
+        """Read whole messages, judging by their lengths alone; if there are none, whatever is left."""
+        max_bytes = READ_BYTES
+        while True:
+            with self._log.read(offset, max_bytes) as piece:
+                data = os.pread(piece.fd, piece.size, piece.position)
+            whole_bytes = complete_prefix_bytes(data)
+            if whole_bytes or len(data) < max_bytes:
+                return data[:whole_bytes] if whole_bytes else data
+            max_bytes *= 2
+
+    def _skip(self, fault: str) -> None:
+        log = self._log
+        following = min((start for start in log.segment_offsets if start > self.offset), default=log.end_offset)
+        lost_bytes = following - self.offset
+        self._counts.add(losses=1, bytes_lost=lost_bytes)
+        logger.error(
+            "the spool %s is corrupt after offset %d, and %d bytes of it are left out: %s",
+            *(self._directory, self.offset, lost_bytes, fault),
+        )
+        self.offset = following
+
+    def confirm(self, offset: int) -> None:
+        """Note that everything before an offset has arrived."""
+        self.confirmed_offset = offset
+
+    def trim(self) -> None:
+        """Delete confirmed segments. The confirmed offset must be saved first, since they cannot be read again."""
+        with self._has_room:
+            log = self._log
+            is_all = self.confirmed_offset == log.end_offset
+            confirmed_bytes = self.confirmed_offset - log.start_offset
+            if confirmed_bytes <= (
+                0 if is_all and (self._is_full or self._is_closed) else log.settings.max_segment_bytes
+            ):
+                return
+            # The log keeps at least this much; only it knows where segments end.
+            log.settings = replace(log.settings, retention_bytes=log.end_offset - self.confirmed_offset)
+            try:
+                log.delete_old_segments(by_age=False)
+            except LogError as error:
+                self._full(str(error))
+                self._open_again()
+            self._has_room.notify_all()
+
+    def interrupt(self) -> None:
+        """Let a waiting append continue."""
+        with self._has_room:
+            self._is_closed = True
+            self._has_room.notify_all()
+
+    def close(self) -> None:
+        """Close the files. May be called twice. Raises LogError."""
+        self.interrupt()
+        self._log.close()
+
+    def _open(self) -> Log:
+        segment_bytes = self._max_bytes // _SEGMENTS
+        settings = LogSettings(max_segment_bytes=segment_bytes, flush_interval=_NEVER, roll_ms=_NEVER)
+        return Log(self._directory, self._topic, 0, settings, clock=self._clock, disk=self._disk, recover=True)
+
+    def _try_append(self, data: bytes, count: int) -> bool:
+        log = self._log
+        used_bytes = log.appended_end_offset - log.start_offset
+        if used_bytes and used_bytes + len(data) > self._max_bytes and not self._is_closed:
+            self._full(f"it holds {used_bytes} of {self._max_bytes} bytes")
+            return False
+        disk = os.statvfs(self._directory)
+        if disk.f_bavail * disk.f_frsize < len(data) + _SPARE_BYTES:
+            self._full("its disk has no room")
+            return False
+        try:
+            log.append(data, count)
+        except LogError as error:
+            self._full(str(error))
+            self._open_again()
+            return False
+        if self._is_full:
+            dropped = self._counts.lines_dropped
+            logger.warning("the spool %s has room again; %d lines were dropped so far", self._directory, dropped)
+            self._is_full = False
+        return True
+
+    def _full(self, why: str) -> None:
+        if not self._is_full:
+            then = "lines are dropped" if self._drops else "nothing more is read"
+            logger.error("the spool %s is full (%s): %s until there is room", self._directory, why, then)
+        self._is_full = True
+
+    def _flush(self) -> None:
+        try:
+            self._log.flush()
+        except LogError as error:
+            self._full(str(error))
+            self._open_again()
+
+    def _open_again(self) -> None:
+        """Reopen the log: after an I/O error only recovery finds out what is on disk."""
+        log = self._log
+        try:
+            log.close()
+            self._log = self._open()
+        except LogError:
+            logger.exception("the spool %s cannot be opened again for now", self._directory)
+        else:
+            self.offset = min(self.offset, self._log.end_offset)

@@ -1,0 +1,129 @@
+"""The disk: the calls that may have to wait for it, the locks to hold meanwhile, and what makes directories survive.
+
+What was written survives the end of the process, but only what was synced survives a power cut: a file's bytes by one
+fsync, its name by another, of the directory. Everything raises OSError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.errors import LogError
+from zk.errors import raise_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Lock = AbstractContextManager[Any]
+
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
+"""What rename(2) answers for a target that holds something, by file system, or that is no directory."""
+
+
+class Disk:
+    """The operating system's own calls, made where they are asked for.
+
+    A broker makes them in threads instead, so that others run meanwhile, and needs locks that fit that. Raises OSError.
+    """
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        """Write as much as one call takes, into the page cache; return how many bytes."""
+        return os.write(fd, data)
+
+    def fsync(self, fd: int) -> None:
+        """Make a file's bytes, or a directory's names, survive a power cut."""
+        os.fsync(fd)
+
+    def fsync_directory(self, directory: str | Path) -> None:
+        """Make names that were added to or removed from the directory survive a power cut."""
+        fsync_directory(directory, self.fsync)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name; that of a file that nobody has open takes a third of a second for a gigabyte."""
+        path.unlink()
+
+    def close(self, fd: int) -> None:
+        """Close a deleted file, which frees its bytes: that takes as long, and nobody is to wait for it."""
+        os.close(fd)
+
+    def flush_all(self, flushes: Iterable[Callable[[], None]]) -> None:
+        """Call all of these, even if one fails. Raises the first LogError."""
+        raise_first([failure_of(flush) for flush in flushes])
+
+    def make_lock(self) -> Lock:
+        """Make a lock that may be held while a call waits."""
+        return threading.RLock()
+
+
+SYSTEM_DISK = Disk()
+"""The disk of everything that is not given a different one."""
+
+
+def open_directory(directory: str | Path) -> int:
+    """Open a directory in order to lock it or to bring its names to disk."""
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def failure_of(flush: Callable[[], None]) -> LogError | None:
+    """Flush, and return the error if that fails."""
+    try:
+        flush()
+    except LogError as error:
+        return error
+    return None
+
+
+def fsync_directory(directory: str | Path, fsync: Callable[[int], None] | None = None) -> None:
+    """Bring to disk which names a directory has."""
+    with _opened(directory, os.O_DIRECTORY) as fd:
+        (fsync or os.fsync)(fd)
+
+
+def fsync_tree(directory: str | Path) -> None:
+    """Bring a directory to disk, with all files and directories below it."""
+    for parent, _, names in os.walk(directory, topdown=False, onerror=_raise):
+        for name in names:
+            with _opened(f"{parent}/{name}") as fd:
+                os.fsync(fd)
+        fsync_directory(parent)
+
+
+def publish_directory(
+    source: str | Path, directory: str | Path, name: str, check: Callable[[int], None] | None = None
+) -> None:
+    """Bring a directory to disk and rename it to `name` in another one, unless `check` raises.
+
+    rename(2) refuses a target that holds something, and so decides which of several comes first: the others get
+    FileExistsError, and nothing of theirs moves. `check` is given a descriptor of the directory that is renamed into,
+    which stays the same one even if another takes its path meanwhile.
+    """
+    fsync_tree(source)
+    with _opened(directory, os.O_DIRECTORY) as into:
+        if check is not None:
+            check(into)
+        try:
+            os.rename(source, name, dst_dir_fd=into)
+        except OSError as error:
+            if error.errno in _TAKEN:
+                raise FileExistsError(errno.EEXIST, "it is there already", f"{directory}/{name}") from error
+            raise
+        os.fsync(into)
+    fsync_directory(Path(source).parent)
+
+
+@contextmanager
+def _opened(path: str | Path, flags: int = 0) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _raise(error: OSError) -> None:
+    raise error

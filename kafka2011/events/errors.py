@@ -1,0 +1,61 @@
+"""What can go wrong with schemas and events."""
+
+from __future__ import annotations
+
+from kafka2011.errors import KafkaError
+
+
+class SchemaError(KafkaError):
+    """Base of the errors about a schema rather than one event."""
+
+
+class InvalidSchemaError(SchemaError):
+    """A text that is not an Avro schema, or not the schema of an event."""
+
+
+class IncompatibleSchemaError(SchemaError):
+    """A schema incompatible with one that the topic already has."""
+
+
+class UnknownSchemaError(SchemaError):
+    """No schema is registered for this fingerprint, or for this topic."""
+
+    @classmethod
+    def of_fingerprint(cls, fingerprint: str) -> UnknownSchemaError:
+        """Return the error for an unknown fingerprint."""
+        return cls(f"nobody has registered a schema of fingerprint {fingerprint}")
+
+    @classmethod
+    def of_topic(cls, topic: str) -> UnknownSchemaError:
+        """Return the error for a topic without schemas."""
+        return cls(f"topic {topic} has no schema: register one first")
+
+
+class UnencodableEventError(KafkaError):
+    """An event that does not fit its schema."""
+
+
+class UndecodableEventError(KafkaError):
+    """A payload that is not an event, or does not fit the schema it names.
+
+    `topic`, `partition` and `offset` say where it was read, and are None when only the payload is known; `partition`
+    is written as broker-partition. `fingerprint` is in hex, or None if the payload has none.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        fingerprint: str | None = None,
+        *,
+        topic: str | None = None,
+        partition: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        place = "" if topic is None else f"{topic}/{partition} offset {offset}: "
+        schema = "" if fingerprint is None else f" (schema {fingerprint})"
+        super().__init__(f"{place}{reason}{schema}")
+        self.reason = reason
+        self.fingerprint = fingerprint
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset

@@ -1,0 +1,146 @@
+"""The schema registry in ZooKeeper: schemas by fingerprint, and each topic's schemas, numbered from 1.
+
+A schema is registered before the first event is written with it. To register, a process reads the topic's list, checks
+the new schema against all of it, and creates the next number. If two do so at once, only one can create the znode, and
+the other starts again with the longer list.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, UnknownSchemaError
+from kafka2011.events.schemas import EventSchema, KnownSchemas, check_compatible
+from kafka2011.message.topic import validate_topic
+from zk.clock import SYSTEM_CLOCK
+from zk.errors import MalformedNode, NodeExists
+from zk.schemas import SchemaNodes
+
+if TYPE_CHECKING:
+    from zk.client import ZkClient
+    from zk.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_UNKNOWN_FOR_S = 10.0
+_MAX_UNKNOWN = 1000
+
+
+class NumberedSchema(NamedTuple):
+    """One of a topic's schemas."""
+
+    number: int
+    schema: EventSchema
+
+
+class SchemaRegistry:
+    """Registers and finds schemas; looks up each fingerprint, and each topic's newest schema, once.
+
+    May be shared by threads. Every method raises ZkUnavailable when ZooKeeper does not answer, and InvalidSchemaError
+    if a znode holds no schema.
+    """
+
+    def __init__(self, client: ZkClient, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._nodes = SchemaNodes(client)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._by_fingerprint: dict[str, EventSchema] = {}
+        self._newest: dict[str, EventSchema] = {}
+        self._unknown: dict[str, float] = {}  # until when each is not looked up again
+
+    def register(self, topic: str, schema: EventSchema | str, *, force: bool = False) -> NumberedSchema:
+        """Add a schema to a topic's list, and return it with its number; one already there is left as it is.
+
+        Raises IncompatibleSchemaError unless it can read the events of all earlier ones and they its own, or `force` is
+        set; InvalidSchemaError; InvalidTopicError.
+        """
+        validate_topic(topic)
+        schema = EventSchema.of(schema)
+        self._keep(schema)
+        while True:
+            known = self.schemas(topic)
+            for each in known:
+                if each.schema == schema:
+                    return each
+            if not force:
+                check_compatible(schema, known, topic)
+            number = known[-1].number + 1 if known else 1
+            try:
+                self._nodes.add(topic, number, schema.text)
+            except NodeExists:
+                continue  # another process's schema; check against it too
+            logger.info("Registered schema %d of topic %s: %s %s", number, topic, schema.name, schema.fingerprint)
+            with self._lock:
+                self._newest.pop(topic, None)
+            return NumberedSchema(number, schema)
+
+    def schema_of(self, fingerprint: str) -> EventSchema:
+        """Return the schema that events of a fingerprint were written with. Raises UnknownSchemaError.
+
+        An unknown fingerprint is looked up again after 10 seconds at the earliest.
+        """
+        found = self._by_fingerprint.get(fingerprint)
+        if found is not None:
+            return found
+        with self._lock:
+            if self._unknown.get(fingerprint, 0.0) > self._clock.monotonic_s():
+                raise UnknownSchemaError.of_fingerprint(fingerprint)
+            text = self._nodes.text_of(fingerprint)
+            if text is None:
+                if len(self._unknown) >= _MAX_UNKNOWN:
+                    self._unknown.clear()
+                self._unknown[fingerprint] = self._clock.monotonic_s() + _UNKNOWN_FOR_S
+                raise UnknownSchemaError.of_fingerprint(fingerprint)
+            self._unknown.pop(fingerprint, None)
+            return self._by_fingerprint.setdefault(fingerprint, EventSchema(text))
+
+    def newest(self, topic: str) -> EventSchema:
+        """Return a topic's newest schema, as it was when first asked for. Raises UnknownSchemaError."""
+        found = self._newest.get(topic)
+        if found is None:
+            found = self._newest[topic] = self._read_newest(topic)
+        return found
+
+    def schemas(self, topic: str) -> list[NumberedSchema]:
+        """Read all schemas of a topic, in order."""
+        return [NumberedSchema(number, EventSchema(text)) for number, text in self._nodes.numbered(topic).items()]
+
+    def topics(self) -> list[str]:
+        """List the topics that have schemas, sorted."""
+        return self._nodes.topics()
+
+    def snapshot(self) -> KnownSchemas:
+        """Read all schemas at once, for processes without ZooKeeper.
+
+        A znode that holds no valid schema is left out and logged; so is a topic whose newest schema is not valid.
+        """
+        newest: dict[str, EventSchema] = {}
+        for topic in self.topics():
+            try:
+                newest[topic] = self._read_newest(topic)
+            except UnknownSchemaError:
+                continue
+            except (InvalidSchemaError, MalformedNode) as error:
+                logger.warning("The newest schema of topic %s cannot be used: %s", topic, error)
+        others: list[EventSchema] = []
+        for fingerprint, text in self._nodes.fingerprints().items():
+            try:
+                others.append(EventSchema(text))
+            except InvalidSchemaError as error:
+                logger.warning("The schema of fingerprint %s cannot be used: %s", fingerprint, error)
+        return KnownSchemas(newest, others)
+
+    def _read_newest(self, topic: str) -> EventSchema:
+        numbered = self._nodes.numbered(topic)
+        if not numbered:
+            raise UnknownSchemaError.of_topic(topic)
+        return EventSchema(numbered[max(numbered)])
+
+    def _keep(self, schema: EventSchema) -> None:
+        kept = EventSchema(self._nodes.keep(schema.fingerprint, schema.text))
+        if kept.canonical != schema.canonical:
+            raise IncompatibleSchemaError(
+                f"fingerprint {schema.fingerprint} stands for another schema, {kept.name}: change a name in this one"
+            )

@@ -1,0 +1,101 @@
+"""Walks through an Avro schema, as JSON or parsed: the one place that knows where a type holds other types.
+
+Everything here is a loop, so no schema nests too deep for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+RECORDS = frozenset({"record", "error"})
+_NAMED = RECORDS | {"enum", "fixed"}
+_HOLDS = RECORDS | {"array", "map"}
+
+
+def walk(schema: Any, named: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    """Yield a schema and all types within it, outer ones first; only types, since a default may look like one.
+
+    A type given by name is yielded as that name, and if `named` has it, walked through the first time.
+    """
+    waiting, followed = [schema], set()
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, dict | list):
+            waiting += reversed(_within(part))
+        elif named is not None and part in named and part not in followed:
+            followed.add(part)
+            waiting.append(named[part])
+
+
+def records(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the records that are defined in a schema, outer ones first."""
+    return (part for part in walk(schema) if isinstance(part, dict) and part["type"] in RECORDS)
+
+
+def named_types(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return the records, enums and fixed that are defined in a schema, by name; in a parsed schema, by full name."""
+    return {part["name"]: part for part in walk(schema) if isinstance(part, dict) and part["type"] in _NAMED}
+
+
+class Extent(NamedTuple):
+    """The extent of a parsed schema when every name is followed wherever it stands.
+
+    `depth` is how deep records, arrays and maps nest, `types` how many types there are. A record within itself is
+    counted once, and `is_recursive` is set.
+    """
+
+    depth: int
+    types: int
+    is_recursive: bool
+
+
+def extent(parsed: Any) -> Extent:
+    """Return the extent of a parsed schema."""
+    named = named_types(parsed)
+    known: dict[int, tuple[int, int]] = {}
+    within: set[int] = set()  # the types around the current one
+    is_recursive = False
+    waiting = [(parsed, False)]
+    while waiting:
+        part, is_left = waiting.pop()
+        part = _followed(part, named)
+        if isinstance(part, str):
+            continue
+        inner = _within(part)
+        if is_left:
+            within.discard(id(part))
+            found = [known.get(id(_followed(each, named)), (0, 1)) for each in inner]
+            depth = max((depth for depth, _ in found), default=0) + (holds_values(part))
+            known[id(part)] = depth, 1 + sum(types for _, types in found)
+        elif id(part) in within:
+            is_recursive = True
+        elif id(part) not in known:
+            within.add(id(part))
+            waiting.append((part, True))
+            waiting += ((each, False) for each in inner)
+    return Extent(*known.get(id(parsed), (0, 1)), is_recursive)
+
+
+def holds_values(part: Any) -> bool:
+    """Say whether a value of a type holds others: a record, an array or a map."""
+    return isinstance(part, dict) and part["type"] in _HOLDS
+
+
+def _followed(part: Any, named: Mapping[str, Any]) -> Any:
+    return named.get(part, part) if isinstance(part, str) else part
+
+
+def _within(schema: dict[str, Any] | list[Any]) -> list[Any]:
+    """Return the types that stand directly within a type."""
+    if isinstance(schema, list):
+        return schema
+    kind = schema["type"]
+    if kind == "array":
+        return [schema["items"]]
+    if kind == "map":
+        return [schema["values"]]
+    return [field["type"] for field in schema["fields"]] if kind in RECORDS else []

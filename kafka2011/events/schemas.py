@@ -1,0 +1,192 @@
+"""Event schemas: parsing, fingerprints and compatibility.
+
+Schemas are Avro's. Every event's record begins with the same four fields, the paper's header, so that whoever counts
+events need not know the rest:
+
+    time          long, timestamp-micros    when it happened
+    published_at  long, timestamp-micros    when it was given to a producer
+    server        string                    where
+    id            string, uuid              of this event, the same however often it is published
+
+The fingerprint is Avro's CRC-64 of the canonical form, 16 hex digits in the order of its bytes in an event.
+Schemas that differ only in a default, an alias, a logical type or a text for people share it: their bytes are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.errors import missing_extra
+from kafka2011.events.depth import check_document
+from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, UnknownSchemaError
+from kafka2011.events.resolution import for_reading, for_writing, has_weightless_items, inexact_union, repeated_alias
+
+try:
+    import avro.compatibility
+    import avro.schema
+    import fastavro.schema
+except ImportError as error:
+    raise missing_extra(error) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+HEADER: tuple[dict[str, Any], ...] = (
+    {"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    {"name": "published_at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    {"name": "server", "type": "string"},
+    {"name": "id", "type": {"type": "string", "logicalType": "uuid"}},
+)
+"""The fields at the start of every event."""
+
+MAX_TEXT_BYTES = 256 * 1024
+"""The limit for one schema, far below the 1 MiB that a znode may hold."""
+
+_FINGERPRINT = "CRC-64-AVRO"
+
+
+class EventSchema:
+    """One schema, as its author wrote it. Two are equal when their texts say the same, documentation included."""
+
+    def __init__(self, text: str) -> None:
+        """Parse a schema's JSON. Raises InvalidSchemaError."""
+        if len(text.encode()) > MAX_TEXT_BYTES:
+            raise InvalidSchemaError(f"a schema of {len(text.encode())} bytes: at most {MAX_TEXT_BYTES} are taken")
+        try:
+            self.document: Any = json.loads(text)
+            check_document(self.document)
+            self._compared = avro.schema.parse(text)
+            self.writer: Any = for_writing(self.document)
+            self.canonical = fastavro.schema.to_parsing_canonical_form(self.document)
+        except InvalidSchemaError:
+            raise
+        except Exception as error:  # whatever two libraries may raise
+            raise InvalidSchemaError(f"not an Avro schema: {error}") from error
+        self.text = json.dumps(self.document, ensure_ascii=False)
+        self.fingerprint: str = fastavro.schema.fingerprint(self.canonical, _FINGERPRINT)
+        _check_header(self.document)
+        repeated = repeated_alias(self.document)
+        if repeated is not None:
+            raise InvalidSchemaError(f"record {self.document['name']}: {repeated} names two fields of one record")
+        if has_weightless_items(self.writer):
+            raise InvalidSchemaError(
+                f"record {self.document['name']}: the items of an array take no bytes,"
+                " so a short payload could fill the memory"
+            )
+        inexact = inexact_union(self.writer)
+        if inexact is not None:
+            raise InvalidSchemaError(
+                f"record {self.document['name']}: a union has {inexact[0]} and then {inexact[1]}, whose values might be"
+                " taken for the former's"
+            )
+        self.name = fastavro.schema.fullname(self.writer)
+
+    @classmethod
+    def of(cls, schema: EventSchema | str | dict[str, Any]) -> EventSchema:
+        """Return a schema from its text, or from the same document as Python values."""
+        if isinstance(schema, EventSchema):
+            return schema
+        return cls(schema if isinstance(schema, str) else json.dumps(schema))
+
+    @cached_property
+    def reader(self) -> Any:
+        """The parsed schema to decode its events with: times stay numbers, and ids text."""
+        return for_reading(self.document)
+
+    def reader_of(self, writer: EventSchema) -> Any:
+        """Return the parsed schema that decodes another schema's events into this one's fields."""
+        return for_reading(self.document, writer.document)
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that is the same for equal schemas."""
+        return json.dumps(self.document, sort_keys=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EventSchema) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __reduce__(self) -> tuple[type[EventSchema], tuple[str]]:
+        return EventSchema, (self.text,)
+
+    def __repr__(self) -> str:
+        return f"<EventSchema {self.name} {self.fingerprint}>"
+
+
+class KnownSchemas:
+    """Schemas in memory: a registry's snapshot, for processes without ZooKeeper, as Spark's executors. Pickles."""
+
+    def __init__(self, newest: Mapping[str, EventSchema], others: Iterable[EventSchema] = ()) -> None:
+        """Take the newest schema of each topic, and any others."""
+        self._newest = dict(newest)
+        self._by_fingerprint = {schema.fingerprint: schema for schema in (*newest.values(), *others)}
+
+    def schema_of(self, fingerprint: str) -> EventSchema:
+        """Return the schema that events of a fingerprint were written with. Raises UnknownSchemaError."""
+        found = self._by_fingerprint.get(fingerprint)
+        if found is None:
+            raise UnknownSchemaError.of_fingerprint(fingerprint)
+        return found
+
+    def newest(self, topic: str) -> EventSchema:
+        """Return a topic's newest schema. Raises UnknownSchemaError."""
+        found = self._newest.get(topic)
+        if found is None:
+            raise UnknownSchemaError.of_topic(topic)
+        return found
+
+
+def event_schema(name: str, *fields: dict[str, Any], doc: str = "", namespace: str = "kafka2011") -> EventSchema:
+    """Return the schema of an event with these fields after the header."""
+    return EventSchema.of(
+        {"type": "record", "name": name, "namespace": namespace, "doc": doc, "fields": [*HEADER, *fields]}
+    )
+
+
+def why_unreadable(reader: EventSchema, writer: EventSchema) -> str | None:
+    """Say why events of one schema cannot be read with another; None when they can."""
+    checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
+    result = checker.get_compatibility(
+        reader._compared,
+        writer._compared,
+    )
+    if result.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:
+        return None
+    kinds = ", ".join(sorted(each.value.replace("_", " ") for each in result.incompatibilities))
+    return f"{kinds}: {'; '.join(sorted(result.messages))} at {', '.join(sorted(result.locations))}"
+
+
+def check_compatible(new: EventSchema, known: Iterable[tuple[int, EventSchema]], topic: str) -> None:
+    """Check that the new schema can read a topic's events of every known schema, and the other way round.
+
+    Raises IncompatibleSchemaError, which names the number of the first incompatible one.
+    """
+    for number, old in known:
+        why = why_unreadable(new, old)
+        if why is not None:
+            raise IncompatibleSchemaError(
+                f"topic {topic}: with the new schema, events of schema {number} could not be read: {why}"
+            )
+        why = why_unreadable(old, new)
+        if why is not None:
+            raise IncompatibleSchemaError(
+                f"topic {topic}: with schema {number}, events of the new one could not be read: {why}"
+            )
+
+
+def _check_header(document: Any) -> None:
+    if not isinstance(document, dict) or document.get("type") != "record":
+        raise InvalidSchemaError("the schema of an event is a record")
+    fields = document["fields"]
+    for number, wanted in enumerate(HEADER):
+        field = fields[number] if number < len(fields) else {}
+        if (field.get("name"), field.get("type")) != (wanted["name"], wanted["type"]):
+            found = json.dumps(field) if field else "missing"
+            raise InvalidSchemaError(
+                f"record {document['name']}: field {number + 1} must be {json.dumps(wanted)} and is {found}:"
+                " every event begins with the same four"
+            )

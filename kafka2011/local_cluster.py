@@ -1,0 +1,282 @@
+"""A whole cluster on this machine: one ZooKeeper and some brokers, each in a process of its own.
+
+    with LocalCluster(brokers=3) as cluster:
+        print(cluster.zk_connect, cluster.brokers[0].port)
+
+Nothing of it outlives the process that made it, not even by kill -9. Used by `kafka2011 cluster`, the demo and tests.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from kafka2011.broker.ready import Ready
+from kafka2011.errors import KafkaError
+from zk.child import ChildProcess, stop_all
+from zk.local_zookeeper import LocalZooKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = (sys.executable, "-m", "kafka2011")
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+_POLL_S = 0.02
+_LOG_TAIL_BYTES = 2000
+
+
+class LocalClusterError(KafkaError):
+    """A process of the cluster did not start or stop as it should; the text ends with its own last words."""
+
+
+class LocalBroker:
+    """One broker in a child process; a context manager. Its port and its logs stay when it is started again.
+
+    `program` is what runs the command line `kafka2011`.
+    """
+
+    def __init__(
+        self, broker_id: int, directory: Path, properties: Mapping[str, str], program: Sequence[str] = PROGRAM
+    ) -> None:
+        self.broker_id = broker_id
+        self.log_dir = directory / "logs"
+        self.output_path = directory / "broker.log"
+        self.host = properties.get("hostname", "127.0.0.1")
+        self._properties = {
+            "port": "0",
+            **properties,
+            "brokerid": str(broker_id),
+            "log.dir": str(self.log_dir),
+        }
+        self._program = program
+        self._process: ChildProcess | None = None
+        self._output_start = 0
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "not running"
+        return f"<LocalBroker {self.broker_id} on {self.host}:{self._properties['port']}, {state}>"
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to. Raises LocalClusterError before the first start."""
+        port = int(self._properties["port"])
+        if port == 0:
+            raise LocalClusterError(f"broker {self.broker_id} was not started, so it has no port yet")
+        return port
+
+    @property
+    def process(self) -> ChildProcess:
+        """The broker's process: its pid, exit status and signals. Raises LocalClusterError before the first start."""
+        if self._process is None:
+            raise LocalClusterError(f"broker {self.broker_id} was not started")
+        return self._process
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is alive (paused or not)."""
+        return self._process is not None and self._process.running
+
+    def launch(self) -> None:
+        """Start the process without waiting for it to be ready; nothing when it runs."""
+        if self.running:
+            return
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        self._output_start = self.output_path.stat().st_size if self.output_path.exists() else 0
+        arguments = ["broker"]
+        for key, value in self._properties.items():
+            arguments += ["--override", f"{key}={value}"]
+        self._process = self._make_process(arguments)
+        self._process.start()
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until the broker serves and is registered. Raises LocalClusterError when that takes too long."""
+        deadline_s = time.monotonic() + timeout_s
+        while (ready := Ready.find(self.output())) is None:
+            if not self.running:
+                raise LocalClusterError(
+                    f"broker {self.broker_id} ended with status {self.process.poll()}: {self._last_words()}"
+                )
+            if time.monotonic() > deadline_s:
+                raise LocalClusterError(
+                    f"broker {self.broker_id} is not ready after {timeout_s:g} s: {self._last_words()}"
+                )
+            time.sleep(_POLL_S)
+        self.host = ready.host
+        self._properties["port"] = str(ready.port)
+
+    def start(self) -> None:
+        """Start the broker and wait until it is ready; nothing when it runs."""
+        if not self.running:
+            self.launch()
+            self.wait_ready()
+
+    def output(self) -> bytes:
+        """Return what the broker printed and logged since its last start."""
+        if not self.output_path.exists():
+            return b""
+        with self.output_path.open("rb") as output:
+            output.seek(self._output_start)
+            return output.read()
+
+    def stop(self) -> None:
+        """Stop the broker in order (SIGTERM), which deregisters it and flushes its logs; may be called twice."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """End the broker with kill -9: it stays registered until its session ends, and recovers at the next start."""
+        self.process.kill()
+
+    def pause(self) -> None:
+        """Stop the process where it is (SIGSTOP): connections stay open, nobody answers."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        """Let a paused broker go on (SIGCONT)."""
+        self.process.resume()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _make_process(self, arguments: Sequence[str]) -> ChildProcess:
+        """Return what runs the command line `kafka2011` with these arguments, not yet started."""
+        return ChildProcess([*self._program, *arguments], self.output_path, stop_timeout_s=STOP_TIMEOUT_S)
+
+    def _last_words(self) -> str:
+        return self.output()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip() or "(it printed nothing)"
+
+
+class LocalCluster:
+    """ZooKeeper and brokers 0 to `brokers` - 1 on this machine; a context manager.
+
+    `zk_connect` names a ZooKeeper to use instead of starting one. `properties` are settings of every broker, by
+    0.7's names. `directory` keeps logs and outputs; without it they lie in a temporary one, which goes with `close`.
+    Everything listens on 127.0.0.1, on free ports unless told otherwise; `first_port` is what broker 0 takes, and the
+    others those after it, each only if it is free.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        zk_connect: str | None = None,
+        zookeeper_port: int = 0,
+        directory: Path | str | None = None,
+        properties: Mapping[str, object] | None = None,
+        first_port: int = 0,
+    ) -> None:
+        if isinstance(brokers, bool) or not isinstance(brokers, int):
+            raise TypeError(f"brokers is how many there are, not {type(brokers).__name__}")
+        if properties is not None and not isinstance(properties, Mapping):
+            raise TypeError(f"properties are a dict with dotted keys, not {type(properties).__name__}")
+        self._resources = ExitStack()
+        if directory is None:
+            self.directory = Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="kafka2011-")))
+        else:
+            self.directory = Path(directory).absolute()
+        self._given_zk_connect = zk_connect
+        self.zookeeper: LocalZooKeeper | None = None
+        if zk_connect is None:
+            self.zookeeper = LocalZooKeeper(zookeeper_port, None if directory is None else self.directory / "zookeeper")
+        self._properties = {key: str(value) for key, value in (properties or {}).items()}
+        self._first_count = brokers
+        self._first_port = first_port
+        self.brokers: dict[int, LocalBroker] = {}
+
+    def __repr__(self) -> str:
+        running = sum(broker.running for broker in self.brokers.values())
+        return (
+            f"<LocalCluster in {self.directory}, {running} of {len(self.brokers) or self._first_count} brokers running>"
+        )
+
+    @property
+    def zk_connect(self) -> str:
+        """What to give as zk.connect."""
+        if self._given_zk_connect is not None:
+            return self._given_zk_connect
+        assert self.zookeeper is not None
+        return self.zookeeper.connect_string
+
+    def start(self) -> None:
+        """Start what does not run, and wait until all is ready."""
+        if self.zookeeper is not None:
+            self.zookeeper.start()
+        while len(self.brokers) < self._first_count:
+            self._new_broker()
+        idle = [broker for broker in self.brokers.values() if not broker.running]
+        for broker in idle:
+            broker.launch()
+        for broker in idle:
+            broker.wait_ready()
+
+    def add_broker(self) -> LocalBroker:
+        """Start one more broker, with the next number, and return it."""
+        broker = self._new_broker()
+        broker.start()
+        return broker
+
+    def stop(self) -> None:
+        """Stop the brokers in order, then ZooKeeper. Logs stay, and `start` brings everything back."""
+        stop_all(broker.process for broker in self.brokers.values() if broker.running)
+        if self.zookeeper is not None:
+            self.zookeeper.stop()
+
+    def close(self) -> None:
+        """Stop everything and remove what was temporary; may be called twice."""
+        self.stop()
+        if self.zookeeper is not None:
+            self.zookeeper.close()
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _new_broker(self) -> LocalBroker:
+        broker_id = len(self.brokers)
+        port = self._first_port + broker_id if self._first_port else 0
+        broker = LocalBroker(
+            broker_id,
+            self.directory / f"broker-{broker_id}",
+            {"zk.connect": self.zk_connect, "port": str(port if port and _is_free(port) else 0), **self._properties},
+        )
+        self.brokers[broker_id] = broker
+        return broker
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except (OSError, OverflowError):
+        return False
+    return True

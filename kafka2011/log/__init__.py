@@ -1,0 +1,1 @@
+"""Logs on disk: segment files, appends, flushes, recovery, retention. Knows nothing of sockets or ZooKeeper."""

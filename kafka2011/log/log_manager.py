@@ -1,0 +1,393 @@
+"""All logs of a broker, in one directory: `{log.dir}/{topic}-{partition}` (paper, section 3.1).
+
+A clean shutdown leaves `.kafka_cleanshutdown` there; without it the last segment of every log is recovered at start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kafka2011.disk import SYSTEM_DISK, open_directory
+from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
+from kafka2011.log.log import Log
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.log.recovery import Recovery, recover_last_segment
+from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
+from kafka2011.log.segment import find_segment_files, os_error_text
+from kafka2011.message.topic import (
+    DEFAULT_MAX_TOPIC_NAME_LENGTH,
+    InvalidTopicError,
+    log_directory_name,
+    parse_log_directory_name,
+    validate_topic,
+)
+from zk.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from kafka2011.disk import Disk
+    from zk.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN_MARK = ".kafka_cleanshutdown"
+
+
+class LogManager:
+    """The logs in `log_dir`: opened or recovered together, made when a topic is first written to, closed together.
+
+    `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
+    how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
+    log. `clock`, `disk` and `request_flush` are as for Log.
+    """
+
+    def __init__(
+        self,
+        log_dir: Path,
+        *,
+        num_partitions: int = 1,
+        partitions_by_topic: Mapping[str, int] | None = None,
+        settings_for: Callable[[str], LogSettings] = lambda _topic: LogSettings(),
+        max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH,
+        clock: Clock = SYSTEM_CLOCK,
+        disk: Disk = SYSTEM_DISK,
+        request_flush: Callable[[Log], None] | None = None,
+        on_new_topic: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self.log_dir = log_dir
+        self.recoveries: list[Recovery] = []
+        self.clock_jumps = 0
+        self._num_partitions = num_partitions
+        self._partitions_by_topic = dict(partitions_by_topic or {})
+        self._settings_for = settings_for
+        self._max_topic_name_length = max_topic_name_length
+        self._clock = clock
+        self._disk = disk
+        self._request_flush = request_flush
+        self._on_new_topic = on_new_topic
+        self._logs: dict[tuple[str, int], Log] = {}
+        self._topics: set[str] = set()
+        self._creation_lock = disk.make_lock()  # taken before any lock of a log, and held while one is made
+        self._lock_fd = -1  # holds the flock of log_dir, from open() to close()
+        self._is_open = False
+        self._is_tainted = False  # an I/O error happened: only recovery finds out what is on disk
+        self._clock_guard = ClockJumpGuard(self._clock)
+
+    # Opening
+
+    def open(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Open every log, and recover them first unless the last stop was clean.
+
+        `progress(bytes done, bytes in all)` is called while recovering. Raises LogError naming the path, with
+        nothing left open, when another broker has the directory or a log cannot be used.
+        """
+        if self._is_open:
+            return
+        self.recoveries = []
+        try:
+            self._make_log_dir()
+            self._lock_directory()
+        except OSError as error:
+            raise LogError(os_error_text("cannot use log.dir", self.log_dir, error)) from error
+        try:
+            self._open_logs(progress)
+        except BaseException:
+            self._abandon()
+            raise
+        self._clock_guard = ClockJumpGuard(self._clock)
+        self._is_tainted = False
+        self._is_open = True
+
+    def _make_log_dir(self) -> None:
+        """Make log.dir. Its own name is not on disk then, and must be before a log is made in it."""
+        missing = [path for path in (self.log_dir, *self.log_dir.parents) if not path.exists()]
+        for path in reversed(missing):
+            self._sync_name(path.parent)  # an earlier start may have made it and ended at once
+            path.mkdir(exist_ok=True)
+
+    def _sync_name(self, directory: Path) -> None:
+        with suppress(PermissionError):  # what may not be opened cannot be brought to disk
+            self._disk.fsync_directory(directory.parent)
+
+    def _lock_directory(self) -> None:
+        fd = open_directory(self.log_dir)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise LogError(f"log.dir {self.log_dir} is in use by another broker") from error
+        except BaseException:
+            os.close(fd)
+            raise
+        self._lock_fd = fd
+
+    def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
+        try:
+            recover = not self._take_mark()
+            found = self._find_log_directories()
+            if recover and found:
+                self._disk.fsync(self._lock_fd)  # the names of logs that were made just before the process ended
+            elif recover:
+                self._sync_name(self.log_dir)
+        except OSError as error:
+            raise LogError(os_error_text("cannot use log.dir", self.log_dir, error)) from error
+        report = None
+        if recover and found:
+            logger.info("the last stop was not clean: recovering %d logs in %s", len(found), self.log_dir)
+            report = _TotalProgress(sum(map(_last_segment_bytes, found)), progress).add if progress else None
+        for directory, (topic, partition) in found.items():
+            refusal = self._refusal(topic, partition)
+            if refusal is None:
+                log = self._open_log(directory, topic, partition, recover=recover, progress=report)
+                self._logs[topic, partition] = log
+                self._topics.add(topic)
+                recovery = log.recovery
+            else:
+                logger.warning("%s is not served: %s", directory, refusal)
+                # Recovered all the same: settings may serve it again after a clean stop, which recovers nothing.
+                recovery = recover_last_segment(directory, self._disk, report) if recover else None
+            if recovery is not None:
+                self.recoveries.append(recovery)
+
+    def _take_mark(self) -> bool:
+        """Remove the mark of a clean stop durably, and say whether it was there."""
+        try:
+            (self.log_dir / CLEAN_SHUTDOWN_MARK).unlink()
+        except FileNotFoundError:
+            return False
+        self._disk.fsync(self._lock_fd)
+        return True
+
+    def _find_log_directories(self) -> dict[Path, tuple[str, int]]:
+        found = {}
+        for path in sorted(self.log_dir.iterdir()):
+            parsed = parse_log_directory_name(path.name)
+            # The name must be the one we would give: "t-01" would be a second directory for "t-1".
+            if parsed is None or path.name != log_directory_name(*parsed) or not path.is_dir():
+                logger.warning("skipped %s: not a log directory", path)
+            else:
+                found[path] = parsed
+        return found
+
+    def _open_log(
+        self,
+        directory: Path,
+        topic: str,
+        partition: int,
+        *,
+        recover: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Log:
+        return Log(
+            directory,
+            topic,
+            partition,
+            self._settings_for(topic),
+            clock=self._clock,
+            disk=self._disk,
+            request_flush=self._request_flush,
+            recover=recover,
+            progress=progress,
+        )
+
+    def _abandon(self) -> None:
+        """Close what an open() that failed had opened; there is nothing to flush yet."""
+        for log in self._logs.values():
+            log.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._logs = {}
+        self._topics = set()
+        fd, self._lock_fd = self._lock_fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    # Topics and partitions
+
+    def num_partitions(self, topic: str) -> int:
+        """Return how many partitions this broker has, or would have, for the topic."""
+        return self._partitions_by_topic.get(topic, self._num_partitions)
+
+    def choose_partition(self, topic: str) -> int:
+        """Return a random partition of the topic."""
+        return random.randrange(self.num_partitions(topic))  # noqa: S311 (spreads load, guards nothing)
+
+    def topics(self) -> dict[str, int]:
+        """Return the number of partitions of every topic that has a log."""
+        return {topic: self.num_partitions(topic) for topic in sorted(self._topics)}
+
+    def logs(self) -> list[Log]:
+        """Return all logs there are now."""
+        return list(self._logs.values())
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        """Return a log, or None if nothing was written to it yet.
+
+        Raises InvalidTopicError, and WrongPartitionError if the topic cannot have this partition.
+        """
+        log = self._logs.get((topic, partition))
+        if log is None:
+            self._check(topic, partition)
+        return log
+
+    def get_or_create(self, topic: str, partition: int) -> Log:
+        """Return a log, which is made if it is absent. Raises like `get`, and LogError if it cannot be made."""
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            return log
+        self._check(topic, partition)
+        with self._creation_lock:
+            log = self._logs.get((topic, partition))
+            if log is not None:
+                return log
+            if not self._is_open:
+                raise LogClosedError(f"log.dir {self.log_dir} is not open")
+            try:
+                log = self._open_log(self.log_dir / log_directory_name(topic, partition), topic, partition)
+            except LogError:
+                self._is_tainted = True
+                raise
+            is_new_topic = topic not in self._topics
+            self._topics.add(topic)
+            self._logs[topic, partition] = log
+        logger.info("made the log %s-%d", topic, partition)
+        if is_new_topic and self._on_new_topic is not None:
+            self._on_new_topic(topic, self.num_partitions(topic))
+        return log
+
+    def _check(self, topic: str, partition: int) -> None:
+        refusal = self._refusal(topic, partition)
+        if refusal is not None:
+            raise refusal
+
+    def _refusal(self, topic: str, partition: int) -> KafkaError | None:
+        """Return the error for a topic and partition that cannot be served, or None."""
+        count = self.num_partitions(topic)
+        try:
+            # With its highest number, so that a name is valid for all of the topic's partitions or for none.
+            validate_topic(topic, count - 1, self._max_topic_name_length)
+        except InvalidTopicError as error:
+            return error
+        if not 0 <= partition < count:
+            return WrongPartitionError(f"partition {partition} of {topic} is not among the {count} of this broker")
+        return None
+
+    # Upkeep
+
+    @property
+    def flushes(self) -> int:
+        """How often a log was brought to disk."""
+        return sum(log.flushes for log in self.logs())
+
+    @property
+    def deleted_segments(self) -> int:
+        """How many segments retention has deleted since the start."""
+        return sum(log.deleted_segments for log in self.logs())
+
+    @property
+    def waits_for_files(self) -> int:
+        """How often rolling or deleting had to wait because the process could open no more files."""
+        return sum(log.waits_for_files for log in self.logs())
+
+    def flush_due(self) -> None:
+        """Flush the logs whose flush_interval_ms has passed. Raises LogFailedError."""
+        now_s = self._clock.monotonic_s()
+        self._disk.flush_all([log.flush for log in self.logs() if log.is_flush_due(now_s)])
+
+    def clean_up(self) -> list[DeletedSegment]:
+        """Make one retention pass over all logs and return what was deleted. Raises LogFailedError.
+
+        After the wall clock has jumped by more than an hour, nothing is deleted because of its age until the clock is
+        back or the logs are opened again.
+        """
+        jump_ms = self._clock_guard.jump_ms()
+        is_clock_good = abs(jump_ms) <= MAX_CLOCK_JUMP_MS
+        if not is_clock_good:
+            self.clock_jumps += 1
+            logger.warning(
+                "the wall clock has jumped by %.0f s: retention deletes nothing because of its age until the clock is"
+                " back, or the broker is restarted",
+                jump_ms / 1000,
+            )
+        return [deleted for log in self.logs() for deleted in log.delete_old_segments(by_age=is_clock_good)]
+
+    # Ending
+
+    def close(self) -> None:
+        """Flush and close all logs, then leave the mark of a clean stop, if no I/O error ever happened.
+
+        May be called twice. Closes everything even if a log fails, then raises that LogFailedError.
+        """
+        with self._creation_lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+            failure: LogError | None = None
+            try:
+                self._disk.flush_all([log.flush for log in self.logs() if log.failure is None])
+            except LogError as error:
+                failure = error
+            for log in self.logs():
+                try:
+                    log.close()
+                except LogError as error:
+                    logger.exception("log %s-%d did not close", log.topic, log.partition)
+                    failure = failure or error
+                self._is_tainted |= log.failure is not None
+            try:
+                if not self._is_tainted:
+                    self._leave_mark()
+                else:
+                    logger.error("no mark of a clean stop in %s: the next start will recover", self.log_dir)
+            finally:
+                self._forget()
+        if failure is not None:
+            raise failure
+
+    def _leave_mark(self) -> None:
+        path = self.log_dir / CLEAN_SHUTDOWN_MARK
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            os.close(fd)
+            self._disk.fsync(self._lock_fd)
+        except OSError as error:
+            raise LogError(os_error_text("cannot leave the mark of a clean stop", path, error)) from error
+
+    def __enter__(self) -> LogManager:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _TotalProgress:
+    """Adds up the progress of many logs."""
+
+    def __init__(self, total_bytes: int, report: Callable[[int, int], None]) -> None:
+        self._total_bytes = total_bytes
+        self._done_bytes = 0
+        self._report = report
+
+    def add(self, count: int) -> None:
+        self._done_bytes += count
+        self._report(self._done_bytes, self._total_bytes)
+
+
+def _last_segment_bytes(directory: Path) -> int:
+    try:
+        files = find_segment_files(directory)
+        return files[-1][1].stat().st_size if files else 0
+    except OSError as error:
+        raise LogError(os_error_text("cannot open the log in", directory, error)) from error

@@ -1,0 +1,151 @@
+"""Tracks what was sent to the target but not settled, and so how far each source partition may be committed. Pure.
+
+A partition may be committed up to the first set that is not confirmed, however many after it are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+
+    from kafka2011.message.message_set import MessageSet
+    from kafka2011.producer.batch import Receipt
+    from zk.cluster import TopicPartition
+
+OVERHEAD_BYTES = 1024
+"""What a set takes beside its bytes: there may be many small ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentSet:
+    """Messages of a source partition, from `offset` to `next_offset`, on their way into the target.
+
+    Without a `future` they are settled: they were left out, and `message_set` is None.
+    """
+
+    where: TopicPartition
+    offset: int
+    next_offset: int
+    message_set: MessageSet | None
+    future: Future[Receipt] | None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it holds."""
+        return self.next_offset - self.offset + OVERHEAD_BYTES
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known how it ended."""
+        return self.future is None or self.future.done()
+
+
+class _Partition:
+    """The sets of one partition that are not settled, in order; and up to where they are, and were committed."""
+
+    __slots__ = ("committed_offset", "sent", "settled_offset")
+
+    def __init__(self, offset: int) -> None:
+        self.sent: deque[SentSet] = deque()
+        self.settled_offset = offset
+        self.committed_offset = offset
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """How many bytes of the log were sent, settled or not, after what was committed."""
+        return (self.sent[-1].next_offset if self.sent else self.settled_offset) - self.committed_offset
+
+
+class CommitWindow:
+    """At most about `max_bytes` in all partitions together; a single set may be larger. Thread-safe.
+
+    The oldest sets of a partition are settled one after the other: take those of `done`, and give each to `settle`.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._lock = threading.Lock()
+
+    def fits(self, size_bytes: int) -> bool:
+        """Say whether there is room for a set of so many bytes."""
+        return not self._bytes or self._bytes + size_bytes + OVERHEAD_BYTES <= self._max_bytes
+
+    def add(self, sent: SentSet) -> None:
+        """Add a set after those of its partition."""
+        with self._lock:
+            partition = self._partitions.get(sent.where)
+            if partition is None:
+                partition = self._partitions[sent.where] = _Partition(sent.offset)
+            partition.sent.append(sent)
+            self._bytes += sent.size_bytes
+
+    def oldest(self) -> list[SentSet]:
+        """Return the first set of each partition: only their ends make room."""
+        with self._lock:
+            return [partition.sent[0] for partition in self._partitions.values() if partition.sent]
+
+    def futures_of(self, partitions: Iterable[TopicPartition]) -> list[Future[Receipt]]:
+        """Return the futures of all sets of some partitions."""
+        with self._lock:
+            known = [self._partitions[where] for where in partitions if where in self._partitions]
+            return [sent.future for partition in known for sent in partition.sent if sent.future is not None]
+
+    def done(self) -> Iterator[SentSet]:
+        """Yield the first set of each partition while it is done, and the next one once that was settled."""
+        for oldest in self.oldest():
+            first: SentSet | None = oldest
+            while first is not None and first.is_done:
+                yield first
+                before, first = first, self._first(first.where)
+                if first is before:
+                    break
+
+    def settle(self, sent: SentSet) -> None:
+        """Note that the first set of a partition needs nothing more; ignored when the partition was dropped."""
+        with self._lock:
+            partition = self._partitions.get(sent.where)
+            if partition is None or not partition.sent or partition.sent[0] is not sent:
+                return
+            partition.sent.popleft()
+            partition.settled_offset = sent.next_offset
+            self._bytes -= sent.size_bytes
+
+    def due(self) -> dict[TopicPartition, int]:
+        """Return the offset to commit of each partition where it has moved."""
+        with self._lock:
+            return {
+                where: partition.settled_offset
+                for where, partition in self._partitions.items()
+                if partition.settled_offset != partition.committed_offset
+            }
+
+    def committed(self, where: TopicPartition, offset: int) -> None:
+        """Note what was committed."""
+        with self._lock:
+            if where in self._partitions:
+                self._partitions[where].committed_offset = offset
+
+    def drop(self, where: TopicPartition) -> int:
+        """Forget a partition that goes to another; return how many bytes of it were sent and not committed.
+
+        So much may come twice.
+        """
+        with self._lock:
+            partition = self._partitions.pop(where, None)
+            if partition is None:
+                return 0
+            self._bytes -= sum(sent.size_bytes for sent in partition.sent)
+            return partition.uncommitted_bytes
+
+    def _first(self, where: TopicPartition) -> SentSet | None:
+        with self._lock:
+            partition = self._partitions.get(where)
+            return partition.sent[0] if partition is not None and partition.sent else None

@@ -1,1 +1,0 @@
-"""The tiers between a frontend and the warehouse: events with schemas, audit, mirror, collector (paper, section 4)."""

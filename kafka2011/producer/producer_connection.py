@@ -1,0 +1,172 @@
+"""A connection that publishes: it notices when the broker has ended it, reconnects, and can ask what was handled.
+
+All producers send over this one class, so that there is one answer to "did the broker end it?".
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.wire.connection import BrokerConnection
+from kafka2011.wire.protocol import MultiFetchRequest, encode_request
+
+if TYPE_CHECKING:
+    from kafka2011.config import SyncProducerConfig
+    from zk.cluster import Broker
+
+logger = logging.getLogger(__name__)
+
+BARRIER = encode_request(MultiFetchRequest(()))
+"""A fetch of nothing: 8 bytes, answered in order by 6, so the answer proves that all sent before was handled."""
+
+BARRIER_ANSWER = b"\x00\x00"
+"""What follows the size field of the answer: error 0, and no parts."""
+
+LOOK_INTERVAL_S = 0.001
+"""How often `write` checks whether the broker has ended the connection; in between, a failing write shows it."""
+
+_QUICK_SENDS = 16
+"""After this many sends in quick succession the kernel may join the next ones into larger packets."""
+
+
+class ProducerConnection(BrokerConnection):
+    """One connection to one broker. `lock` serializes its users.
+
+    `answer_timeout_ms` bounds each wait for the broker, in addition to socket.timeout.ms. `broken` counts the
+    connections that we did not end.
+    """
+
+    def __init__(self, broker: Broker, config: SyncProducerConfig, answer_timeout_ms: int | None = None) -> None:
+        timeout_ms = config.socket_timeout_ms
+        super().__init__(
+            broker.host,
+            broker.port,
+            connect_timeout_ms=min(config.connect_timeout_ms, answer_timeout_ms or config.connect_timeout_ms),
+            socket_timeout_ms=min(timeout_ms, answer_timeout_ms or timeout_ms),
+            buffer_bytes=config.buffer_size,
+        )
+        self.broker = broker
+        self.broken = 0
+        self._reconnect_interval = config.reconnect_interval
+        self._reconnect_time_interval_s = config.reconnect_time_interval_ms / 1000
+        self._sends = 0
+        self._renew_at_s = 0.0
+        self._look_at_s = 0.0
+        self._quick_sends = 0  # in a row; 0 again after a pause
+        self._is_joining = False  # whether the kernel may join small sends
+
+    def open(self) -> None:
+        """Connect, unless connected."""
+        with self.lock:
+            if not self.is_open:
+                super().open()
+                self._opened_now(time.monotonic())
+
+    def write(self, frame: bytes) -> None:
+        """Send a request that nothing answers, on a new connection if the broker has ended the old one.
+
+        When this raises BrokerConnectionError, the request was not handed over whole, so the broker ignores it.
+        """
+        with self.lock:
+            now_s = time.monotonic()
+            if now_s >= self._look_at_s:
+                self._look(now_s)
+            elif not self._is_joining:
+                self._quick_sends += 1
+                if self._quick_sends == _QUICK_SENDS:
+                    self._join_small_sends(allowed=True)
+            if self._socket is None or self._sends >= self._reconnect_interval:
+                self._renew(now_s)
+            self._sends += 1
+            try:
+                self._send(frame, self._ends_s())
+            except BrokerConnectionError:
+                self.broken += 1
+                raise
+
+    def push(self, frame: bytes) -> None:
+        """Send a request on the connection that is open."""
+        self.send(frame)
+        self._sends += 1
+
+    def prove(self) -> None:
+        """Ask, and wait for the answer: it proves that the broker has handled what was sent before."""
+        with self.lock:
+            self.send(BARRIER)
+            self.answer()
+
+    def answer(self) -> None:
+        """Read the answer to a barrier, waiting for it. Raises BrokerConnectionError or ProtocolError."""
+        answer = self.receive(len(BARRIER_ANSWER))
+        if answer != BARRIER_ANSWER:
+            self.close()
+            raise ProtocolError(f"{self.host}:{self.port} answers a fetch of nothing with {answer[:20]!r}")
+
+    @property
+    def answer_waits(self) -> bool:
+        """Whether reading would not block: an answer is there, or the connection has ended."""
+        if self._socket is None:
+            return True
+        poller = select.poll()
+        poller.register(self._socket, select.POLLIN)
+        return bool(poller.poll(0))
+
+    @property
+    def reconnect_is_due(self) -> bool:
+        """Whether to reconnect, so that a load balancer in front of the brokers can choose again."""
+        return self.is_open and (self._sends >= self._reconnect_interval or time.monotonic() >= self._renew_at_s)
+
+    def finish(self) -> None:
+        """Wait until the broker has handled all that was sent, then close; one that broke off counts as broken."""
+        with self.lock:
+            self._drop_if_ended()
+            if not self.drain_and_close():
+                self.broken += 1
+
+    def _look(self, now_s: float) -> None:
+        """Do what is not needed for every send: check for the broker's end of it, and whether sends may be joined."""
+        if now_s - self._look_at_s >= LOOK_INTERVAL_S:  # a pause: the next send goes out at once
+            self._quick_sends = 0
+            if self._is_joining:
+                self._join_small_sends(allowed=False)
+        self._look_at_s = min(now_s + LOOK_INTERVAL_S, self._renew_at_s)
+        self._drop_if_ended()
+        if now_s >= self._renew_at_s and self.is_open:
+            self._renew(now_s)
+
+    def _drop_if_ended(self) -> None:
+        if self.ended_by_broker():
+            self.broken += 1
+            logger.warning(
+                "broker %s closed the connection: it refused a set or went away, and sets sent before may be lost",
+                self.broker.address,
+            )
+            self.close()
+
+    def _renew(self, now_s: float) -> None:
+        if self.is_open and not self.drain_and_close():
+            self.broken += 1
+        super().open()
+        self._opened_now(now_s)
+
+    def _opened_now(self, now_s: float) -> None:
+        self._sends = self._quick_sends = 0
+        self._is_joining = False
+        interval_s = self._reconnect_time_interval_s
+        self._renew_at_s = now_s + interval_s if interval_s >= 0 else float("inf")
+        self._look_at_s = min(now_s + LOOK_INTERVAL_S, self._renew_at_s)
+
+    def _join_small_sends(self, *, allowed: bool) -> None:
+        """Let the kernel join small sends while one is unacknowledged (Nagle's algorithm), or have all pushed out."""
+        if self._socket is not None:
+            self._is_joining = allowed
+            try:
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0 if allowed else 1)
+            except OSError as error:
+                self.broken += 1
+                self._fail("sending to", error)

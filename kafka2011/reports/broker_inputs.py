@@ -1,0 +1,78 @@
+"""Events straight from the brokers, up to where their logs ended when they were looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.errors import KafkaError
+from kafka2011.events.errors import UnknownSchemaError
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.reports.broker_events import decoded
+from kafka2011.reports.catalog import TOPICS
+from kafka2011.reports.event_frames import dated, wanted_columns
+from kafka2011.spark import resolve_offsets
+from zk.brokers import BrokerRegistry
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import date
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafka2011.spark import ResolvedOffsets
+
+
+class BrokerInputs:
+    """Implements `inputs.ReportInputs` on topics of a cluster: all that their logs still hold.
+
+    Raises KafkaError without ZooKeeper, and when a broker that is known does not answer.
+    """
+
+    kind = "brokers"
+
+    def __init__(self, spark: SparkSession, zk_connect: str) -> None:
+        self._spark = spark
+        self._zk_connect = zk_connect
+        with connect(zk_connect) as client:
+            topics = set(BrokerRegistry(client).topics())
+            self._schemas = SchemaRegistry(client).snapshot()
+        self._offsets = {
+            topic: resolve_offsets({"zk.connect": zk_connect, "subscribe": topic})
+            for topic in TOPICS
+            if topic in topics and self._has_schema(topic)
+        }
+        self.through: Mapping[str, Any] = {topic: _ranges(found) for topic, found in self._offsets.items()}
+
+    def goes_on(self, after: Mapping[str, Any]) -> bool:
+        """Say whether nothing has changed: what retention removes would be missing in results that went on."""
+        return dict(after) == dict(self.through)
+
+    def touched(self, topic: str, after: Any, reach_s: int) -> set[date]:
+        """Is not asked: all days are derived, or none."""
+        raise NotImplementedError
+
+    def events(self, topic: str, dates: Collection[date] | None) -> DataFrame:
+        """Return all events of a topic; a message that cannot be decoded fails the job that reads it."""
+        assert dates is None
+        resolved = self._offsets[topic]
+        rows = (
+            self._spark.read.format("kafka2011")
+            .option("zk.connect", self._zk_connect)
+            .option("subscribe", topic)
+            .option("startingOffsets", resolved.starting_offsets)
+            .option("endingOffsets", resolved.ending_offsets)
+            .load()
+        )
+        return dated(decoded(rows, (topic,), self._schemas, wanted_columns(topic).names).drop("topic"))
+
+    def _has_schema(self, topic: str) -> bool:
+        try:
+            self._schemas.newest(topic)
+        except UnknownSchemaError as error:
+            raise KafkaError(f"{error}: reports read events alone") from error
+        return True
+
+
+def _ranges(resolved: ResolvedOffsets) -> dict[str, list[int]]:
+    return {each.topic_partition.znode_name: [each.start, each.end] for each in resolved.ranges}

@@ -1,0 +1,33 @@
+"""The inputs of results: events of topics, up to a position recorded with the results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import date
+
+    from pyspark.sql import DataFrame
+
+
+class ReportInputs(Protocol):
+    """Events up to a place that does not move while they are used."""
+
+    kind: str
+    """Of tables or of brokers: results of one are not continued with the other."""
+
+    through: Mapping[str, Any]
+    """How far each topic goes, as JSON; topics without a table, or a schema, are left out."""
+
+    def goes_on(self, after: Mapping[str, Any]) -> bool:
+        """Say whether these are the same events as an earlier `through` named, with others after them."""
+
+    def touched(self, topic: str, after: Any, reach_s: int) -> set[date]:
+        """Return the days that a topic's events belong to which an earlier `through` did not have.
+
+        An event belongs to the day when it happened, and to that of `reach_s` before.
+        """
+
+    def events(self, topic: str, dates: Collection[date] | None) -> DataFrame:
+        """Return a topic's events of some days, or of all, as `event_frames.dated` does; repeats included."""

@@ -1,0 +1,89 @@
+"""The page of all reports: one file of HTML that opens without a network, pictures included."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.errors import missing_extra
+from kafka2011.reports import charts, tables
+from kafka2011.reports.catalog import REPORTS
+from kafka2011.reports.sections import table_of
+
+try:
+    from jinja2 import Environment, StrictUndefined
+except ImportError as error:
+    raise missing_extra(error) from error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafka2011.reports.report import ReportSettings
+    from kafka2011.reports.results import Derivation
+    from kafka2011.reports.sections import TextTable
+
+FILE = "report.html"
+DEFAULT_DAYS = 7
+
+
+def write_page(directory: Path, derivation: Derivation, settings: ReportSettings, days: int = DEFAULT_DAYS) -> None:
+    """Write the page of the newest days of the results in a directory, beside them. Raises OSError."""
+    every = sorted({day for report in REPORTS for day in tables.days_of(directory, report.name)})
+    chosen = every[-days:]
+    sections = {
+        report.name: report.section(tables.read_days(directory, report.name, chosen), settings)
+        for report in REPORTS
+        if report.section is not None
+    }
+    text = (
+        Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
+        .from_string(files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8"))
+        .render(
+            title="Reports",
+            subtitle=_subtitle(chosen, len(every)),
+            sections=sections,
+            draw=charts.draw,
+            source=_source(derivation),
+            source_text=_source_text(derivation),
+            made=f"Derivation {derivation.number}, made at {_time(derivation.derived_at_ms)}.",
+        )
+    )
+    (directory / FILE).write_text(text, encoding="utf-8")
+
+
+def _subtitle(days: list[str], every: int) -> str:
+    if not days:
+        return "There are no events yet."
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    more = f" (the newest {len(days)} of {every} days)" if every > len(days) else ""
+    return f"{when}, UTC{more}. Each event counts once, however often it was published."
+
+
+def _source(derivation: Derivation) -> TextTable:
+    """Return the table of what the results were derived from."""
+    if derivation.kind == "tables":
+        rows: list[tuple[Any, ...]] = []
+        for topic, place in sorted(derivation.through.items()):
+            before = derivation.after.get(topic)
+            complete = place.get("complete_through_ms")
+            new = place["commit"] - (before["commit"] if before else 0)
+            rows.append((topic, place["commit"], new, "unknown" if complete is None else _time(complete)))
+        columns = {"Topic": False, "Through commit": True, "New commits": True, "Complete through": False}
+        return table_of("Tables that these results were derived from", columns, rows)
+    rows = [
+        (topic, where, *offsets) for topic, of in sorted(derivation.through.items()) for where, offsets in of.items()
+    ]
+    columns = {"Topic": False, "Partition": False, "From offset": True, "To offset": True}
+    return table_of("Partitions that these results were derived from", columns, rows)
+
+
+def _source_text(derivation: Derivation) -> str:
+    anew = sorted({day for days in derivation.days.values() for day in days})
+    if not derivation.after:
+        return "All days were derived from the events themselves."
+    return f"Days that new events belong to were derived again: {len(anew)}. The others are as they were."
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

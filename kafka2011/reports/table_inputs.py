@@ -1,0 +1,151 @@
+"""Events of loaded tables, up to the commits that were the newest when they were looked at."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as sql
+from pyspark.sql.types import LongType, StructField, StructType
+
+from kafka2011.reports.event_frames import DAY_S, dated, no_events, wanted_columns
+from kafka2011.warehouse.table.commits import Operation
+from kafka2011.warehouse.table.parquet.snapshot import snapshot_files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafka2011.warehouse.table.commits import Commit
+    from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
+    from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
+
+_LOAD_ID = "kafka2011_load_id"
+_DAY = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/")
+_ATTEMPT = re.compile(r"/data/([^/]+)/date=")
+_MIXED = sys.maxsize
+"""Stands for the number of a file that may have rows of any commit."""
+
+
+class TableFile(NamedTuple):
+    """A file of a table, and the number of the commit that brought it; larger than any where there is no one."""
+
+    path: str
+    number: int
+
+    @property
+    def day(self) -> date | None:
+        """The one day of all its rows; None when it may have rows of any."""
+        found = _DAY.search(self.path)
+        return date.fromisoformat(found[1]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table as it was at one moment: its commits that are still known, and the files that readers read."""
+
+    topic: str
+    commits: Sequence[Commit]
+    files: Sequence[TableFile]
+
+    @property
+    def newest(self) -> Commit:
+        """The newest commit."""
+        return self.commits[-1]
+
+
+def view_of_parquet(table: ParquetTable) -> TableView:
+    """Return a table's commits and the files of those that count. Raises WarehouseError."""
+    live = snapshot_files(table)
+    newest = live[-1].commit.number if live else 0
+    commits = [each for each in table.commits() if each.number <= newest]
+    files = [TableFile(file.path, each.commit.number) for each in live for file in each.files]
+    return TableView(table.topic, commits, files)
+
+
+def view_of_iceberg(table: IcebergTable) -> TableView:
+    """Return the commits that are still known of a table, and the files of its newest snapshot. Raises WarehouseError.
+
+    A file belongs to the commit in whose directory it lies; those of compactions, and of forgotten commits, to any.
+    """
+    newest = table.newest()
+    if newest is None:
+        return TableView(table.topic, [], [])
+    now = table.iceberg()
+    commits = table.commits_of(now.metadata) or [newest]
+    numbers = {each.attempt: each.number for each in commits}
+    files = []
+    for task in now.scan().plan_files():
+        found = _ATTEMPT.search(task.file.file_path)
+        files.append(TableFile(task.file.file_path, numbers.get(found[1] if found else "", _MIXED)))
+    return TableView(table.topic, commits, files)
+
+
+class TableInputs:
+    """Implements `inputs.ReportInputs` on views of tables."""
+
+    kind = "tables"
+
+    def __init__(self, spark: SparkSession, views: Iterable[TableView]) -> None:
+        self._spark = spark
+        self._views = {view.topic: view for view in views if view.commits}
+        self.through: Mapping[str, Any] = {topic: _place(view.newest) for topic, view in self._views.items()}
+
+    def goes_on(self, after: Mapping[str, Any]) -> bool:
+        """Say whether each table still has the commit that its topic was read through, as far as is known.
+
+        A table that was built again has another one with that number, or none that large. After a rollback, rows are
+        missing that were there.
+        """
+        for topic, place in after.items():
+            view = self._views.get(topic)
+            if view is None or view.newest.number < place["commit"]:
+                return False
+            same = [each for each in view.commits if each.number == place["commit"]]
+            if same and _place(same[0]) != place:
+                return False
+            if any(each.operation is Operation.ROLLBACK and each.number > place["commit"] for each in view.commits):
+                return False
+        return True
+
+    def touched(self, topic: str, after: Any, reach_s: int) -> set[date]:
+        """Return the days of events that later commits have brought; compactions bring none of their own."""
+        number = after["commit"] if after else 0
+        view = self._views[topic]
+        files = [file for file in view.files if file.number > number]
+        brought = {each.number for each in view.commits if each.operation is not Operation.COMPACT}
+        days = {file.day for file in files}
+        if not reach_s and None not in days and all(file.number in brought for file in files):
+            return {day for day in days if day is not None}
+        second = sql.col("second")
+        both = sql.array("date", sql.date_from_unix_date(sql.floor((second - reach_s) / DAY_S).cast("int")))
+        rows = self._read(topic, [file.path for file in files], number).select(sql.explode(both).alias("day"))
+        return {row.day for row in rows.distinct().collect()}
+
+    def events(self, topic: str, dates: Collection[date] | None) -> DataFrame:
+        """Return events of some days, read from the files of these days alone."""
+        files = [file.path for file in self._files(topic) if dates is None or file.day is None or file.day in dates]
+        frame = self._read(topic, files, 0)
+        return frame if dates is None else frame.where(frame.date.isin(sorted(dates)))
+
+    def _files(self, topic: str) -> Sequence[TableFile]:
+        return self._views[topic].files
+
+    def _read(self, topic: str, paths: list[str], after: int) -> DataFrame:
+        if not paths:
+            return no_events(self._spark, topic)
+        columns = StructType([*wanted_columns(topic), StructField(_LOAD_ID, LongType())])
+        rows = self._spark.read.schema(columns).parquet(*(p if "://" in p else f"file://{p}" for p in paths))
+        return dated((rows.where(rows[_LOAD_ID] > after) if after else rows).drop(_LOAD_ID))
+
+
+def _place(commit: Commit) -> dict[str, Any]:
+    return {
+        "commit": commit.number,
+        "attempt": commit.attempt,
+        "complete_through_ms": commit.complete_through_ms,
+    }

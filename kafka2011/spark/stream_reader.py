@@ -1,0 +1,267 @@
+"""A stream: how far each micro-batch goes, and what Spark asks on the driver and on executors.
+
+What a micro-batch reads must depend only on the offsets that Spark wrote to the checkpoint before it; only then does a
+restart give exactly the same rows. So every offset returned here is pinned there before data is read by it. Spark does
+not record the initial offset that it is given. So that is NEW_QUERY, and the first micro-batch has no rows; its end
+says where the query begins. Likewise, a partition that appears later first gets the offset that it begins at, without
+rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
+
+from kafka2011.errors import KafkaError
+from kafka2011.outages import Outages
+from kafka2011.spark.errors import BrokerAwayError
+from kafka2011.spark.offset_ranges import NEW_QUERY, OffsetRange, flatten, mark, nest, since_ms_of
+from kafka2011.spark.plan import DataLoss, admit, answered, births, plan, resolve_stream_start, unknown_topics
+from kafka2011.spark.reader import ReadSettings, read_partition
+from kafka2011.wire.protocol import LATEST
+from zk.clock import SYSTEM_CLOCK
+from zk.errors import GroupInUse, ZkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from kafka2011.spark.cluster_lookup import Cluster
+    from kafka2011.spark.lookup import OffsetLookup
+    from kafka2011.spark.offset_ranges import Nested, Offsets
+    from kafka2011.spark.options import StreamOptions
+    from kafka2011.spark.reader import RangePartition
+    from zk.clock import Clock
+    from zk.cluster import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+LOOK_INTERVAL_S = 0.1
+"""The shortest time between two looks at the logs: Spark asks some 80 times a second while nothing happens."""
+DISCOVER_INTERVAL_S = 1.0
+"""The shortest time between two reads of the registry."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark's side of a stream: offsets are `{"topic": {"0-1": 123}}`. The StreamPlanner decides what they are.
+
+    One object lives as long as the query, in its own planner process; others are pickled to executors to read.
+    """
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._settings = ReadSettings.of(options)
+        self._planner: StreamPlanner | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's names, here and below)
+        """Return an offset that is never in a checkpoint, and so marks a query without one."""
+        return NEW_QUERY
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return how much a micro-batch may read."""
+        if self._options.max_bytes_per_trigger:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return where the micro-batch that begins at `start` ends."""
+        return self._planning().end(start, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Note where the logs end now; the query goes no further."""
+        self._planning().stop_at_latest()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return where the logs ended when last looked at, for the query's progress."""
+        return self._planning().latest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a micro-batch."""
+        return self._planning().tasks(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one task's range."""
+        return read_partition(partition, self._settings)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Commit to the consumer group, if one was given, that everything before `end` was processed."""
+        if self._options.commit_offsets:
+            self._planning().commit(end)
+
+    def stop(self) -> None:
+        """Close what planning has open, as the end of its process does too."""
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
+
+    def _planning(self) -> StreamPlanner:
+        from kafka2011.spark.lookup import OffsetLookup  # noqa: PLC0415 (not on executors)
+
+        if self._planner is None:
+            self._planner = StreamPlanner(self._options, OffsetLookup(self._options))
+        return self._planner
+
+
+class StreamPlanner:
+    """Plans one query, and owns its lookup. Not thread-safe: Spark asks one thing after another."""
+
+    def __init__(
+        self,
+        options: StreamOptions,
+        lookup: OffsetLookup,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._options = options
+        self._lookup = lookup
+        self._clock = clock
+        self._loss = DataLoss(options)
+        self._begun: Nested | None = None  # where a new query begins, once that was asked
+        self._target: Offsets | None = None  # where an AvailableNow query stops
+        self._given_up: set[TopicPartition] = set()  # which had no end to stop at
+        self._latest: Offsets = {}
+        self._looked_s = -LOOK_INTERVAL_S
+        self._cluster: Cluster | None = None
+        self._discovered_s = -DISCOVER_INTERVAL_S
+        self._away_since_s: dict[TopicPartition, float] = {}
+        self._left: set[str] = set()  # topics that are no longer subscribed to
+        self._shut_out = Outages(logger, later=logging.DEBUG)  # while the group has members, nothing can be committed
+
+    def end(self, start: Mapping[str, Any], max_bytes: int | None) -> Nested:
+        """Return where a micro-batch from `start` ends, or `start` when there is nothing new."""
+        if start == NEW_QUERY:
+            if self._begun is None:
+                self._begun = self._begin()
+            return self._begun
+        begin, since_ms = flatten(start), since_ms_of(start)
+        wanted = self._wanted(begin)
+        latest = self._look(wanted)
+        bounded = latest if self._target is None else self._targets(wanted)
+        end = {**begin, **{each: bounded[each] for each in wanted if each in bounded}}
+        for each in begin:
+            if end[each] < begin[each]:
+                self._loss.report(f"{each} ends at {end[each]}, but was read up to {begin[each]}")
+        if max_bytes is not None:
+            end |= admit(self._lookup, begin, end, max_bytes, self._loss)
+        end |= births(self._lookup, bounded.keys() - begin.keys(), since_ms)
+        return mark(nest(end), since_ms)
+
+    def stop_at_latest(self) -> None:
+        """Let the query end where the logs end now. Raises KafkaError for a topic that nobody has ever had."""
+        cluster = self._discover()
+        for topic in unknown_topics(self._options, cluster):
+            raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
+        self._target = {}
+        self._target = self._targets(cluster.partitions)
+
+    def latest(self) -> Nested | None:
+        """Return where the logs ended when they were last looked at, as far as brokers answered."""
+        return nest(self._latest) or None
+
+    def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[RangePartition]:
+        """Return the tasks of the micro-batch from `start` to `end`.
+
+        A partition that is not in `start` begins with the next micro-batch. One that ends before it starts has nothing
+        to read: its log was lost and has begun anew, which was reported.
+        """
+        begin, stop = flatten(start), flatten(end)
+        ranges = [
+            OffsetRange(each, begin[each], stop[each])
+            for each in sorted(stop)
+            if begin.get(each, stop[each]) < stop[each]
+        ]
+        return plan(self._lookup, ranges, self._options.min_partitions, self._loss)
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Commit offsets to the group. While that is impossible, the query goes on: a later commit covers it."""
+        try:
+            self._lookup.commit(flatten(end))
+            self._shut_out.over()
+        except GroupInUse as error:
+            self._shut_out.failed(
+                "nothing is committed to group %s while it is in use: %s", self._options.groupid, error
+            )
+        except ZkError as error:
+            logger.warning("offsets of group %s were not committed: %s", self._options.groupid, error)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._lookup.close()
+
+    def _begin(self) -> Nested:
+        """Return where a new query begins."""
+        options = self._options
+        since_ms = None
+        if options.starting_timestamp >= 0:
+            since_ms = options.starting_timestamp
+        elif options.starting_offsets == LATEST:
+            since_ms = int(self._clock.wall_s() * 1000)  # before brokers are asked: what comes from now on is read
+        for topic in unknown_topics(options, self._discover()):
+            logger.warning("topic %s is unknown: no broker has ever registered it; the query waits for it", topic)
+        return mark(nest(resolve_stream_start(options, self._lookup)), since_ms)
+
+    def _wanted(self, begin: Offsets) -> Offsets:
+        """Leave out topics that are no longer subscribed to: they keep their offsets, in case they come back."""
+        wanted = {each: offset for each, offset in begin.items() if self._options.wants(each.topic)}
+        left = {each.topic for each in begin.keys() - wanted.keys()}
+        if left - self._left:
+            logger.warning("topics no longer subscribed to, and no longer read: %s", ", ".join(sorted(left)))
+            self._left = left
+        return wanted
+
+    def _discover(self) -> Cluster:
+        """Return the present brokers and partitions, or the last known ones while ZooKeeper is away."""
+        now_s = self._clock.monotonic_s()
+        if self._cluster is None or now_s - self._discovered_s >= DISCOVER_INTERVAL_S:
+            self._cluster = self._lookup.cluster() if self._cluster is None else self._lookup.last_cluster()
+            self._discovered_s = now_s
+        return self._cluster
+
+    def _look(self, wanted: Offsets) -> Offsets:
+        """Return where the logs of the query's partitions and of new ones end; those that are away are left out."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._looked_s >= LOOK_INTERVAL_S:
+            self._latest = self._ask_latest({*wanted, *self._discover().partitions})
+            self._looked_s = self._clock.monotonic_s()
+        return self._latest
+
+    def _ask_latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        answers = self._lookup.ends(sorted(partitions))
+        for partition, answer in answers.items():
+            if isinstance(answer, Exception):
+                self._note_away(partition, answer)
+            elif self._away_since_s.pop(partition, None) is not None:
+                logger.warning("%s is back", partition)
+        return answered(answers)
+
+    def _note_away(self, partition: TopicPartition, error: Exception) -> None:
+        """Tolerate a broker that is away for as long as the options allow, while other partitions go on."""
+        now_s = self._clock.monotonic_s()
+        since_s = self._away_since_s.get(partition)
+        if since_s is None:
+            logger.warning("%s waits for its broker: %s", partition, error)
+            self._away_since_s[partition] = now_s
+            return
+        limit_ms = self._options.retries * self._options.retry_interval_ms
+        if (now_s - since_s) * 1000 <= limit_ms:
+            return
+        if self._options.fail_on_data_loss:
+            raise BrokerAwayError(
+                f"the broker of {partition} was away for {limit_ms} ms"
+                f" (fetchOffset.numRetries times fetchOffset.retryIntervalMs): {error}"
+            ) from error
+
+    def _targets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return how far an AvailableNow query goes; it waits for a partition that was away when it began."""
+        assert self._target is not None
+        open_ends = set(partitions) - self._target.keys() - self._given_up
+        found, away = self._lookup.await_ends(open_ends)
+        self._loss.report_away(away)
+        self._given_up |= away.keys()
+        self._target |= found
+        return self._target

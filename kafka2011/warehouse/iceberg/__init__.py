@@ -1,1 +1,0 @@
-"""What `iceberg_table.IcebergTable` is made of; it needs the extra `iceberg`."""

@@ -1,0 +1,1 @@
+"""Loads: ranges of topics into tables, each message once."""

@@ -1,0 +1,220 @@
+"""The loader as a tier of the audit: it counts a load's rows, and says up to what time the topic is complete.
+
+Counts are reported before the commit. Whatever a load reported before it died, the next one reports again for the
+same places, so it counts once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, BinaryIO, Self, cast
+
+import numpy as np
+
+from kafka2011.audit.compare import Ledger, before_offsets
+from kafka2011.audit.complete import complete
+from kafka2011.audit.evidence import AGAIN_MS, Evidence
+from kafka2011.audit.pending import FOREVER_S, Pending
+from kafka2011.audit.publishing import open_publisher
+from kafka2011.audit.reading import AuditReader, has_audit
+from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places
+from kafka2011.audit.standing import Instance
+from kafka2011.audit.windows import Windows
+from kafka2011.errors import KafkaError
+from kafka2011.warehouse.load.write import read_counts
+from zk.clock import SYSTEM_CLOCK
+from zk.cluster import TopicPartition
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from kafka2011.audit.evidence import Reading
+    from kafka2011.audit.pending import Look
+    from kafka2011.audit.publishing import ReportPublisher
+    from kafka2011.audit.statement import Statement
+    from kafka2011.warehouse.table.commits import Commit
+
+logger = logging.getLogger(__name__)
+
+MAX_HELD_MESSAGES = 500_000
+_SOON_S = 1.0
+"""After all counts of a load, and before it has an end."""
+
+
+class LoadAudit:
+    """Counts loads of one topic as a tier. `begin` a new account for each load; a context manager."""
+
+    def __init__(self, topic: str, tier: str, zk_connect: str, windows: Windows | None = None) -> None:
+        self.topic = topic
+        self.tier = tier
+        self.zk_connect = zk_connect
+        self.reader = AuditReader()
+        self._windows = windows or Windows()
+        self._instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._publisher: ReportPublisher | None = None
+        self._pending: Pending | None = None
+        self._unconfirmed: list[AuditReport | Statement] = []
+
+    def begin(self) -> LoadAccount:
+        """Return a new account."""
+        return LoadAccount(self)
+
+    def pending(self) -> Pending:
+        """Return what sorts rows into windows, and says what was loaded. Raises KafkaError."""
+        if self._publisher is None:
+            self._publisher = open_publisher(self.zk_connect)
+        if self._pending is None:
+            self._pending = Pending(Instance(self.tier, self._instance, self._publisher.home), self._windows)
+            self._unconfirmed += self._pending.begin_reader(self.topic, _now_us())
+        return self._pending
+
+    def publish(self, before_s: float = FOREVER_S, look: Look | None = None) -> list[AuditReport]:
+        """Publish what is pending, and return its reports when all is confirmed. Raises KafkaError."""
+        pending = self.pending()
+        assert self._publisher is not None
+        taken = pending.take(_now_us(), before_s, None if look is None else {self.topic: look})
+        self._unconfirmed += taken
+        self._publisher.publish(self._unconfirmed)
+        self._unconfirmed.clear()
+        return [each for each in taken if isinstance(each, AuditReport)]
+
+    def close(self) -> None:
+        """Close the publisher."""
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
+
+
+class LoadAccount:
+    """The audit's knowledge at one load. A context manager."""
+
+    def __init__(self, audit: LoadAudit) -> None:
+        self._audit = audit
+        self._stack = ExitStack()
+        file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the account)
+        self._ledger = Ledger(cast("BinaryIO", file), 0)
+        self._evidence = Evidence()
+        self._reading: Reading | None = None
+
+    def read(self, stored: Mapping[TopicPartition, int], before_ms: int | None) -> None:
+        """Read what is reported by now, before anybody looks where partitions end.
+
+        `stored` is up to where the table has everything, and `before_ms` through when it was complete. Of this tier
+        only what the table has is taken: a load that died may have reported more.
+        """
+        audit = self._audit
+        try:
+            with connect(audit.zk_connect) as client:
+                if not has_audit(client):
+                    return
+                for report in audit.reader.read(client, [audit.topic], _again_from(before_ms), self._evidence):
+                    kept = before_offsets(report, stored) if report.tier == audit.tier else report
+                    if kept is not None:
+                        self._ledger.add(kept)
+            self._reading = audit.reader.reading
+        except KafkaError as error:
+            logger.warning("topic %s: through when it is complete is not known now: %s", audit.topic, error)
+
+    def count(
+        self, session: SparkSession, staging: str, commit: Commit, ends: Mapping[TopicPartition, int | None], at_ms: int
+    ) -> None:
+        """Count and report all rows that were written below `staging` for a commit. Raises KafkaError.
+
+        Partitions ended at `ends` at that time, None for those whose broker is away; without any nobody has looked.
+        """
+        pending = self._audit.pending()
+        for row in read_counts(session, commit.topic, staging):
+            where = TopicPartition(commit.topic, row.broker_id, row.partition)
+            places = Places(np.frombuffer(row.offsets, OFFSET_TYPE), np.frombuffer(row.indexes, INDEX_TYPE))
+            ids, published_at_us = np.frombuffer(row.ids, ID_TYPE), np.frombuffer(row.published_at, np.int64)
+            pending.count_read(where, published_at_us, ids, places, None, 0.0)
+            if pending.messages >= MAX_HELD_MESSAGES:
+                self._report(commit.offsets, before_s=_SOON_S)
+        for each in commit.ranges:
+            pending.note_read(each.partition, each.start, each.end)
+        for where, end in ends.items():  # those with nothing new too
+            if end is not None:
+                pending.note_read(where, end, end)
+        self._report(commit.offsets, look=_look(ends, at_ms))
+
+    def tell(self, ends: Mapping[TopicPartition, int | None], at_ms: int) -> None:
+        """Report that the table had everything up to where partitions ended at that time."""
+        if not ends:
+            return
+        try:
+            pending = self._audit.pending()
+            for where, end in ends.items():
+                if end is not None:
+                    pending.note_read(where, end, end)
+            self._audit.publish(look=_look(ends, at_ms))
+        except KafkaError as error:
+            logger.warning("topic %s: that nothing is new is not reported: %s", self._audit.topic, error)
+
+    def _report(
+        self, offsets: Mapping[TopicPartition, int], before_s: float = FOREVER_S, look: Look | None = None
+    ) -> None:
+        for report in self._audit.publish(before_s, look):
+            self._evidence.add(report)
+            kept = before_offsets(report, offsets)
+            if kept is not None:
+                self._ledger.add(kept)
+
+    def through_ms(self, seen_ms: int, before_ms: int | None) -> int | None:
+        """Say through when the topic is complete in the table; None where nobody can tell.
+
+        The ends of all partitions that the table has reached were seen at `seen_ms`.
+        """
+        if self._reading is None or not seen_ms:
+            return None
+        audit = self._audit
+        found = complete(
+            self._ledger,
+            self._evidence,
+            audit.topic,
+            audit.tier,
+            self._reading,
+            read_ms=seen_ms,
+            from_ms=_again_from(before_ms),
+            before_ms=before_ms,
+        )
+        if found is None:
+            return None
+        if found.missing:
+            logger.warning(
+                "topic %s: %d messages are missing in the window that begins at %d ms",
+                *(audit.topic, found.missing, found.through_ms),
+            )
+        if before_ms is not None and found.through_ms is not None and found.through_ms < before_ms:
+            why = "; ".join(doubt.why for doubt in found.doubts) or "messages are missing"
+            logger.warning(
+                "topic %s was said to be complete through %d ms, and is through %d ms only: %s",
+                *(audit.topic, before_ms, found.through_ms, why),
+            )
+        return found.through_ms
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def _again_from(before_ms: int | None) -> int | None:
+    """Return from when on windows are looked at, when it was complete through a time."""
+    return None if before_ms is None else before_ms - AGAIN_MS
+
+
+def _look(ends: Mapping[TopicPartition, int | None], at_ms: int) -> Look | None:
+    return (at_ms, {where: None if end is None else (0, end) for where, end in ends.items()}) if ends else None
+
+
+def _now_us() -> int:
+    return int(SYSTEM_CLOCK.wall_s() * 1_000_000)

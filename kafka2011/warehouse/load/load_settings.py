@@ -1,0 +1,70 @@
+"""Settings of a load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.errors import ConfigError
+from kafka2011.spark.options import BatchOptions
+from kafka2011.warehouse.load.write import PartitionBy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zk.cluster import TopicPartition
+
+TARGET_FILE_BYTES = 128 * 1024 * 1024
+TASK_BYTES = 64 * 1024 * 1024
+"""About as much of a log is one task's."""
+
+_CHOSEN = frozenset(
+    {
+        *("zk.connect", "broker.list", "subscribe", "subscribepattern", "groupid", "corruptmessages", "pushfilters"),
+        *("startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp", "failondataloss"),
+    }
+)
+_DEFAULTS = {"kafkaConsumer.pollTimeoutMs": 30_000, "fetchOffset.numRetries": 5}
+"""Nobody waits long for a broker that is away: the next load reads what this one leaves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings:
+    """How topics are loaded; the same for each topic of a run.
+
+    `restart_replaced`: load partitions whose log ends before their stored offset again from their beginning, instead of
+    refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of
+    the audit; none for no counting. `dedup_window_s`: leave out rows whose event is in the load, or in a commit of the
+    last so many seconds; None keeps all. `begin_at`: where a new table begins, other partitions than these at their
+    first message. `source` holds more options of the Spark source, such as `fetch.size`.
+    """
+
+    zk_connect: str
+    partition_by: PartitionBy = PartitionBy.DAY
+    fail_on_data_loss: bool = True
+    restart_replaced: bool = False
+    target_file_bytes: int = TARGET_FILE_BYTES
+    group: str = ""
+    tier: str = ""
+    dedup_window_s: float | None = None
+    begin_at: Mapping[TopicPartition, int] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in self.source:
+            if key.lower() in _CHOSEN:
+                raise ConfigError(f"a load chooses {key} of the source itself")
+        if self.target_file_bytes < 1:
+            raise ConfigError(f"files of {self.target_file_bytes} bytes cannot be written")
+
+    def read_options(self, topic: str) -> BatchOptions:
+        """Return the options with which a topic is read. Raises ConfigError."""
+        options = {
+            **_DEFAULTS,
+            **self.source,
+            "zk.connect": self.zk_connect,
+            "subscribe": topic,
+            "corruptMessages": "null",
+            "failOnDataLoss": self.fail_on_data_loss,
+        }
+        return BatchOptions.from_options({key: str(value) for key, value in options.items()})

@@ -1,0 +1,128 @@
+"""Decodes quarantined messages again, after a fix: a schema was registered, or this package has learnt something.
+
+One commit: what decodes now becomes rows, at the places where the messages were in the log, and what still does not is
+in the quarantine of this commit. It `replaces` the quarantine of the commits that it has read. No partition moves.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.json_document import read_document
+from kafka2011.spark.source_columns import arrow_schema
+from kafka2011.warehouse.errors import CoverageError, WarehouseError
+from kafka2011.warehouse.load.write import session_for, write_table
+from kafka2011.warehouse.rows.decode import BatchDecoder, json_line
+from kafka2011.warehouse.table.commits import Commit, Operation
+from kafka2011.warehouse.table.quarantine import awaiting
+from zk.clock import SYSTEM_CLOCK
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from kafka2011.warehouse.load.counting import LoadAudit
+    from kafka2011.warehouse.load.load_settings import LoadSettings
+    from kafka2011.warehouse.table.quarantine import Quarantine
+    from kafka2011.warehouse.table.table import Table
+    from zk.clock import Clock
+
+_PLACE = ("broker_id", "partition", "offset", "next_offset", "index_in_set")
+
+
+def redrive(
+    spark: SparkSession,
+    table: Table,
+    quarantine: Quarantine,
+    settings: LoadSettings,
+    audit: LoadAudit | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Commit | None:
+    """Decode what is in a topic's quarantine again; return the commit, None when nothing more can be decoded.
+
+    What it decodes is held in memory, file by file of the quarantine. Raises KafkaError; nothing is changed then.
+    """
+    topic = table.topic
+    commits = table.commits()
+    waiting = awaiting(commits)
+    if not waiting:
+        return None
+    newest = commits[-1]
+    with connect(settings.zk_connect) as client:
+        registry = SchemaRegistry(client)
+        known = registry.schemas(topic)
+        decoder = BatchDecoder(topic, registry.snapshot(), newest.number + 1)
+    rows: list[pa.RecordBatch] = []
+    still: list[str] = []
+    for commit in waiting:
+        entries = 0
+        for batch in _batches(quarantine, topic, commit):
+            found, refused = decoder.decode(batch)
+            rows.append(found)
+            still += [json_line(batch, each, topic) for each in refused]
+            entries += batch.num_rows
+        if entries != commit.quarantined:
+            raise CoverageError(
+                f"topic {topic}: {quarantine.directory(commit.number)} has {entries} messages, and commit"
+                f" {commit.number} says {commit.quarantined}"
+            )
+    decoded = pa.Table.from_batches(rows, decoder.schema)
+    if not decoded.num_rows:
+        return None
+    staging = table.begin()
+    attempt = staging.rpartition("/")[2]
+    session = session_for(spark, settings.target_file_bytes)
+    commit = Commit(
+        topic=topic,
+        number=newest.number + 1,
+        operation=Operation.REDRIVE,
+        written_at_ms=int(clock.wall_s() * 1000),
+        offsets=newest.offsets,
+        rows=decoded.num_rows,
+        quarantined=len(still),
+        schema=known[-1].number if known else newest.schema,
+        complete_through_ms=newest.complete_through_ms,
+        replaces=tuple(each.number for each in waiting),
+        extra=newest.extra,
+    )
+    try:
+        write_table(session, topic, decoded, staging, settings.partition_by)
+        quarantine.write(commit.number, attempt, still)
+        if audit is not None:
+            with audit.begin() as account:
+                account.count(session, staging, commit, {}, 0)
+    except BaseException:
+        quarantine.remove(commit.number, attempt)
+        table.abandon(staging)
+        raise
+    table.commit(staging, commit)
+    return commit
+
+
+def _batches(quarantine: Quarantine, topic: str, commit: Commit) -> Iterator[pa.RecordBatch]:
+    """Yield the messages that a commit has put into quarantine, as the source gave them."""
+    for path, text in quarantine.read(commit.number, commit.attempt):
+        complaint = f"{path} is not what a load writes"
+        entries = [read_document(line, _entry, WarehouseError, complaint) for line in text.splitlines() if line]
+        count = len(entries)
+        places = [[entry[name] for entry in entries] for name in _PLACE]
+        columns = [
+            [entry["payload"] for entry in entries],
+            [topic] * count,
+            *places,
+        ]
+        schema = arrow_schema()
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _entry(entry: dict[str, Any]) -> dict[str, Any]:
+    if entry["payload"] is not None:
+        entry["payload"] = base64.b64decode(entry["payload"])
+    return {name: entry[name] for name in (*_PLACE, "payload")}

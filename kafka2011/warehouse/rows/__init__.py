@@ -1,0 +1,1 @@
+"""Messages in, rows of Arrow columns out."""

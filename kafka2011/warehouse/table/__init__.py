@@ -1,0 +1,1 @@
+"""Tables: commits, files, and the formats that they may have."""

@@ -1,0 +1,145 @@
+"""What a table says of each of its commits: how far every partition was loaded, and what came of it.
+
+Pure. The newest commit of a table is the only place where its offsets are stored; see `table.Table`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka2011.json_document import read_document
+from kafka2011.warehouse.errors import MalformedCommitError
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION = 1
+_COUNTS = ("start", "end", "rows", "quarantined", "lost_bytes", "empty_bytes", "repeats")
+
+
+class Operation(StrEnum):
+    """What a commit did."""
+
+    LOAD = "load"
+    COMPACT = "compact"
+    """Wrote the rows of the commits that it `replaces` into fewer files; its own rows are no new ones."""
+    REDRIVE = "redrive"
+    """Decoded messages that `replaces` had put into quarantine; no partition moved."""
+    ROLLBACK = "rollback"
+    """Took note that the commits that it `replaces` were rolled back (Iceberg); its offsets are where to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRange:
+    """What one commit read of one partition: from byte `start` of the log to byte `end`, all of it accounted for.
+
+    `lost_bytes` were no longer in the log, `empty_bytes` belonged to compressed sets without a message: of both there
+    are no rows. The rest is covered by `rows`, by `quarantined` messages and by `repeats`, left out by `--dedup`.
+    """
+
+    partition: TopicPartition
+    start: int
+    end: int
+    rows: int = 0
+    quarantined: int = 0
+    lost_bytes: int = 0
+    empty_bytes: int = 0
+    repeats: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of a table: everything that the next load and a reader of the table must know of it.
+
+    `offsets` has every partition that was ever loaded, moved by this commit or not: the next load starts there.
+    Events published before `complete_through_ms` are all in the table, as far as the audit can tell; None: unknown.
+    `schema` is the number of the topic's newest schema when it was made; of a compaction, the newest that it rewrote.
+    `replaces` are numbers of earlier commits.
+    """
+
+    topic: str
+    number: int
+    operation: Operation
+    written_at_ms: int
+    offsets: Mapping[TopicPartition, int]
+    ranges: tuple[LoadedRange, ...] = ()
+    rows: int = 0
+    quarantined: int = 0
+    size_bytes: int = 0
+    schema: int = 0
+    complete_through_ms: int | None = None
+    replaces: tuple[int, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """What reports and others write down with it; JSON."""
+    attempt: str = ""
+    """Tells it from another attempt at the same number: the name of its staging directory. Tables fill it in."""
+
+    def to_json(self) -> str:
+        """Return it as JSON text."""
+        return json.dumps(
+            {
+                "version": VERSION,
+                "topic": self.topic,
+                "number": self.number,
+                "kind": self.operation.value,
+                "written_at_ms": self.written_at_ms,
+                "offsets": {where.znode_name: offset for where, offset in sorted(self.offsets.items())},
+                "ranges": [
+                    {
+                        "partition": each.partition.znode_name,
+                        "start": each.start,
+                        "end": each.end,
+                        "rows": each.rows,
+                        "quarantined": each.quarantined,
+                        "lost_bytes": each.lost_bytes,
+                        "empty_bytes": each.empty_bytes,
+                        "repeats": each.repeats,
+                    }
+                    for each in self.ranges
+                ],
+                "rows": self.rows,
+                "quarantined": self.quarantined,
+                "size_bytes": self.size_bytes,
+                "schema": self.schema,
+                "complete_through_ms": self.complete_through_ms,
+                "replaces": list(self.replaces),
+                "extra": dict(self.extra),
+                "attempt": self.attempt,
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Self:
+        """Read it. Raises MalformedCommitError, naming `where` it stood."""
+        complaint = f"{where} is not what a load writes"
+        return read_document(text, cls._of, MalformedCommitError, complaint, version=VERSION)
+
+    @classmethod
+    def _of(cls, found: dict[str, Any]) -> Self:
+        topic = found["topic"]
+        return cls(
+            topic,
+            int(found["number"]),
+            Operation(found["kind"]),
+            int(found["written_at_ms"]),
+            {TopicPartition.from_znode_name(topic, name): int(offset) for name, offset in found["offsets"].items()},
+            tuple(_range(topic, each) for each in found["ranges"]),
+            int(found["rows"]),
+            int(found["quarantined"]),
+            int(found["size_bytes"]),
+            int(found["schema"]),
+            found["complete_through_ms"],
+            tuple(map(int, found["replaces"])),
+            found["extra"],
+            found["attempt"],
+        )
+
+
+def _range(topic: str, found: Mapping[str, Any]) -> LoadedRange:
+    numbers = {name: int(found[name]) for name in _COUNTS}
+    return LoadedRange(TopicPartition.from_znode_name(topic, found["partition"]), **numbers)

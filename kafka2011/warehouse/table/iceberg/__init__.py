@@ -1,0 +1,1 @@
+"""The parts of `iceberg_table.IcebergTable`; needs the extra `iceberg`."""

@@ -1,0 +1,1 @@
+"""Tables of Parquet files, whose commits are renames."""

@@ -1,0 +1,1 @@
+"""Requests and responses as bytes, and the connection that clients send them over."""

@@ -1,0 +1,392 @@
+/* Requests and their responses on a socket, while other threads run.
+
+   From Python the same takes three calls, and after each the thread waits until it may run Python again: a fetcher would
+   stand still, with the response there, until the application is out of messages. connection.py does the same where
+   this was not built, one response at a time.
+
+   The kernel's own time-outs (SO_RCVTIMEO) begin anew after each signal and each piece that comes: so every wait is a
+   poll for what is left until the deadline.
+
+   Only the stable ABI of Python 3.11 is used, so one build serves every later version. */
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "../message/_lengths.h"
+
+enum {
+    SIZE_BYTES = 4,
+    CODE_BYTES = 2,        /* the error number at the beginning of each response */
+    OFFSET_FROM_END = 12,  /* where a fetch request has its offset: int64, and an int32 after it */
+    OFFSET_BYTES = 8,
+    MOST_SETS = 16,        /* that one call fetches */
+    MOST_WAIT_MS = 1000000000
+};
+
+/* How far an exchange has come; one that a signal interrupts goes on from there. */
+typedef struct {
+    int fd;
+    double ends_s; /* by CLOCK_MONOTONIC */
+    const char *request;
+    Py_ssize_t unsent;
+    unsigned char size_field[SIZE_BYTES];
+    Py_ssize_t size_field_bytes;
+    unsigned char code[CODE_BYTES];
+    Py_ssize_t code_bytes; /* how many of the response's first bytes go there: all or none */
+    char *body;
+    Py_ssize_t room, size, received; /* of the response */
+} Exchange;
+
+typedef enum { DONE, NO_ROOM, ENDED, FAILED } Outcome;
+
+static double
+now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Wait until the socket is ready. A signal ends that, so that Python sees it. */
+static Outcome
+await_ready(const Exchange *exchange, short events)
+{
+    double left_ms = (exchange->ends_s - now_s()) * 1000;
+    if (!(left_ms > 0)) {
+        errno = ETIMEDOUT;
+        return FAILED;
+    }
+    struct pollfd waited = {.fd = exchange->fd, .events = events};
+    int ready = poll(&waited, 1, left_ms < MOST_WAIT_MS ? (int)left_ms + 1 : MOST_WAIT_MS);
+    if (ready == 0) {
+        errno = EINTR; /* too soon, or too late: the next call says which */
+    }
+    return ready > 0 ? DONE : FAILED;
+}
+
+static Outcome
+send_request(Exchange *exchange)
+{
+    while (exchange->unsent) {
+        ssize_t sent =
+            send(exchange->fd, exchange->request, (size_t)exchange->unsent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0) {
+            exchange->request += sent;
+            exchange->unsent -= sent;
+        } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+            return FAILED;
+        }
+        if (exchange->unsent && await_ready(exchange, POLLOUT) != DONE) {
+            return FAILED;
+        }
+    }
+    return DONE;
+}
+
+/* Receive some of what is missing, and wait for more if that is not all. */
+static Outcome
+receive(const Exchange *exchange, struct iovec *into, size_t areas, Py_ssize_t wanted, Py_ssize_t *received)
+{
+    struct msghdr message = {.msg_iov = into, .msg_iovlen = areas};
+    ssize_t got = recvmsg(exchange->fd, &message, MSG_DONTWAIT);
+    if (got == 0) {
+        return ENDED;
+    }
+    if (got > 0) {
+        *received += got;
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        return FAILED;
+    }
+    return got == wanted ? DONE : await_ready(exchange, POLLIN);
+}
+
+/* Go on until the response is there, or its size if that is too small, or there is no room for it. */
+static Outcome
+proceed(Exchange *exchange)
+{
+    Outcome outcome = send_request(exchange);
+    Py_ssize_t missing;
+    while (outcome == DONE && (missing = SIZE_BYTES - exchange->size_field_bytes)) {
+        struct iovec area = {exchange->size_field + exchange->size_field_bytes, (size_t)missing};
+        outcome = receive(exchange, &area, 1, missing, &exchange->size_field_bytes);
+    }
+    if (outcome != DONE) {
+        return outcome;
+    }
+    exchange->size = (int32_t)big_endian(exchange->size_field);
+    if (exchange->size < 1 || exchange->size < exchange->code_bytes || exchange->size > exchange->room) {
+        return NO_ROOM;
+    }
+    while (outcome == DONE && (missing = exchange->size - exchange->received)) {
+        Py_ssize_t in_code = exchange->received < exchange->code_bytes ? exchange->received : exchange->code_bytes;
+        Py_ssize_t in_body = exchange->received - in_code;
+        struct iovec areas[2] = {
+            {exchange->code + in_code, (size_t)(exchange->code_bytes - in_code)},
+            {exchange->body + in_body, (size_t)(exchange->size - exchange->code_bytes - in_body)},
+        };
+        outcome = receive(exchange, areas, 2, missing, &exchange->received);
+    }
+    return outcome;
+}
+
+/* Raise what an exchange failed by. */
+static void
+raise_for(const Exchange *exchange, Outcome outcome)
+{
+    if (outcome == FAILED) {
+        PyErr_SetFromErrno(PyExc_OSError);
+    } else if (outcome == ENDED) {
+        Py_ssize_t missing = SIZE_BYTES - exchange->size_field_bytes;
+        if (!missing) {
+            missing = exchange->size - exchange->received;
+        }
+        PyErr_Format(PyExc_ConnectionResetError, "the connection ended %zd bytes before the response did", missing);
+    }
+}
+
+static PyObject *
+exchange_send(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Exchange exchange = {0};
+    Py_buffer request;
+    if (!PyArg_ParseTuple(arguments, "iy*d:send", &exchange.fd, &request, &exchange.ends_s)) {
+        return NULL;
+    }
+    exchange.request = request.buf;
+    exchange.unsent = request.len;
+    Outcome outcome;
+    int is_interrupted = 0;
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        outcome = send_request(&exchange);
+        Py_END_ALLOW_THREADS
+    } while (outcome == FAILED && errno == EINTR && !(is_interrupted = PyErr_CheckSignals() < 0));
+    PyBuffer_Release(&request);
+    if (outcome == DONE) {
+        Py_RETURN_NONE;
+    }
+    if (!is_interrupted) {
+        raise_for(&exchange, outcome);
+    }
+    return NULL;
+}
+
+static PyObject *
+exchange_exchange(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Exchange exchange = {0};
+    Py_buffer request;
+    if (!PyArg_ParseTuple(arguments, "iy*dn:exchange", &exchange.fd, &request, &exchange.ends_s,
+                          &exchange.room)) {
+        return NULL;
+    }
+    PyObject *response = PyByteArray_FromStringAndSize(NULL, exchange.room);
+    Outcome outcome = FAILED;
+    int is_interrupted = response == NULL;
+    if (response != NULL) {
+        exchange.request = request.buf;
+        exchange.unsent = request.len;
+        exchange.body = PyByteArray_AsString(response);
+        do {
+            Py_BEGIN_ALLOW_THREADS
+            outcome = proceed(&exchange);
+            Py_END_ALLOW_THREADS
+        } while (outcome == FAILED && errno == EINTR && !(is_interrupted = PyErr_CheckSignals() < 0));
+    }
+    PyBuffer_Release(&request);
+    if (outcome == DONE) {
+        if (PyByteArray_Resize(response, exchange.size) < 0) {
+            Py_CLEAR(response);
+        }
+        return response;
+    }
+    if (!is_interrupted) {
+        raise_for(&exchange, outcome);
+    }
+    Py_XDECREF(response);
+    return outcome == NO_ROOM ? PyLong_FromSsize_t(exchange.size) : NULL;
+}
+
+/* ---- several sets in a row */
+
+typedef struct {
+    Exchange exchange; /* the one under way */
+    char *request;
+    Py_ssize_t request_bytes, set_bytes, most, done;
+    PyObject *sets[MOST_SETS];
+    char *bodies[MOST_SETS]; /* of the sets, for who does not hold the interpreter's lock */
+    Py_ssize_t sizes[MOST_SETS], complete_bytes[MOST_SETS];
+    int codes[MOST_SETS];
+    double until_s; /* after that no further set is asked for: what has come is waited for */
+} Fetch;
+
+static void
+begin(Fetch *fetch)
+{
+    Exchange *exchange = &fetch->exchange;
+    exchange->request = fetch->request;
+    exchange->unsent = fetch->request_bytes;
+    exchange->size_field_bytes = 0;
+    exchange->received = 0;
+    exchange->body = fetch->bodies[fetch->done];
+}
+
+/* Have the request ask for what comes that many bytes later. */
+static void
+move_on(Fetch *fetch, Py_ssize_t bytes)
+{
+    unsigned char *at = (unsigned char *)fetch->request + fetch->request_bytes - OFFSET_FROM_END;
+    uint64_t offset = 0;
+    for (int i = 0; i < OFFSET_BYTES; i++) {
+        offset = offset << 8 | at[i];
+    }
+    offset += (uint64_t)bytes;
+    for (int i = OFFSET_BYTES - 1; i >= 0; i--) {
+        at[i] = (unsigned char)offset;
+        offset >>= 8;
+    }
+}
+
+/* Fetch until there are as many sets as wanted, or one that says that there is little more now, or time is up. */
+static Outcome
+fetch_on(Fetch *fetch)
+{
+    for (;;) {
+        Outcome outcome = proceed(&fetch->exchange);
+        if (outcome != DONE) {
+            return outcome;
+        }
+        const Exchange *exchange = &fetch->exchange;
+        Py_ssize_t bytes = exchange->size - CODE_BYTES;
+        int code = (int16_t)(exchange->code[0] << 8 | exchange->code[1]);
+        Py_ssize_t complete_bytes = complete_prefix_bytes((const unsigned char *)exchange->body, bytes);
+        fetch->sizes[fetch->done] = bytes;
+        fetch->codes[fetch->done] = code;
+        fetch->complete_bytes[fetch->done] = complete_bytes;
+        fetch->done++;
+        if (fetch->done == fetch->most || code || bytes < fetch->set_bytes / 2 || !complete_bytes ||
+            now_s() >= fetch->until_s) {
+            return DONE;
+        }
+        move_on(fetch, complete_bytes);
+        begin(fetch);
+    }
+}
+
+/* Return the list of what was fetched, which takes sets over. */
+static PyObject *
+fetched_sets(Fetch *fetch, Outcome outcome)
+{
+    Py_ssize_t sizes = outcome == NO_ROOM ? 1 : 0;
+    PyObject *list = PyList_New(fetch->done + sizes);
+    for (Py_ssize_t i = 0; list != NULL && i < fetch->done; i++) {
+        PyObject *set = fetch->sets[i];
+        if (fetch->sizes[i] == fetch->set_bytes) {
+            fetch->sets[i] = NULL;
+        } else {
+            set = PyBytes_FromStringAndSize(PyBytes_AsString(set), fetch->sizes[i]);
+        }
+        PyObject *fetched = set == NULL ? NULL : Py_BuildValue("(iNn)", fetch->codes[i], set, fetch->complete_bytes[i]);
+        if (fetched == NULL) {
+            Py_CLEAR(list);
+        } else {
+            PyList_SetItem(list, i, fetched);
+        }
+    }
+    if (list != NULL && sizes) {
+        PyObject *size = PyLong_FromSsize_t(fetch->exchange.size);
+        if (size == NULL) {
+            Py_CLEAR(list);
+        } else {
+            PyList_SetItem(list, fetch->done, size);
+        }
+    }
+    return list;
+}
+
+static PyObject *
+exchange_fetch(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Fetch fetch = {0};
+    Py_buffer request;
+    int within_ms;
+    if (!PyArg_ParseTuple(arguments, "iy*dnni:fetch", &fetch.exchange.fd, &request, &fetch.exchange.ends_s,
+                          &fetch.set_bytes, &fetch.most, &within_ms)) {
+        return NULL;
+    }
+    if (fetch.most > MOST_SETS) {
+        fetch.most = MOST_SETS;
+    }
+    int is_ready = 0;
+    if (request.len < OFFSET_FROM_END || fetch.set_bytes < 0 || fetch.most < 1) {
+        PyErr_Format(PyExc_ValueError, "%zd sets of %zd bytes by a request of %zd bytes", fetch.most, fetch.set_bytes,
+                     request.len);
+    } else if ((fetch.request = PyMem_Malloc((size_t)request.len)) == NULL) {
+        PyErr_NoMemory();
+    } else {
+        memcpy(fetch.request, request.buf, (size_t)request.len);
+        fetch.request_bytes = request.len;
+        is_ready = 1;
+        for (Py_ssize_t i = 0; i < fetch.most && is_ready; i++) {
+            fetch.sets[i] = PyBytes_FromStringAndSize(NULL, fetch.set_bytes);
+            is_ready = fetch.sets[i] != NULL && (fetch.bodies[i] = PyBytes_AsString(fetch.sets[i])) != NULL;
+        }
+    }
+    PyBuffer_Release(&request);
+    PyObject *result = NULL;
+    if (is_ready) {
+        Outcome outcome;
+        int is_interrupted = 0;
+        fetch.exchange.code_bytes = CODE_BYTES;
+        fetch.exchange.room = CODE_BYTES + fetch.set_bytes;
+        fetch.until_s = now_s() + within_ms / 1e3;
+        begin(&fetch);
+        do {
+            Py_BEGIN_ALLOW_THREADS
+            outcome = fetch_on(&fetch);
+            Py_END_ALLOW_THREADS
+        } while (outcome == FAILED && errno == EINTR && !(is_interrupted = PyErr_CheckSignals() < 0));
+        if (outcome == DONE || outcome == NO_ROOM) {
+            result = fetched_sets(&fetch, outcome);
+        } else if (!is_interrupted) {
+            raise_for(&fetch.exchange, outcome);
+        }
+    }
+    for (Py_ssize_t i = 0; i < MOST_SETS; i++) {
+        Py_XDECREF(fetch.sets[i]);
+    }
+    PyMem_Free(fetch.request);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"send", exchange_send, METH_VARARGS, "Send a request."},
+    {"exchange", exchange_exchange, METH_VARARGS, "Return a response, or its size and nothing of it if it has no room."},
+    {"fetch", exchange_fetch, METH_VARARGS, "Return (error code, set, bytes of whole messages) of fetches in a row."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "kafka2011.wire._exchange",
+    .m_doc = "Requests and their responses on a socket, while other threads run.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__exchange(void)
+{
+    return PyModuleDef_Init(&definition);
+}

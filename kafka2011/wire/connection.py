@@ -1,0 +1,375 @@
+"""One blocking connection to one broker, for producers and consumers alike.
+
+A broker serves a connection strictly in order and answers everything but produce. So the holder of the connection's
+lock may send a request and take the next response as its answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, cast
+
+from kafka2011 import c_code
+from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.message.message_set import complete_prefix_bytes
+from kafka2011.wire.protocol import DEFAULT_MAX_FRAME_BYTES, ERROR_BYTES, decode_fetch_response
+from zk import forks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import TypeAlias, TypeVar
+
+    T = TypeVar("T")
+    Fetched: TypeAlias = tuple[int, bytes, int]
+    """Error code, set, and how many bytes of that belong to whole messages."""
+
+logger = logging.getLogger(__name__)
+
+
+class ExchangeCode(Protocol):
+    """What C does on a socket while other threads run; a file descriptor, a request and the time to end by come first.
+
+    That time is one of `time.monotonic`, however often signals interrupt; after it, a TimeoutError.
+    """
+
+    def send(self, fd: int, request: bytes, ends_s: float, /) -> None:
+        """Send a request."""
+
+    def exchange(self, fd: int, request: bytes, ends_s: float, room_bytes: int, /) -> bytearray | int:
+        """Return a response without its size field, or that size if it is none or there is no room for it.
+
+        An empty request was sent before.
+        """
+
+    def fetch(
+        self, fd: int, request: bytes, ends_s: float, set_bytes: int, most: int, within_ms: int, /
+    ) -> list[Fetched | int]:
+        """Return what a fetch gives, and those that come after it while sets are at least half full.
+
+        No more than `most`, nor than C has places for, and none that is asked for later than `within_ms`. A size comes
+        last if the next response is none or there is no room for it.
+        """
+
+
+compiled: ExchangeCode | None = c_code.load("wire._exchange")
+
+SETS_WITHIN_MS = 2
+"""After that a call asks for no further set: it would keep the application waiting for those that have come."""
+
+_SIZE = struct.Struct(">i")
+_RECEIVE_BYTES = 8 * 1024 * 1024
+_SMALL_BYTES = 1024  # what any response may have
+
+
+class BrokerConnection:
+    """A socket that connects when first needed and again after a failure.
+
+    All sizes are in bytes, all times in milliseconds. A request that is sent, and one that is answered, may take as
+    long as `socket_timeout_ms`, however often signals interrupt it, and however slowly bytes come. Every method may
+    raise BrokerConnectionError, which names the broker; the connection is closed by then, and the next call opens a new
+    one. The same holds when something else ends a call half-way, such as KeyboardInterrupt or an application's own
+    timeout: the rest of one answer must never be taken for the next one. `lock` serializes its users. In a forked child
+    the connection is closed, and the parent's is left alone.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        connect_timeout_ms: int = 5000,
+        socket_timeout_ms: int = 30000,
+        buffer_bytes: int = 100 * 1024,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.lock = threading.RLock()
+        self._connect_timeout_s = connect_timeout_ms / 1000
+        self._socket_timeout_s = self._limit_s = socket_timeout_ms / 1000
+        self._buffer_bytes = buffer_bytes
+        self._max_frame_bytes = max_frame_bytes
+        self._socket: socket.socket | None = None
+        self._code: ExchangeCode | None = None  # for that socket
+        forks.register(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self.host}:{self.port}, {'open' if self.is_open else 'closed'}>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a socket; it may already be dead at the other side."""
+        return self._socket is not None
+
+    def open(self) -> None:
+        """Connect, unless connected."""
+        with self.lock:
+            self._opened()
+
+    def send(self, frame: bytes) -> None:
+        """Send one request."""
+        with self.lock:
+            self._send(frame, self._ends_s())
+
+    def receive(self, max_frame_bytes: int | None = None) -> bytes:
+        """Return the next response without its size field.
+
+        Raises ProtocolError if that announces more than `max_frame_bytes`, or than all responses may have.
+        """
+        with self.lock:
+            self._opened()
+            return bytes(self._exchange(b"", max_frame_bytes, 0, self._ends_s()))
+
+    def request(self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 0) -> memoryview:
+        """Send one request and return its response; retries once, on a new connection, if an old one turns out dead.
+
+        A response of up to `expected_bytes` does not wait for other threads on its way, where there is C code.
+        Only for requests that change nothing: a produce must not be sent twice unasked. A broker that does not answer
+        in time is not asked again. Raises like `receive`.
+        """
+        return self._ask_twice(lambda: self._ask(frame, max_frame_bytes, expected_bytes))
+
+    def fetch(self, frame: bytes, set_bytes: int, most: int) -> list[Fetched]:
+        """Send a fetch of up to `set_bytes`, and return what it gives, and those that follow it in the log.
+
+        Of each, that is the error code, the set, and how many bytes of it belong to whole messages. There is more than
+        one, up to `most`, only where there is C code, as long as each is at least half as large as it may be and the
+        next one comes soon: then other threads are waited for once, not for each. Retries and raises like `request`.
+        """
+        return self._ask_twice(lambda: self._fetch(frame, set_bytes, most))
+
+    def ended_by_broker(self) -> bool:
+        """Say whether the broker has closed an open connection, as it does when it refuses a set.
+
+        Only for a connection on which no response is due: bytes that wait to be read do not count as an end.
+        """
+        with self.lock:
+            if self._socket is None:
+                return False
+            try:
+                if not _readable(self._socket):
+                    return False
+                return self._socket.recv(1, socket.MSG_PEEK) == b""
+            except OSError:
+                return True
+
+    def limit(self, timeout_ms: float) -> None:
+        """Set how long to wait for the broker, until changed or reconnected."""
+        with self.lock:
+            self._limit_s = max(timeout_ms, 1) / 1000
+
+    def close(self) -> None:
+        """Close at once; may be called twice."""
+        with self.lock:
+            self._discard()
+
+    def drain_and_close(self) -> bool:
+        """Send what is in the socket, wait until the broker has handled it and closed its side, then close.
+
+        Takes the socket timeout at most. Responses that nobody asked for are thrown away. Returns False, and
+        logs why, if the broker did not end the connection in order: then it may not have handled everything.
+        """
+        with self.lock:
+            opened = self._socket
+            if opened is None:
+                return True
+            ends_s = time.monotonic() + self._socket_timeout_s
+            try:
+                opened.shutdown(socket.SHUT_WR)
+                while _receive(opened, _RECEIVE_BYTES, ends_s):
+                    pass
+            except OSError as error:
+                logger.warning("broker %s:%d did not end the connection in order: %s", self.host, self.port, error)
+                return False
+            finally:
+                self._discard()
+            return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask_twice(self, ask: Callable[[], T]) -> T:
+        """Ask again on a new connection if an old one turns out dead."""
+        with self.lock:
+            was_open = self.is_open
+            try:
+                return ask()
+            except BrokerConnectionError as error:
+                if not was_open or isinstance(error.__cause__, TimeoutError):
+                    raise
+                logger.debug("asking again on a new connection: %s", error)
+            return ask()
+
+    def _ask(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> memoryview:
+        self._opened()
+        ends_s = self._ends_s()
+        try:
+            if self._code is None:
+                self._send(frame, ends_s)
+                frame = b""
+            return self._exchange(frame, max_frame_bytes, expected_bytes, ends_s)
+        except BaseException:  # also between the two
+            self._discard()
+            raise
+
+    def _fetch(self, frame: bytes, set_bytes: int, most: int) -> list[Fetched]:
+        limit_bytes = max(self._max_frame_bytes, ERROR_BYTES + set_bytes)
+        opened = self._opened()
+        if self._code is None:
+            return [self._fetched(self._ask(frame, limit_bytes, ERROR_BYTES + set_bytes))]
+        ends_s = self._ends_s()
+        try:
+            room_bytes = min(max(set_bytes, 0), _RECEIVE_BYTES)
+            found = self._code.fetch(opened.fileno(), frame, ends_s, room_bytes, most, SETS_WITHIN_MS)
+            if isinstance(size := found[-1], int):
+                self._check_size(size, limit_bytes)
+                found[-1] = self._fetched(memoryview(_receive_exactly(opened, size, ends_s)))
+            return cast("list[Fetched]", found)
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._fail("reading from", error)
+
+    def _fetched(self, response: memoryview) -> Fetched:
+        code, data = decode_fetch_response(response, f"a fetch from broker {self.host}:{self.port}")
+        return code, data, complete_prefix_bytes(data)
+
+    def _send(self, frame: bytes, ends_s: float) -> None:
+        opened = self._opened()
+        try:
+            if self._code is not None:
+                self._code.send(opened.fileno(), frame, ends_s)
+            else:
+                _limit(opened, ends_s)
+                opened.sendall(frame)
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._fail("sending to", error)
+
+    def _exchange(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int, ends_s: float) -> memoryview:
+        """Receive a response, after a request that only C sends in the same call."""
+        limit_bytes = self._max_frame_bytes if max_frame_bytes is None else max_frame_bytes
+        opened = self._opened()
+        try:
+            if self._code is None:
+                (size,) = _SIZE.unpack(_receive_exactly(opened, _SIZE.size, ends_s))
+            else:
+                room_bytes = min(max(expected_bytes, _SMALL_BYTES), limit_bytes, _RECEIVE_BYTES)
+                found = self._code.exchange(opened.fileno(), frame, ends_s, room_bytes)
+                if isinstance(found, bytearray):
+                    return memoryview(found)
+                size = found
+            self._check_size(size, limit_bytes)
+            return memoryview(_receive_exactly(opened, size, ends_s))
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._fail("reading from", error)
+
+    def _ends_s(self) -> float:
+        return time.monotonic() + self._limit_s
+
+    def _opened(self) -> socket.socket:
+        opened = self._socket
+        if opened is None:
+            try:
+                opened = connected_socket(self.host, self.port, self._connect_timeout_s, self._buffer_bytes)
+                self._socket = opened
+                self._limit_s = self._socket_timeout_s
+                opened.settimeout(None)
+                # Under gevent, which has sockets that never block, C would hold up everything.
+                self._code = compiled if os.get_blocking(opened.fileno()) else None
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            except BaseException as error:  # noqa: BLE001 (raised again)
+                self._fail("connecting to", error)
+        return opened
+
+    def _check_size(self, size: int, limit_bytes: int) -> None:
+        if not 0 < size <= limit_bytes:
+            raise ProtocolError(
+                f"broker {self.host}:{self.port} announces a response of {size} bytes: allowed are 1 to {limit_bytes}"
+            )
+
+    def _fail(self, doing: str, error: BaseException) -> NoReturn:
+        """Close the connection, which may be in the middle of a request or a response, and raise."""
+        self._discard()
+        if isinstance(error, OSError):
+            raise BrokerConnectionError(f"{doing} broker {self.host}:{self.port} failed: {error}") from error
+        raise error
+
+    def _discard(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: close this process's copy of the socket, which does not end the parent's connection."""
+        self.lock = threading.RLock()
+        self._discard()
+
+
+def connected_socket(host: str, port: int, timeout_s: float, buffer_bytes: int) -> socket.socket:
+    """Connect as `socket.create_connection` does, with buffers set before: tcp(7) says that later is too late."""
+    refused: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+        opened: socket.socket | None = None
+        try:
+            opened = socket.socket(family, kind, protocol)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+            opened.settimeout(timeout_s)
+            opened.connect(address)
+        except BaseException as error:
+            if opened is not None:
+                opened.close()
+            if not isinstance(error, OSError):
+                raise
+            refused = error
+        else:
+            return opened
+    raise refused or OSError(f"{host} has no address")
+
+
+def _limit(opened: socket.socket, ends_s: float) -> None:
+    """Have the next call end in time, signals or not, which the kernel's SO_RCVTIMEO does not: it begins anew."""
+    left_s = ends_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    opened.settimeout(left_s)
+
+
+def _receive(opened: socket.socket, size: int, ends_s: float) -> bytes:
+    """Return up to `size` bytes; none at the end of the connection."""
+    _limit(opened, ends_s)
+    return opened.recv(min(size, _RECEIVE_BYTES))
+
+
+def _receive_exactly(opened: socket.socket, size: int, ends_s: float) -> bytes:
+    """Return the next `size` bytes, which nearly always come in one piece."""
+    parts: list[bytes] = []
+    missing_bytes = size
+    while missing_bytes:
+        part = _receive(opened, missing_bytes, ends_s)
+        if not part:
+            raise ConnectionResetError(f"the connection ended {missing_bytes} bytes before the response did")
+        if len(part) == size:
+            return part
+        parts.append(part)
+        missing_bytes -= len(part)
+    return b"".join(parts)
+
+
+def _readable(opened: socket.socket) -> bool:
+    poller = select.poll()
+    poller.register(opened, select.POLLIN)
+    return bool(poller.poll(0))

@@ -1,0 +1,163 @@
+"""What a client is told to do, what it tells of its way there, and the work that most clients do."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.payloads import batches, payloads
+from paper_benchmarks.measuring.worker import work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from paper_benchmarks.measuring.worker import Work
+
+    Prepared = Iterator[tuple[Mapping[str, Any], Work]]
+    """What a client's context manager yields: what is to be told before, and the work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Send, or read, so many messages of a topic with one of a system's clients, and note the time every so many."""
+
+    do: str
+    """`produce` or `consume`."""
+    client: str
+    topic: str
+    messages: int
+    every: int
+    batch: int = 1
+    part: bool = False
+    """Whether the topic has more messages than a consumer is to read: what comes beyond them does not count."""
+    server: Mapping[str, Any] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Self:
+        """Read it from JSON."""
+        return cls(**facts)
+
+    @property
+    def host(self) -> str:
+        """The server's."""
+        return str(self.server["host"])
+
+    @property
+    def port(self) -> int:
+        """The server's."""
+        return int(self.server["port"])
+
+    def sends(self) -> Sequence[Any]:
+        """Return what is sent between two points: lists of `batch` payloads, or payloads."""
+        if self.batch == 1:
+            return payloads(self.every)
+        return batches(self.every, self.batch)
+
+
+class Progress:
+    """The way of one client to its last message: when it had handled how many.
+
+    A producer takes `chunks()`; a consumer calls `read(count)` for each batch that it got, until `done`.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._total = job.messages
+        self._every = job.every
+        self._part = job.part
+        self._next = min(job.every, job.messages)
+        self._points: list[tuple[int, float]] = []
+        self.messages = 0
+        self._began_s = 0.0
+
+    def start(self) -> None:
+        """Begin: times count from here."""
+        self._began_s = time.perf_counter()
+
+    def chunks(self) -> Iterator[int]:
+        """Give how many messages to send next, again and again."""
+        self.start()
+        while self.messages < self._total:
+            count = min(self._every, self._total - self.messages)
+            yield count
+            self.messages += count
+            self._note()
+
+    def read(self, count: int) -> bool:
+        """Note that so many more were read; return whether there are more to come."""
+        if self._part:
+            count = min(count, self._total - self.messages)
+            if not count:
+                return False
+        self.messages += count
+        if self.messages >= self._next:
+            self._note()
+            self._next = min(self.messages + self._every, self._total)
+        return self.messages < self._total
+
+    def facts(self) -> dict[str, Any]:
+        """Return the way for JSON. Raises BenchmarkError when it did not end at the last message."""
+        if self.messages != self._total:
+            raise BenchmarkError(f"{self.messages} messages were handled: there are {self._total}")
+        return {"points": self._points}
+
+    def _note(self) -> None:
+        self._points.append((self.messages, time.perf_counter() - self._began_s))
+
+
+def sending(
+    job: Job, send: Callable[[Any], object], finish: Callable[[], object], sends: Sequence[Any], batch: int = 1
+) -> Work:
+    """Return the work of a producer: each of `sends`, of `batch` messages, again and again; at the end `finish`.
+
+    That returns once the server has handled everything.
+    """
+    progress = Progress(job)
+
+    def run() -> Mapping[str, Any]:
+        for count in progress.chunks():
+            for each in sends[: -(-count // batch)]:
+                send(each)
+        finish()
+        return progress.facts()
+
+    return run
+
+
+def polling(job: Job, fetch: Callable[[], int]) -> Work:
+    """Return the work of a consumer that fetches: `fetch` returns how many messages it got."""
+    progress = Progress(job)
+
+    def run() -> Mapping[str, Any]:
+        progress.start()
+        while progress.read(fetch()):
+            pass
+        return progress.facts()
+
+    return run
+
+
+@contextmanager
+def connection_of(job: Job, timeout_s: float = 3600.0) -> Iterator[socket.socket]:
+    """Give a socket to a job's server, for bytes that were encoded before."""
+    with socket.create_connection((job.host, job.port), timeout_s) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield connection
+
+
+def serve(clients: Mapping[str, Mapping[str, Callable[[Job], AbstractContextManager[Any]]]]) -> None:
+    """Do the job that the command line holds with the client that it names, in a worker's process."""
+
+    def prepare(facts: Mapping[str, Any]) -> AbstractContextManager[Any]:
+        job = Job.of(facts)
+        return clients[job.do][job.client](job)
+
+    work(prepare)

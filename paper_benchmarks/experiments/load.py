@@ -1,0 +1,160 @@
+"""What a load into Parquet costs, beside writing the same rows from memory."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import defaultdict
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark import StorageLevel
+
+from kafka2011.events.codec import EventEncoder
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.schemas import KnownSchemas
+from kafka2011.events.types import EVENT_TYPES, PAGE_VIEW
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.producer.producer import Producer
+from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.running_spark import open_spark
+from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.table.formats import Format, open_quarantine, open_topic_table
+from paper_benchmarks.experiments.experiment import Experiment
+from paper_benchmarks.measuring.spread import Sample, figures
+from paper_benchmarks.measuring.usage import tree_cpu_s
+from paper_benchmarks.pages.tables import figure, significant, table, text
+from paper_benchmarks.workers.event_producer import page_views
+from zk.connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from paper_benchmarks.experiments.experiment import Bench
+
+_TOPIC = "page_views"
+_DIFFERENT = 20_000
+"""So many events are made; they are published again and again."""
+_WARM_UP = 20_000
+_SET = 200
+
+TEXT = """\
+Page views go from two brokers with two partitions each into a table of Parquet files, by Spark on `local[2]`, after a
+load that warms it up. The first line is all of it: offsets, reading, decoding, writing, the coverage check and the
+commit. Beside it the same rows are written from memory, by Spark from a cached DataFrame and by PyArrow on one core; a
+load also reads, decodes and sorts them. Processor time is that of Spark, its workers and the brokers together."""
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """Load again and again, and then write the same rows from memory."""
+    events = bench.sized(toy=2000, small=500_000, paper=5_000_000)
+    rounds = bench.sized(toy=1, small=3, paper=5)
+    found: dict[str, list[Sample]] = defaultdict(list)
+    spark = open_spark("local[2]", {"spark.driver.memory": "4g"}, name="benchmark")
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-load-", dir=bench.data) as path,
+            LocalCluster(2, properties={"num.partitions": 2, "log.flush.interval": 1}) as cluster,
+        ):
+            directory = Path(path)
+            with connect(cluster.zk_connect) as client:
+                SchemaRegistry(client).register(_TOPIC, PAGE_VIEW)
+            payloads = EventEncoder(KnownSchemas(EVENT_TYPES)).encode_all(_TOPIC, page_views(_DIFFERENT))
+            warehouse = directory / "warehouse"
+            _publish(cluster, payloads, min(_WARM_UP, events))
+            _load(spark, cluster, warehouse)
+            for number in range(1, rounds + 1):
+                bench.say(f"round {number} of {rounds}")
+                _publish(cluster, payloads, events)
+                log_bytes, both = _load(spark, cluster, warehouse)
+                for line, sample in both.items():
+                    found[line].append(sample)
+            newest = max(each for each in (warehouse / _TOPIC).iterdir() if each.name.startswith("load_id="))
+            found.update(_from_memory(bench, spark, newest, directory, events))
+    finally:
+        spark.stop()
+    lines = [{"line": line, **figures(samples)} for line, samples in found.items()]
+    return {"events": events, "log_bytes": log_bytes, "lines": lines}
+
+
+def _publish(cluster: LocalCluster, payloads: list[bytes], count: int) -> None:
+    settings = {"zk.connect": cluster.zk_connect, "producer.type": "async", "confirm": True}
+    with Producer(settings) as producer:
+        for start in range(0, count, _SET):
+            at = start % len(payloads)
+            producer.send(_TOPIC, payloads[at : at + min(_SET, count - start)])
+        producer.flush()
+
+
+def _load(spark: SparkSession, cluster: LocalCluster, warehouse: Path) -> tuple[int, dict[str, Sample]]:
+    """Load what is new; return how many bytes of the logs that was, and what it took."""
+    at: dict[Step, tuple[float, float]] = {}
+    load = TopicLoad(
+        spark,
+        open_topic_table(Format.PARQUET, str(warehouse), _TOPIC),
+        open_quarantine(str(warehouse), _TOPIC),
+        LoadSettings(zk_connect=cluster.zk_connect),
+        on_step=lambda step: at.setdefault(step, _now()),  # type: ignore[arg-type]
+    )
+    began = _now()
+    done = load.load()
+    samples = {
+        "load": _sample(done.rows, began, _now()),
+        "of it read, decode, write": _sample(done.rows, at[Step.RESOLVED], at[Step.WRITTEN]),
+    }
+    return done.log_bytes, samples
+
+
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), tree_cpu_s()
+
+
+def _sample(rows: int, began: tuple[float, float], ended: tuple[float, float]) -> Sample:
+    return Sample(amount=rows, wall_s=ended[0] - began[0], cpu_s=ended[1] - began[1])
+
+
+def _from_memory(
+    bench: Bench, spark: SparkSession, newest: Path, directory: Path, events: int
+) -> dict[str, list[Sample]]:
+    """Write the rows of the last load from memory."""
+    frame = spark.read.parquet(str(newest)).drop("date").persist(StorageLevel.MEMORY_ONLY)
+    frame.count()
+    rows = ds.dataset(newest, format="parquet").to_table().combine_chunks()
+    writers: dict[str, Callable[[str], object]] = {
+        "spark from memory": lambda target: frame.write.option("compression", "zstd").parquet(target),
+        "pyarrow from memory": lambda target: pq.write_table(rows, target, compression="zstd"),
+    }
+    numbers = count()
+
+    def once(line: str) -> Sample:
+        began = _now()
+        writers[line](str(directory / f"rows-{next(numbers)}"))
+        return _sample(events, began, _now())
+
+    found = bench.in_turn(writers, once)
+    frame.unpersist()
+    return found
+
+
+# The report ----------------------------------------------------------------------------------------------------------
+
+
+def chapter(body: Mapping[str, Any], _pictures: Path) -> str:
+    """Put times, rates and costs into a table: the fastest round by the clock, the least processor time."""
+    columns = [
+        ("line", text("line")),
+        ("s, lowest", lambda line: f"{body['events'] / line['rate'][2]:.2f}"),
+        ("rows/s", figure("rate", 2)),
+        ("MB/s of the log", lambda line: significant(line["rate"][2] * body["log_bytes"] / body["events"] / 1e6)),
+        ("CPU us a row, lowest", figure("client_cpu_us", 0)),
+    ]
+    text_of_events = f"{body['events']:,} events a load."
+    return "\n\n".join([TEXT, text_of_events, table(body["lines"], columns)])
+
+
+EXPERIMENT = Experiment("load", "What a load costs", measure, chapter)

@@ -1,0 +1,1 @@
+"""What a measurement stands on: processes of their own, what they use, counting, and the machine."""

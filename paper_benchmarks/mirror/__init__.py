@@ -1,1 +1,0 @@
-"""What a mirror costs a message, beside a consumer that only reads."""

@@ -1,0 +1,1 @@
+"""RESULTS.md, and the paper's claims held against what was measured."""

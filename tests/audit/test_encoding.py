@@ -1,0 +1,146 @@
+"""The monitoring event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from kafka2011.audit.encoding import AUDIT_COUNT, InvalidReportError, said_of, to_event
+from kafka2011.audit.report import AUDIT_TOPIC, MAX_REPORT_MESSAGES, AuditReport, Places
+from kafka2011.audit.statement import Acceptance, Ends, Reported, Statement
+from kafka2011.events.codec import Event, EventDecoder, EventEncoder, read_stamp
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from kafka2011.events.schemas import EventSchema
+
+NOW_US = 1_700_000_000_000_000
+
+
+class OneSchema:
+    """Knows the schema of reports alone."""
+
+    def schema_of(self, fingerprint: str) -> EventSchema:
+        assert fingerprint == AUDIT_COUNT.fingerprint
+        return AUDIT_COUNT
+
+    def newest(self, topic: str) -> EventSchema:
+        assert topic == AUDIT_TOPIC
+        return AUDIT_COUNT
+
+
+def report(messages: int = 3, places: Places | None = None, **fields: Any) -> AuditReport:
+    ids = np.arange(2**64 - messages, 2**64, dtype=np.uint64) if messages else np.empty(0, np.uint64)
+    chosen = {"tier": "live", "instance": "one", "topic": "views", "window_ms": 10, "start_ms": 20, **fields}
+    return AuditReport(ids=ids, places=places, **chosen)
+
+
+def through_bytes(given: AuditReport) -> AuditReport:
+    payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
+    found = said_of(EventDecoder(OneSchema()).decode_payload(payload))
+    assert isinstance(found, AuditReport)
+    return found
+
+
+def test_a_producers_report_comes_back_as_it_was() -> None:
+    """With its id, by which a second copy of it is known."""
+    given = report()
+    found = through_bytes(given)
+    assert (found.tier, found.instance, found.topic, found.window_ms, found.start_ms, found.report_id) == (
+        "live",
+        "one",
+        "views",
+        10,
+        20,
+        given.report_id,
+    )
+    assert found.ids.tolist() == given.ids.tolist()
+    assert (found.where, found.places) == (None, None)
+    payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
+    assert read_stamp(payload)[:2] == (NOW_US, given.report_id)
+
+
+@pytest.mark.parametrize("indexes", [[0, 0, 0], [0, 1, 2]])
+def test_a_readers_report_comes_back_as_it_was(indexes: list[int]) -> None:
+    """With the partition, the range and each message's place."""
+    where = TopicPartition("views", 2, 1)
+    places = Places(np.array([5, 5, 2**40]), np.array(indexes, np.int32))
+    given = report(places=places, where=where, cluster="east", start_offset=5, end_offset=2**40 + 9)
+    found = through_bytes(given)
+    assert (found.cluster, found.where, found.start_offset, found.end_offset) == ("east", where, 5, 2**40 + 9)
+    assert found.places is not None
+    assert (found.places.offsets.tolist(), found.places.indexes.tolist()) == ([5, 5, 2**40], indexes)
+
+
+def test_the_largest_report_is_below_what_a_consumer_of_07_fetches() -> None:
+    """300 KiB are fetched there at once, and a larger message stops the consumer."""
+    messages = MAX_REPORT_MESSAGES
+    places = Places(np.arange(messages), np.arange(messages, dtype=np.int32))
+    given = report(messages, places, where=TopicPartition("views", 2, 1), start_offset=0, end_offset=messages)
+    payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
+    assert len(payload) < 300 * 1024
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"ids": b"1234567"}, "buffer size must be a multiple"),
+        ({"ids": b""}, "0 ids, count 3"),
+        ({"ids": b"", "count": 0}, "0 ids, count 0"),
+        ({"count": 4}, "3 ids, count 4"),
+        ({"window_ms": 0}, "window_ms 0"),
+        ({"broker_id": 0, "partition": 0, "offsets": bytes(16)}, "3 ids, 2 offsets, 3 indexes"),
+        ({"tier": None}, "tier"),
+    ],
+)
+def test_events_that_are_no_reports(change: dict[str, Any], words: str) -> None:
+    """They are refused with their id, so that the audit goes on without them."""
+    given = report()
+    fields = {**to_event(given, NOW_US, "web1"), **change}
+    if fields["tier"] is None:
+        del fields["tier"]
+    with pytest.raises(InvalidReportError, match=f"AuditCount {given.report_id} is no report: .*{words}"):
+        said_of(Event(AUDIT_COUNT, fields))
+
+
+def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
+    """Statements of sources and readers, and what an operator accepts."""
+    where = TopicPartition("views", 3, 1)
+    source = Statement(
+        tier="producer",
+        instance="one",
+        topic="views",
+        number=7,
+        first=5,
+        at_ms=20,
+        home="here",
+        follows=("zero",),
+        through_ms=10,
+        is_last=True,
+    )
+    reader = Statement(
+        tier="mirror",
+        instance="two",
+        topic="views",
+        number=0,
+        first=0,
+        at_ms=20,
+        cluster="live",
+        reported=(Reported(where, 0, 70),),
+        ends_at_ms=19,
+        ends=(Ends(where, 0, 70), Ends(TopicPartition("views", 4, 0), None, None)),
+        copies="there",
+    )
+    for given in (source, reader, Acceptance(accepted="one", at_ms=30)):
+        payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
+        assert said_of(EventDecoder(OneSchema()).decode_payload(payload)) == given
+
+
+def test_a_report_from_before_there_were_numbers_has_none() -> None:
+    """It counts, and cannot be missed."""
+    fields = to_event(report(), NOW_US, "web1")
+    for name in ("number", "statement", "accepted"):
+        fields.pop(name, None)
+    assert said_of(Event(AUDIT_COUNT, {"cluster": "", **fields})).number is None  # type: ignore[union-attr]

@@ -1,0 +1,99 @@
+"""The verdict: a gap, or that nobody can tell."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kafka2011.audit.compare import Ledger
+from kafka2011.audit.evidence import Evidence, Reading, Rules
+from kafka2011.audit.standing import Instance, Standing
+from kafka2011.audit.tally import Tally
+from kafka2011.audit.verdict import Verdict, judge
+from kafka2011.audit.windows import Windows
+from tests.support.audit_streams import TOPIC, WINDOW_MS, Copy, Seen, count_read, count_sent
+from zk.cluster import TopicPartition
+
+WINDOWS = Windows(WINDOW_MS, 0)
+RULES = Rules(margin_ms=0, dead_after_ms=100)
+WHERE = TopicPartition(TOPIC, 0, 0)
+IDS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(4)]
+FIRST, SECOND, THIRD = ((IDS[number], number * WINDOW_MS * 1000) for number in range(3))
+ALL = [FIRST, SECOND, THIRD]
+
+
+class Tiers:
+    """A producer that has closed, and readers that have read to the ends at some time."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger(io.BytesIO(), 0)
+        self.evidence = Evidence()
+
+    def count(self, tier: str, messages: list[tuple[str, int]], *, read_ms: int | None = None, loses: int = 0) -> None:
+        tally, standing = Tally(tier, tier, "", WINDOWS), Standing(Instance(tier, tier), TOPIC)
+        if read_ms is None:
+            count_sent(tally, Seen(), messages)
+        else:
+            count_read(tally, Seen(), [Copy(each, at, WHERE, at, 0) for each, at in messages])
+            standing.read(WHERE, 0, 100)
+        reports = standing.number(tally.take())
+        said = standing.covered(50, read_ms, {WHERE: (0, 100)}) if read_ms else standing.through(50, None, is_last=True)
+        self.evidence.add(said)
+        for report in reports[loses:]:
+            self.evidence.add(report)
+            self.ledger.add(report)
+
+    def judge(self, *tiers: str, until_ms: int = 30) -> Verdict:
+        known = self.ledger, self.evidence, Reading(at_ms=50)
+        return judge(*known, (), tiers or None, from_ms=None, until_ms=until_ms, rules=RULES)
+
+
+@pytest.fixture
+def tiers() -> Tiers:
+    found = Tiers()
+    found.count("producer", ALL)
+    return found
+
+
+def test_all_is_well(tiers: Tiers) -> None:
+    tiers.count("live", ALL, read_ms=40)
+    found = tiers.judge()
+    assert (len(found.accounts), found.gaps, found.doubts, found.lost_reports) == (3, [], [], 0)
+
+
+def test_what_is_missing_where_all_was_read_is_a_gap(tiers: Tiers) -> None:
+    tiers.count("live", [FIRST, THIRD], read_ms=40)
+    found = tiers.judge()
+    assert ([account.start_ms for account in found.gaps], found.doubts) == ([10], [])
+
+
+def test_what_a_tier_has_not_read_yet_is_in_doubt(tiers: Tiers) -> None:
+    """Though messages are missing there; what it has read is judged."""
+    tiers.count("live", [SECOND], read_ms=15)
+    found = tiers.judge()
+    assert [account.start_ms for account in found.gaps] == [0]
+    assert [doubt.since_ms for _, doubt in found.doubts] == [15]
+    assert tiers.judge(until_ms=10).doubts == []
+
+
+def test_a_lost_report_is_no_lost_message(tiers: Tiers) -> None:
+    """Nobody can tell what it counted; and what was lost after that tier is missing since the first one."""
+    tiers.count("mirror", ALL, read_ms=40, loses=1)
+    tiers.count("load", [SECOND, THIRD], read_ms=40)
+    found = tiers.judge("producer", "mirror", "load")
+    assert found.gaps == []
+    assert found.lost_reports == 1
+    assert [doubt.since_ms for _, doubt in found.doubts] == [None]
+    assert [count.missing_since_first for count in found.accounts[0].tiers] == [0, 1, 1]
+    assert [count.missing for count in found.accounts[0].tiers] == [0, 1, 0]
+
+
+def test_nothing_that_was_compared_is_no_proof(tiers: Tiers) -> None:
+    """Neither is a tier that nobody has heard of, nor a topic that nobody counts."""
+    assert [doubt.why for _, doubt in tiers.judge("producer", until_ms=0).doubts] == ["no window was compared"]
+    whys = [doubt.why for _, doubt in tiers.judge("producer", "lvie").doubts]
+    assert whys == ["tier lvie has said nothing of topic views"]
+    readers = Tiers()
+    readers.count("live", ALL, read_ms=40)
+    assert [doubt.why for _, doubt in readers.judge().doubts] == ["no producer has said anything of it"]

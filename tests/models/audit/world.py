@@ -1,0 +1,512 @@
+"""The audit's shipped rules among producers, a mirror and a loader, any of which dies or is late at any step.
+
+Everybody is a generator that gives way after each step; a walk, drawn from a seed, says who goes on and what fails.
+The loader judges through when it has everything, and `World.check` knows better.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+from dataclasses import dataclass, field
+from itertools import count, repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kafka2011.audit.compare import Ledger, before_offsets
+from kafka2011.audit.complete import complete
+from kafka2011.audit.evidence import Evidence, Reading, Rules
+from kafka2011.audit.pending import Pending
+from kafka2011.audit.report import AUDIT_TOPIC, AuditReport, Places
+from kafka2011.audit.standing import Instance
+from kafka2011.audit.statement import Acceptance, Statement
+from kafka2011.audit.windows import Windows
+from tests.models.audit.clusters import BROKERS, SKEW_MS, VIEWS, AwayError, Cluster
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from kafka2011.audit.complete import Complete
+
+    Step = Generator[None, None, None]
+
+WINDOW_MS = 10
+WINDOWS = Windows(WINDOW_MS, 0)
+RULES = Rules(margin_ms=60, dead_after_ms=400)
+AGAIN_MS = BACK_MS = 200
+"""So long before the windows that it wants a reader of reports begins, and it wants them from so long before."""
+WILD_MS = 150
+"""A clock that is so far behind."""
+STEPS = 500
+
+
+class FalseCompleteError(AssertionError):
+    """The loader has said that it has everything, and it has not."""
+
+
+class StuckError(AssertionError):
+    """All is well again, and the loader still cannot tell."""
+
+
+@dataclass(eq=False)
+class Event:
+    """One event. `state` is what its producer knows."""
+
+    number: int
+    by: Producer
+    stamped_us: int
+    state: str = "under way"
+    is_in_log: bool = False
+
+
+@dataclass(eq=False)
+class Producer:
+    """One process of the tier of producers, which reports into the cluster that it publishes to."""
+
+    name: str
+    cluster: Cluster
+    skew_ms: int
+    events: list[Event] = field(default_factory=list)
+    is_dead: bool = False
+    is_accepted: bool = False
+    is_ending: bool = False
+    has_ended: bool = False
+    speed: float = 0.5
+    steps: Step | None = None
+
+
+def place_of(broker: int, topic: str = VIEWS) -> TopicPartition:
+    return TopicPartition(topic, broker, 0)
+
+
+class World:
+    """One walk, drawn from its seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = chance = random.Random(seed)
+        self.now_ms = 1_000_000
+        self.live, self.offline = Cluster("L", chance), Cluster("O", chance)
+        self.producers: list[Producer] = []
+        self.names = count(1)
+        self.numbers = count(1)
+        self.calm = False
+        self.has_losses = chance.random() < 0.3
+        self.is_wild = chance.random() < 0.2
+        self.lost_events = 0
+        self.lost_reports = 0
+        self.copied: dict[tuple[str, int], int] = {}  # what the mirror has committed
+        self.stuck: set[tuple[str, int]] = set()  # partitions that the mirror does not copy for a while
+        self.rows: set[int] = set()
+        self.loaded: dict[TopicPartition, int] = {}
+        self.seen: dict[TopicPartition, int] = {}  # when the end was seen up to which all is loaded
+        self.through_ms: int | None = None
+        self.newest: Complete | None = None
+        self.told = 0
+        self.mirror_skew_ms, self.loader_skew_ms = self.skew(), self.skew()
+        self.has_mirror = chance.random() < 0.8
+        self.mirror = self.mirroring() if self.has_mirror else repeat(None)
+        for _ in range(50):  # it stands before anybody publishes
+            next(self.mirror)
+        self.now_ms += 100
+        self.loader = self.loading()
+        self.happenings = (
+            (0.03, self.begin),
+            (0.004, self.kill),
+            (0.005, self.end_one),
+            (0.01, self.move_brokers),
+            (0.004, self.restart_mirror),
+            (0.004, self.restart_loader),
+            (0.001, self.jump),
+            (0.02, self.accept),
+            (0.03, self.move_clocks),
+        )
+
+    def skew(self) -> int:
+        return self.chance.randint(-SKEW_MS, SKEW_MS)
+
+    # The tiers -------------------------------------------------------------------------------------------------------
+
+    def publish(self, cluster: Cluster, outbox: Sequence[AuditReport | Statement], favourite: int = 0) -> Step:
+        """Publish reports until each is confirmed; any may arrive twice, late or, after it was confirmed, be lost."""
+        left = list(outbox)
+        while left:
+            each = self.chance.choice(left)
+            broker = favourite if self.chance.random() < 0.8 else self.chance.choice(BROKERS)
+            fate = "well" if self.calm else self.chance.choice(("well", "well", "well", "unknown", "fails"))
+            try:
+                if fate != "fails":
+                    lost = self.has_losses and not self.calm and self.chance.random() < 0.02
+                    lost = lost and each.number != 0  # whoever is lost from the first word on, nobody can miss
+                    self.lost_reports += lost
+                    if not lost:
+                        cluster.append(AUDIT_TOPIC, broker, each, self.now_ms)
+                if fate == "well":
+                    yield
+                    cluster.noted.add(broker)
+                    left.remove(each)
+            except AwayError:
+                pass
+            yield
+
+    def producing(self, who: Producer) -> Step:
+        """Publish events and count them, from `begun` to `closed`."""
+        chance, cluster, favourite = self.chance, who.cluster, self.chance.choice(BROKERS)
+        pending = Pending(Instance("producer", who.name, cluster.home), WINDOWS)
+
+        def now_us() -> int:
+            return (self.now_ms + who.skew_ms) * 1000
+
+        yield from self.publish(cluster, pending.begin_source(VIEWS, now_us()), favourite)
+        outbox: list[AuditReport | Statement] = []
+        while not who.is_ending or outbox:
+            what = chance.random()
+            under_way = [event for event in who.events if event.state == "under way"]
+            if what < 0.35 and not who.is_ending:
+                who.events.append(Event(next(self.numbers), who, pending.stamp(VIEWS, now_us())))
+            elif what < 0.7 and under_way:
+                self.end(pending, chance.choice(under_way))
+            elif not outbox:
+                before_s = chance.choice((float("inf"), (self.now_ms - WINDOW_MS * chance.randint(1, 4)) / 1000))
+                outbox = pending.take(now_us(), before_s)
+                yield from self.publish(cluster, outbox, favourite)
+                outbox = []
+            yield
+        is_hasty = not self.calm and chance.random() < 0.5
+        while under_way := [event for event in who.events if event.state == "under way"]:
+            if is_hasty and chance.random() < 0.3:  # it closes with events under way
+                yield from self.publish(cluster, pending.take(now_us(), is_last=True), favourite)
+                is_hasty, who.speed = False, 0.01
+            self.end(pending, under_way[0])
+            yield
+        yield from self.publish(cluster, pending.take(now_us(), is_last=True), favourite)
+        who.has_ended = True
+
+    def end(self, pending: Pending, event: Event) -> None:
+        """Let one event arrive, or not, and its producer learn of it, or not."""
+        broker = self.chance.choice(BROKERS)
+        fate = "well" if self.calm else self.chance.choice(("well", "well", "well", "unknown", "fails"))
+        cluster = event.by.cluster
+        try:
+            if fate != "fails":
+                cluster.append(VIEWS, broker, event, self.now_ms)
+                event.is_in_log = True
+        except AwayError:
+            fate = "fails"
+        if fate == "unknown" and self.chance.random() < 0.5:
+            return  # and is sent again
+        event.state = "confirmed" if fate == "well" else "failed"
+        if fate == "well":
+            ids = np.array([event.number], np.uint64)
+            pending.count(VIEWS, np.array([event.stamped_us]), ids, self.now_ms / 1000)
+        pending.ended(VIEWS, [event.stamped_us])
+
+    def mirroring(self) -> Step:
+        """Copy what is new, report it, and only then commit, as one process from its begin on."""
+        chance = self.chance
+        who = Instance("mirror", f"mirror-{next(self.names)}", "O", cluster="live")
+        pending = Pending(who, WINDOWS)
+
+        def now_ms() -> int:
+            return self.now_ms + self.mirror_skew_ms
+
+        topics = (AUDIT_TOPIC, VIEWS)
+        for topic in topics:
+            copies = "L" if topic == AUDIT_TOPIC else ""
+            yield from self.publish(self.offline, pending.begin_reader(topic, now_ms() * 1000, copies))
+        at = dict(self.copied)
+        while True:
+            topic, broker = chance.choice(topics), chance.choice(BROKERS)
+            if (topic, broker) in self.stuck:
+                yield
+                continue
+            yield from self.copy(pending, at, topic, broker)
+            if chance.random() < 0.4:
+                looks = {}
+                for each in topics:
+                    if chance.random() < 0.7:
+                        looks[each] = (now_ms(), self.ends(self.live, each))
+                        yield
+                due = dict(at)
+                if chance.random() < 0.3:  # what is old enough alone proves nothing of offsets
+                    before_s = self.now_ms / 1000 - WINDOW_MS / 1000
+                    yield from self.publish(self.offline, pending.take(now_ms() * 1000, before_s))
+                yield from self.publish(self.offline, pending.take(now_ms() * 1000, looks=looks))
+                self.copied.update(due)
+            yield
+
+    def copy(self, pending: Pending, at: dict[tuple[str, int], int], topic: str, broker: int) -> Step:
+        """Copy some of a partition, and count what was copied."""
+        start = upto = at.get((topic, broker), 0)
+        try:
+            most = 50 if self.calm else self.chance.randint(1, 8)
+            for offset, entry in list(self.live.read(topic, broker, start, self.now_ms))[:most]:
+                is_lost = self.has_losses and not self.calm and topic == VIEWS and self.chance.random() < 0.005
+                self.lost_events += is_lost
+                if not is_lost:
+                    self.offline.append(topic, broker, entry.payload, self.now_ms)
+                upto = offset + 1
+                yield
+        except AwayError:
+            pass
+        if upto > start:
+            payloads = [entry.payload for entry in self.live.logs[topic, broker][start:upto]]
+            count_read(pending, place_of(broker, topic), payloads, start, self.now_ms)
+            at[topic, broker] = upto
+
+    def ends(self, cluster: Cluster, topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
+        found: dict[TopicPartition, tuple[int, int] | None] = {}
+        for broker in BROKERS:
+            try:
+                found[place_of(broker, topic)] = (0, cluster.end(topic, broker, self.now_ms))
+            except AwayError:
+                found[place_of(broker, topic)] = None
+        return found
+
+    def loading(self) -> Step:
+        """Load again and again, and say through when all is there, as one process."""
+        pending = Pending(Instance("load", f"load-{next(self.names)}", "O", cluster="offline"), WINDOWS)
+
+        def now_ms() -> int:
+            return self.now_ms + self.loader_skew_ms
+
+        yield from self.publish(self.offline, pending.begin_reader(VIEWS, now_ms() * 1000))
+        own: list[AuditReport] = []
+        while True:
+            yield
+            before_ms = self.chance.choice((self.through_ms, None))
+            from_ms = None if before_ms is None else before_ms - AGAIN_MS
+            reading_ms, faults = now_ms(), list[str]()
+            found: list[Any] = []
+            yield from self.read_reports(from_ms, found, faults)
+            reading = Reading(at_ms=reading_ms, home="O", faults=tuple(faults))
+            seen = dict.fromkeys(map(place_of, BROKERS), 0) | self.seen
+            looked_ms = now_ms()
+            ends = self.ends(self.offline, VIEWS)
+            offsets, rows = dict(self.loaded), set(self.rows)
+            for where, each in ends.items():
+                if each is not None:
+                    seen[where] = looked_ms
+                    start = offsets.get(where, 0)
+                    events = [entry.payload for entry in self.offline.logs[VIEWS, where.broker_id][start : each[1]]]
+                    count_read(pending, where, events, start, self.now_ms)
+                    rows.update(event.number for event in events)
+                    offsets[where] = each[1]
+                    yield
+            taken = pending.take(now_ms() * 1000, looks={VIEWS: (looked_ms, ends)})
+            yield from self.publish(self.offline, taken)
+            own += [each for each in taken if isinstance(each, AuditReport)]
+            self.rows, self.loaded, self.seen = rows, offsets, seen  # the commit
+            self.judge([*found, *own], reading, before_ms, from_ms)
+
+    def read_reports(self, from_ms: int | None, found: list[Any], faults: list[str]) -> Step:
+        """Read one partition of the topic audit after the other, from some time before what is wanted."""
+        for broker in BROKERS:
+            try:
+                entries = self.offline.read(AUDIT_TOPIC, broker, 0, self.now_ms)
+                found += [
+                    entry.payload
+                    for _, entry in entries
+                    if from_ms is None or entry.appended_ms + self.loader_skew_ms >= from_ms - BACK_MS
+                ]
+            except AwayError:
+                if broker in self.offline.noted:
+                    faults.append(f"broker {broker} is away")
+            yield
+
+    def judge(self, found: Sequence[Any], reading: Reading, before_ms: int | None, from_ms: int | None) -> None:
+        """Say through when all is loaded, and look whether it is."""
+        evidence, ledger = Evidence(), Ledger(io.BytesIO())
+        for item in found:
+            evidence.add(item)
+            if isinstance(item, AuditReport) and (from_ms is None or item.start_ms >= from_ms):
+                kept = before_offsets(item, self.loaded) if item.tier == "load" else item
+                if kept is not None:
+                    ledger.add(kept)
+        read_ms = min(self.seen.values())
+        if not read_ms:
+            return
+        options: dict[str, Any] = {"from_ms": from_ms, "before_ms": before_ms, "rules": RULES, "read_ms": read_ms}
+        said = complete(ledger, evidence, VIEWS, "load", reading, **options)
+        if said is not None:
+            self.newest = said
+            self.through_ms = said.through_ms
+            self.check(said.through_ms, {each.instance for each in found if isinstance(each, Statement)})
+
+    def check(self, through_ms: int | None, known: set[str]) -> None:
+        """Look whether anything published before that time is not loaded.
+
+        Only an instance whose clock is far off, and of which nobody has read yet, may be overlooked.
+        """
+        if through_ms is None:
+            return
+        self.told += 1
+        for who in self.producers:
+            if who.is_accepted or (abs(who.skew_ms) > SKEW_MS and who.name not in known):
+                continue
+            for event in who.events:
+                is_owed = event.state == "confirmed" or (event.state == "under way" and not who.is_dead)
+                if is_owed and event.stamped_us < through_ms * 1000 and event.number not in self.rows:
+                    raise FalseCompleteError(
+                        f"through {through_ms}, and event {event.number} of {who.name}, stamped {event.stamped_us} us,"
+                        f" {event.state}, is not there"
+                    )
+
+    # The walk --------------------------------------------------------------------------------------------------------
+
+    def walk(self, steps: int = STEPS) -> None:
+        """Let all of them go on, and fail, in any order; then mend everything and see that the loader can tell."""
+        for _ in range(steps):
+            self.now_ms += self.chance.choice((0, 0, 0, 1, 1, 2, 5))
+            self.trouble()
+            self.go_on()
+        self.settle()
+
+    def go_on(self, *, loads: bool = True) -> None:
+        alive = [each for each in self.producers if not each.is_dead]
+        for who in self.chance.sample(alive, k=len(alive)):
+            if who.steps is not None and self.chance.random() < who.speed:
+                next(who.steps, None)
+        if self.chance.random() < self.mirror_speed:
+            next(self.mirror)
+        if loads and self.chance.random() < self.loader_speed:
+            next(self.loader)
+
+    mirror_speed = 0.9
+    loader_speed = 0.5
+
+    def stall(self, alive: list[Producer]) -> None:
+        """Let somebody stand still for a while, or go on."""
+        chance, what = self.chance, self.chance.random()
+        if what < 0.03 and alive:
+            chance.choice(alive).speed = chance.choice((0.0, 0.0, 0.5))
+        elif what < 0.05:
+            self.stuck ^= {(chance.choice((VIEWS, VIEWS, AUDIT_TOPIC)), chance.choice(BROKERS))}
+        elif what < 0.055:
+            self.mirror_speed = chance.choice((0.0, 0.2, 0.9, 0.9))
+        elif what < 0.065:
+            self.loader_speed = chance.choice((0.0, 0.1, 0.5, 0.5))
+
+    def trouble(self) -> None:
+        """Let something happen now and then."""
+        alive = [each for each in self.producers if not each.is_dead and not each.has_ended]
+        self.stall(alive)
+        for likelihood, happen in self.happenings:
+            if self.chance.random() < likelihood:
+                happen(alive)
+
+    def kill(self, alive: list[Producer]) -> None:
+        if alive:
+            self.chance.choice(alive).is_dead = True
+
+    def end_one(self, alive: list[Producer]) -> None:
+        if alive:
+            self.chance.choice(alive).is_ending = True
+
+    def move_brokers(self, _alive: list[Producer]) -> None:
+        cluster = self.chance.choice((self.live, self.offline))
+        cluster.away = self.chance.choice((set(), set(), {self.chance.choice(BROKERS)}))
+
+    def restart_mirror(self, _alive: list[Producer]) -> None:
+        if self.has_mirror:
+            self.mirror = self.mirroring()
+
+    def restart_loader(self, _alive: list[Producer]) -> None:
+        self.loader = self.loading()
+
+    def jump(self, _alive: list[Producer]) -> None:
+        self.now_ms += self.chance.choice((100, 1000))
+
+    def move_clocks(self, alive: list[Producer]) -> None:
+        for who in alive:
+            if abs(who.skew_ms) <= SKEW_MS:
+                who.skew_ms = self.skew()
+        self.mirror_skew_ms, self.loader_skew_ms = self.skew(), self.skew()
+
+    def begin(self, alive: list[Producer]) -> None:
+        if len(alive) >= 3:
+            return
+        cluster = self.chance.choice((self.live, self.live, self.offline)) if self.has_mirror else self.offline
+        skew_ms = self.skew()
+        if self.is_wild and self.chance.random() < 0.5:
+            skew_ms = -WILD_MS
+        who = Producer(f"producer-{next(self.names)}", cluster, skew_ms)
+        who.steps = self.producing(who)
+        self.producers.append(who)
+
+    def accept(self, _alive: list[Producer] | None = None) -> None:
+        """Let an operator accept who has died, as far as that is known."""
+        for who in self.producers:
+            if who.is_dead and not who.is_accepted:
+                try:
+                    accepted = Acceptance(accepted=who.name, at_ms=self.now_ms + SKEW_MS)
+                    self.offline.append(AUDIT_TOPIC, self.chance.choice(BROKERS), accepted, self.now_ms)
+                    who.is_accepted = True
+                except AwayError:
+                    pass
+
+    def settle(self) -> None:
+        """Mend all, end all, and wait."""
+        self.calm = True
+        self.mirror_speed, self.stuck = 0.9, set()
+        self.live.away, self.offline.away = set(), set()
+        for who in self.producers:
+            who.is_ending, who.speed = True, 0.9
+        for _ in range(5000):
+            self.now_ms += 1
+            self.accept()
+            self.go_on(loads=False)
+            if all(who.is_dead or who.has_ended for who in self.producers):
+                break
+        self.now_ms += 2 * RULES.margin_ms
+        for _ in range(500):  # so that the mirror has copied all, and looked
+            next(self.mirror)
+        self.now_ms += 2 * RULES.margin_ms
+        self.newest = None
+        for _ in range(3000):
+            next(self.loader)
+            if self.is_done():
+                return
+        raise StuckError(f"at {self.now_ms}: {self.newest}")
+
+    def is_done(self) -> bool:
+        """Say whether the loader has told of the last event, where that can be told."""
+        newest_us = max((event.stamped_us for who in self.producers for event in who.events), default=0)
+        if not self.producers or self.lost_events or self.lost_reports:
+            return True
+        said = self.newest
+        return said is not None and said.through_ms is not None and said.through_ms * 1000 > newest_us - 10_000
+
+
+def count_read(pending: Pending, where: TopicPartition, payloads: Sequence[Any], start: int, now_ms: int) -> None:
+    """Count what was read of a partition; of the topic audit only how far."""
+    events = [each if isinstance(each, Event) else None for each in payloads]
+    good = [(start + index, event) for index, event in enumerate(events) if event is not None]
+    pending.count_read(
+        where,
+        np.array([event.stamped_us for _, event in good], np.int64),
+        np.array([event.number for _, event in good], np.uint64),
+        Places(np.array([offset for offset, _ in good], np.int64), np.zeros(len(good), np.int32)),
+        (start, start + len(payloads)),
+        now_ms / 1000,
+    )
+
+
+def walks(seeds: range, *, mends: bool = True) -> int:
+    """Walk once for each seed, and return how often a loader could tell. An error names its seed.
+
+    Unless it `mends` all in the end, it does not matter whether the loader can tell then.
+    """
+    told = 0
+    for seed in seeds:
+        world = World(seed)
+        try:
+            world.walk()
+        except FalseCompleteError as error:
+            raise FalseCompleteError(f"seed {seed}: {error}") from error
+        except StuckError as error:
+            if mends:
+                raise StuckError(f"seed {seed}: {error}") from error
+        told += world.told
+    return told

@@ -1,0 +1,23 @@
+"""A disk some of whose calls are a test's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.disk import Disk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class DiskWith(Disk):
+    """The machine's disk, except for the calls that are given by name."""
+
+    def __init__(self, **calls: Callable[..., Any]) -> None:
+        self.replace(**calls)
+
+    def replace(self, **calls: Callable[..., Any]) -> None:
+        """Let further calls be these from now on."""
+        for name, call in calls.items():
+            assert callable(getattr(Disk, name)), name
+            setattr(self, name, call)

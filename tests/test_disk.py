@@ -1,0 +1,82 @@
+"""The disk and what survives a power cut."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kafka2011.disk import SYSTEM_DISK, fsync_directory, fsync_tree, publish_directory
+from kafka2011.errors import LogClosedError, LogError
+from tests.support.disks import DiskWith
+
+
+def test_one_flush_that_fails_keeps_no_other_from_being_made() -> None:
+    """The first error is told, once all were tried."""
+    called: list[str] = []
+
+    def flush(name: str, error: LogError | None = None) -> None:
+        called.append(name)
+        if error is not None:
+            raise error
+
+    SYSTEM_DISK.flush_all([lambda: flush("a")])
+    with pytest.raises(LogClosedError, match="second"):
+        SYSTEM_DISK.flush_all(
+            [
+                lambda: flush("b"),
+                lambda: flush("c", LogClosedError("second")),
+                lambda: flush("d", LogError("third")),
+                lambda: flush("e"),
+            ]
+        )
+    assert called == ["a", "b", "c", "d", "e"]
+
+
+def path_of(fd: int) -> str:
+    return str(Path(f"/proc/self/fd/{fd}").readlink())
+
+
+def test_a_directory_is_synced_as_the_caller_does_it(tmp_path: Path) -> None:
+    """A failure is the caller's own, and the descriptor is closed."""
+    synced: list[tuple[int, str]] = []
+
+    def fsync(fd: int) -> None:
+        synced.append((fd, path_of(fd)))
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        DiskWith(fsync=fsync).fsync_directory(tmp_path)
+    [(fd, path)] = synced
+    assert path == str(tmp_path)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_only_directories_are_synced_as_such(tmp_path: Path) -> None:
+    """A file in the place of one is an error, and so is a tree that is not there."""
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        fsync_directory(tmp_path / "file")
+    with pytest.raises(FileNotFoundError):
+        fsync_tree(tmp_path / "missing")
+
+
+def test_a_tree_is_synced_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory after all that it names."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").touch()
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(path_of(fd)))
+    fsync_tree(tmp_path)
+    assert synced == [f"{tmp_path}/a/b/file", f"{tmp_path}/a/b", f"{tmp_path}/a", str(tmp_path)]
+
+
+def test_a_file_takes_a_name_too(tmp_path: Path) -> None:
+    """What stands there need not be a directory; nothing moves."""
+    (tmp_path / "new").mkdir()
+    (tmp_path / "taken").touch()
+    with pytest.raises(FileExistsError, match=f"'{tmp_path}/taken'"):
+        publish_directory(tmp_path / "new", tmp_path, "taken")
+    assert (tmp_path / "new").is_dir()

@@ -1,0 +1,43 @@
+"""What the log says of something that fails again and again."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafka2011.outages import Outages
+
+if TYPE_CHECKING:
+    import pytest
+
+logger = logging.getLogger(__name__)
+
+
+def test_the_first_failure_in_a_row_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Those that follow are information, until it was over; the record names the caller's function."""
+    caplog.set_level(logging.DEBUG)
+    outages = Outages(logger)
+    for number in (1, 2, 3):
+        outages.failed("%s fails: %d", "it", number)
+    outages.over()
+    outages.over()
+    outages.failed("it fails again")
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "it fails: 1"),
+        ("INFO", "it fails: 2"),
+        ("INFO", "it fails: 3"),
+        ("WARNING", "it fails again"),
+    ]
+    assert {(record.name, record.module) for record in caplog.records} == {(__name__, "test_outages")}
+
+
+def test_each_thing_that_may_fail_has_its_own_first_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """At the levels that were given; the end of one outage ends no other."""
+    caplog.set_level(logging.DEBUG)
+    outages = Outages(logger, logging.INFO, logging.DEBUG)
+    for of in (None, "one", "two", "one"):
+        outages.failed("%s fails", of, of=of)
+    outages.over("one")
+    for of in (None, "one", "two"):
+        outages.failed("%s fails", of, of=of)
+    assert [record.levelname for record in caplog.records] == ["INFO"] * 3 + ["DEBUG"] * 2 + ["INFO", "DEBUG"]

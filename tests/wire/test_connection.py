@@ -1,0 +1,339 @@
+"""One connection to a broker: what goes wrong on it, and what is tried again."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import struct
+import termios
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.wire.connection import BrokerConnection
+from kafka2011.wire.protocol import FetchRequest, encode_request
+from tests.support.interruption import StoppedError, interruptible, ticking
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.scripted_broker import Peer, ScriptedBroker, Serve
+
+pytestmark = pytest.mark.usefixtures("each_code")
+
+ASK = encode_request(FetchRequest("t", 0, 0, 100))
+REPLY = "00000003 0000 61"
+BODY = b"\0\0a"
+
+
+def connect(broker: ScriptedBroker, socket_timeout_ms: int = 10_000, max_frame_bytes: int = 1000) -> BrokerConnection:
+    return BrokerConnection(
+        "127.0.0.1", broker.port, socket_timeout_ms=socket_timeout_ms, max_frame_bytes=max_frame_bytes
+    )
+
+
+def answer(peer: Peer) -> None:
+    """Answer every request."""
+    while peer.request():
+        peer.send(REPLY)
+
+
+def answer_once_and_close(peer: Peer) -> None:
+    peer.request()
+    peer.send(REPLY)
+
+
+def test_a_connection_is_made_when_it_is_needed(serve: Serve) -> None:
+    """Not before, once for many requests, and again after close, which may be called twice."""
+    broker = serve(answer, answer)
+    with connect(broker) as connection:
+        assert not connection.is_open
+        assert [connection.request(ASK) for _ in range(3)] == [BODY] * 3
+        assert broker.connections == 1
+        connection.close()
+        connection.close()
+        assert connection.request(ASK) == BODY
+        assert broker.connections == 2
+
+
+def test_a_refused_connection_names_the_broker(closed_port: int) -> None:
+    """The error is ours, and says which broker."""
+    connection = BrokerConnection("127.0.0.1", closed_port)
+    for call in (connection.open, lambda: connection.send(ASK), lambda: connection.request(ASK)):
+        with pytest.raises(BrokerConnectionError, match=f"127.0.0.1:{closed_port}"):
+            call()
+    assert not connection.is_open
+
+
+def test_a_large_buffer_is_filled_before_anything_is_read(serve: Serve) -> None:
+    """So a broker need not wait for the application in the middle of a response."""
+    response = bytes(200_000)
+    arrived = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(len(response).to_bytes(4) + response)
+        eventually(lambda: not _bytes_under_way(peer))
+        arrived.set()
+
+    with BrokerConnection("127.0.0.1", serve(script).port, buffer_bytes=400_000) as connection:
+        connection.send(ASK)
+        assert arrived.wait(20)
+        assert connection.receive(len(response)) == response
+
+
+def _bytes_under_way(peer: Peer) -> int:
+    (unacknowledged,) = struct.unpack("i", fcntl.ioctl(peer.socket, termios.TIOCOUTQ, bytes(4)))
+    return int(unacknowledged)
+
+
+def test_a_response_may_come_byte_by_byte(serve: Serve) -> None:
+    """And the next one in the same piece as its end."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.request()
+        for byte in bytes.fromhex(REPLY):
+            peer.send(bytes([byte]))
+        peer.send(REPLY)
+        peer.request()
+
+    with connect(serve(script)) as connection:
+        connection.send(ASK * 2)
+        assert connection.receive() == connection.receive() == BODY
+
+
+@pytest.mark.parametrize("sent", ["", "0000", "00000003", "00000003 0000"])
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_connection_that_ends_in_the_middle(serve: Serve, sent: str, how: str) -> None:
+    """Wherever it ends, the request fails by name; it was the connection's first, so it is not asked again."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(sent)
+        if how == "reset":
+            peer.reset()
+
+    broker = serve(script)
+    with connect(broker) as connection:
+        with pytest.raises(BrokerConnectionError, match=f"127.0.0.1:{broker.port}"):
+            connection.request(ASK)
+        assert not connection.is_open
+    assert broker.connections == 1
+
+
+def test_a_request_on_a_dead_connection_is_repeated_once(serve: Serve) -> None:
+    """A broker that restarted meanwhile is met by the next request on a new connection."""
+    broker = serve(answer_once_and_close, answer)
+    with connect(broker) as connection:
+        assert [connection.request(ASK), connection.request(ASK)] == [BODY] * 2
+    assert broker.connections == 2
+
+
+def test_a_request_is_not_repeated_twice(serve: Serve) -> None:
+    """If the new connection fails as well, so does the request."""
+    broker = serve(answer_once_and_close, lambda peer: peer.reset())
+    with connect(broker) as connection:
+        connection.request(ASK)
+        with pytest.raises(BrokerConnectionError):
+            connection.request(ASK)
+    assert broker.connections == 2
+
+
+def test_a_broker_that_does_not_answer_is_not_asked_again(serve: Serve) -> None:
+    """It would only wait as long again; the late answer is not taken for another request's."""
+    slow_done = threading.Event()
+
+    def slow(peer: Peer) -> None:
+        peer.request()
+        peer.send(REPLY)
+        peer.request()
+        slow_done.wait(20)
+
+    broker = serve(slow, answer)
+    with connect(broker, socket_timeout_ms=50) as connection:
+        assert connection.request(ASK) == BODY
+        with pytest.raises(BrokerConnectionError, match="timed out"):
+            connection.request(ASK)
+        assert not connection.is_open
+        assert broker.connections == 1
+        slow_done.set()
+        assert connection.request(ASK) == BODY
+
+
+CALLS: dict[str, Callable[[BrokerConnection], object]] = {
+    "request": lambda connection: connection.request(ASK),
+    "fetch": lambda connection: connection.fetch(ASK, 1000, 2),
+    "receive": lambda connection: connection.receive(),
+    "send": lambda connection: connection.send(bytes(50_000_000)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_signals_do_not_put_a_timeout_off(serve: Serve, call: str) -> None:
+    """However often they interrupt the wait, such as those of a profiler."""
+    done = threading.Event()
+    with ticking(), connect(serve(lambda _: done.wait(40)), socket_timeout_ms=200) as connection:
+        with pytest.raises(BrokerConnectionError, match="timed out"):
+            CALLS[call](connection)
+        assert not connection.is_open
+        done.set()
+
+
+@pytest.mark.parametrize("call", ["request", "fetch", "receive"])
+@pytest.mark.parametrize("size", [900, 9_000_000])
+def test_bytes_that_drip_do_not_put_a_timeout_off(serve: Serve, call: str, size: int) -> None:
+    """A response as a whole has that long, whether C has room for it or not."""
+    ends_s = time.monotonic() + 20
+
+    def script(peer: Peer) -> None:
+        peer.send(size.to_bytes(4))
+        with contextlib.suppress(OSError):
+            while time.monotonic() < ends_s:
+                peer.send("00")
+                time.sleep(0.01)
+
+    broker = serve(script)
+    with (
+        connect(broker, socket_timeout_ms=200, max_frame_bytes=size) as connection,
+        pytest.raises(BrokerConnectionError, match="timed out"),
+    ):
+        CALLS[call](connection)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1001, 2**31 - 1])
+def test_a_response_of_an_impossible_size_is_refused(serve: Serve, size: int) -> None:
+    """Nothing is read or taken memory for, the connection ends, and the request is not repeated."""
+
+    def script(peer: Peer) -> None:
+        answer_once_and_close(peer)
+        peer.request()
+        peer.send(size.to_bytes(4, "big", signed=True))
+        peer.request()
+
+    broker = serve(script)
+    with connect(broker) as connection:
+        connection.request(ASK)
+        with pytest.raises(ProtocolError, match=f"announces a response of {size} bytes"):
+            connection.request(ASK)
+        assert not connection.is_open
+    assert broker.connections == 1
+
+
+def test_one_request_may_expect_more_than_others(serve: Serve) -> None:
+    """A caller that asked for much says so."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send((2000).to_bytes(4, "big") + bytes(2000))
+        peer.request()
+
+    with connect(serve(script)) as connection:
+        assert connection.request(ASK, max_frame_bytes=2000) == bytes(2000)
+
+
+def test_an_interrupted_call_leaves_no_half_answer_behind(serve: Serve) -> None:
+    """Ctrl-C, or an application's own timeout, in the middle of a response: the next request gets its own answer."""
+    with interruptible() as interrupt:
+
+        def script(peer: Peer) -> None:
+            peer.request()
+            peer.send("00000006 0000 6162")
+            interrupt()
+            with contextlib.suppress(ConnectionResetError):  # the half that was not read
+                assert peer.request() is None
+
+        with connect(serve(script, answer)) as connection:
+            with pytest.raises(StoppedError):
+                connection.request(ASK)
+            assert connection.request(ASK) == BODY
+
+
+def test_the_brokers_end_is_noticed(serve: Serve) -> None:
+    """An end or a reset shows without sending anything; a quiet connection has not ended."""
+    ends = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        ends.wait(20)
+
+    def reset(peer: Peer) -> None:
+        script(peer)
+        peer.reset()
+
+    for how in (script, reset):
+        ends.clear()
+        with connect(serve(how)) as connection:
+            assert not connection.ended_by_broker()
+            connection.send(ASK)
+            assert not connection.ended_by_broker()
+            ends.set()
+            eventually(connection.ended_by_broker)
+            assert connection.is_open  # it only looks
+
+
+def test_draining_waits_until_the_broker_has_handled_all(serve: Serve) -> None:
+    """`drain_and_close` ends when the broker, having read everything, ends the connection, and not before."""
+    handles, drained = threading.Event(), threading.Event()
+
+    def script(peer: Peer) -> None:
+        assert len(peer.requests()) == 3
+        peer.send(REPLY)  # nobody waits for it
+        handles.wait(20)
+
+    connection = connect(serve(script))
+    connection.send(ASK * 3)
+    results: list[bool] = []
+
+    def drain() -> None:
+        results.append(connection.drain_and_close())
+        drained.set()
+
+    thread = threading.Thread(target=drain)
+    thread.start()
+    assert not drained.wait(0.1)
+    handles.set()
+    thread.join(20)
+    assert results == [True]
+    assert not connection.is_open
+    assert connection.drain_and_close()  # nothing is left to do
+
+
+def test_draining_tells_when_the_broker_broke_off(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    """A reset means that not all may have been handled."""
+
+    def script(peer: Peer) -> None:
+        peer.requests()
+        peer.reset()
+
+    broker = serve(script)
+    connection = connect(broker)
+    connection.send(ASK)
+    assert not connection.drain_and_close()
+    assert f"127.0.0.1:{broker.port}" in caplog.text
+    assert not connection.is_open
+
+
+def test_draining_has_a_limit(serve: Serve) -> None:
+    """A broker that never ends the connection, or sends for ever, holds nobody up for ever."""
+    done = threading.Event()
+
+    def silent(peer: Peer) -> None:
+        done.wait(20)
+
+    def endless(peer: Peer) -> None:
+        while not done.wait(0.001):
+            try:
+                peer.send(REPLY)
+            except OSError:
+                return
+
+    for script in (silent, endless):
+        connection = connect(serve(script), socket_timeout_ms=50)
+        connection.open()
+        assert not connection.drain_and_close()
+    done.set()
