@@ -171,7 +171,8 @@ def test_a_shutdown_waits_once_for_brokers_that_are_away(
     new_handler: NewHandler, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`logging.shutdown` flushes and closes: what the one has waited for in vain, the other does not wait for again."""
-    handler = new_handler({"broker.list": f"0:127.0.0.1:{closed_port}"}, flush_timeout_ms=300)
+    settings = {"broker.list": f"0:127.0.0.1:{closed_port}", "confirm.timeout.ms": 1000}
+    handler = new_handler(settings, flush_timeout_ms=300)
     application.info("one")
     waits: list[float] = []
     thread = handler._thread

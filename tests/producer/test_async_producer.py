@@ -631,7 +631,11 @@ def test_a_ready_set_is_sent_as_it_is(broker: ProduceBroker, new_producer: NewPr
     for messages in (b"before", ready, b"after"):
         producer.send("t", messages, key="k")
     producer.close()
-    [request] = broker.requests
-    assert isinstance(request, MultiProduceRequest)
-    assert request.produces[1] == ProduceRequest("t", 0, bytes(ready))
-    assert len(request.produces) == 3
+    produces: list[ProduceRequest] = []
+    for request in broker.requests:  # one, two or three: a set that a ready one closed may leave before it
+        if isinstance(request, MultiProduceRequest):
+            produces += request.produces
+        elif isinstance(request, ProduceRequest):
+            produces.append(request)
+    assert len(produces) == 3
+    assert produces[1] == ProduceRequest("t", 0, bytes(ready))

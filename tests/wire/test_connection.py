@@ -155,7 +155,7 @@ def test_a_broker_that_does_not_answer_is_not_asked_again(serve: Serve) -> None:
         slow_done.wait(20)
 
     broker = serve(slow, answer)
-    with connect(broker, socket_timeout_ms=50) as connection:
+    with connect(broker, socket_timeout_ms=1000) as connection:
         assert connection.request(ASK) == BODY
         with pytest.raises(BrokerConnectionError, match="timed out"):
             connection.request(ASK)
