@@ -156,7 +156,7 @@ def command(
                 inputs,
                 results,
                 settings,
-                finish=lambda made, derivation: write_page(made, derivation, settings, days),
+                finish=lambda made, derivation: write_page(made, derivation, settings, days, inputs.quarantined),
                 again=again,
                 keep=keep,
             )

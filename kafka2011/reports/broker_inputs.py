@@ -43,6 +43,7 @@ class BrokerInputs:
             if topic in topics and self._has_schema(topic)
         }
         self.through: Mapping[str, Any] = {topic: _ranges(found) for topic, found in self._offsets.items()}
+        self.quarantined: Mapping[str, int] = {}
 
     def goes_on(self, after: Mapping[str, Any]) -> bool:
         """Say whether nothing has changed: what retention removes would be missing in results that went on."""

@@ -12,6 +12,7 @@ from kafka2011.reports.jobs import (
     searches,
     server_errors,
     sessions,
+    unreadable_lines,
     visitors,
 )
 
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
     from kafka2011.reports.report import Report
 
 REPORTS: tuple[Report, ...] = tuple(
-    job.REPORT for job in (page_views, visitors, sessions, referrers, search_clicks, searches, server_errors, scrapers)
+    job.REPORT
+    for job in (
+        page_views,
+        visitors,
+        sessions,
+        referrers,
+        search_clicks,
+        searches,
+        server_errors,
+        scrapers,
+        unreadable_lines,
+    )
 )
 
 TOPICS: tuple[str, ...] = tuple(sorted({topic for report in REPORTS for topic in report.topics}))

@@ -18,7 +18,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as sql
 
 from kafka2011.reports.catalog import REPORTS
-from kafka2011.reports.event_frames import DAY_S, each_once, no_events
+from kafka2011.reports.event_frames import DAY_S, each_once, no_events, readable, unreadable
 from kafka2011.reports.report import ReportSettings
 from kafka2011.reports.results import Derivation
 from kafka2011.warehouse.errors import WarehouseError
@@ -80,7 +80,7 @@ def derive(
             for report in reports:
                 of_report = None if days is None else days[report.name]
                 if of_report is None or of_report:
-                    made = report.make({topic: frames[topic] for topic in report.topics}, settings)
+                    made = report.make(_frames_of(report, frames), settings)
                     _write(made if of_report is None else made.where(_among(of_report)), report, staging)
                 if before is not None and of_report is not None:
                     results.take_over(before.number, report.name, staging, without=of_report)
@@ -140,6 +140,11 @@ def _frames(
     finally:
         for frame in frames.values():
             frame.unpersist()
+
+
+def _frames_of(report: Report, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    kept = unreadable if report.reads_unreadable else readable
+    return {topic: kept(frames[topic]) for topic in report.topics}
 
 
 def _needed(

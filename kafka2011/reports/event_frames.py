@@ -87,6 +87,16 @@ def each_once(events: DataFrame) -> DataFrame:
     return events.dropDuplicates(["id", "time"])
 
 
+def readable(events: DataFrame) -> DataFrame:
+    """Leave out lines of a log that could not be read: whatever they were, they are not known to be page views."""
+    return events.where("parse_error is null") if "parse_error" in events.columns else events
+
+
+def unreadable(events: DataFrame) -> DataFrame:
+    """Keep only lines of a log that could not be read."""
+    return events.where("parse_error is not null")
+
+
 def visitor() -> Column:
     """Return who viewed a page: the member where known, else address and browser together, else null."""
     return sql.when(sql.col("member_id").isNotNull(), sql.concat(sql.lit("member "), sql.col("member_id"))).when(

@@ -20,6 +20,9 @@ class ReportInputs(Protocol):
     through: Mapping[str, Any]
     """How far each topic goes, as JSON; topics without a table, or a schema, are left out."""
 
+    quarantined: Mapping[str, int]
+    """Of each topic, how many messages wait in quarantine, where that is known: no report counts them."""
+
     def goes_on(self, after: Mapping[str, Any]) -> bool:
         """Say whether these are the same events as an earlier `through` named, with others after them."""
 

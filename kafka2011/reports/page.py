@@ -1,9 +1,10 @@
-"""The page of all reports: one file of HTML that opens without a network, pictures included."""
+"""The page of all reports, and one of each day: files of HTML that open without a network, pictures included."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import missing_extra
@@ -17,6 +18,7 @@ except ImportError as error:
     raise missing_extra(error) from error
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from kafka2011.reports.report import ReportSettings
@@ -27,40 +29,57 @@ FILE = "report.html"
 DEFAULT_DAYS = 7
 
 
-def write_page(directory: Path, derivation: Derivation, settings: ReportSettings, days: int = DEFAULT_DAYS) -> None:
-    """Write the page of the newest days of the results in a directory, beside them. Raises OSError."""
+def write_page(
+    directory: Path,
+    derivation: Derivation,
+    settings: ReportSettings,
+    days: int = DEFAULT_DAYS,
+    quarantined: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Write the page of the newest days of the results in a directory, beside them, and a page of each of these days.
+
+    `quarantined` messages of each topic are named where their number is known. Raises OSError.
+    """
     every = sorted({day for report in REPORTS for day in tables.days_of(directory, report.name)})
     chosen = every[-days:]
-    sections = {
-        report.name: report.section(tables.read_days(directory, report.name, chosen), settings)
-        for report in REPORTS
-        if report.section is not None
-    }
-    text = (
-        Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-        .from_string(files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8"))
-        .render(
+    pages = {FILE: chosen, **({_file_of(day): [day] for day in chosen} if len(chosen) > 1 else {})}
+    links = {name: "All" if name == FILE else of[0] for name, of in pages.items()} if len(pages) > 1 else {}
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False).from_string(
+        files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
+    )
+    for name, of in pages.items():
+        text = template.render(
             title="Reports",
-            subtitle=_subtitle(chosen, len(every)),
-            sections=sections,
+            subtitle=_subtitle(of, len(every), is_chosen=name != FILE),
+            here=name,
+            days=links,
+            sections={
+                report.name: report.section(tables.read_days(directory, report.name, of), settings)
+                for report in REPORTS
+                if report.section is not None
+            },
+            data={report.name for report in REPORTS if (directory / report.name).is_dir()},
             draw=charts.draw,
-            source=_source(derivation),
+            source=_source(derivation, quarantined),
             source_text=_source_text(derivation),
             made=f"Derivation {derivation.number}, made at {_time(derivation.derived_at_ms)}.",
         )
-    )
-    (directory / FILE).write_text(text, encoding="utf-8")
+        (directory / name).write_text(text, encoding="utf-8")
 
 
-def _subtitle(days: list[str], every: int) -> str:
+def _file_of(day: str) -> str:
+    return f"report-{day}.html"
+
+
+def _subtitle(days: list[str], every: int, *, is_chosen: bool) -> str:
     if not days:
         return "There are no events yet."
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    more = f" (the newest {len(days)} of {every} days)" if every > len(days) else ""
+    more = f" (the newest {len(days)} of {every} days)" if every > len(days) and not is_chosen else ""
     return f"{when}, UTC{more}. Each event counts once, however often it was published."
 
 
-def _source(derivation: Derivation) -> TextTable:
+def _source(derivation: Derivation, quarantined: Mapping[str, int]) -> TextTable:
     """Return the table of what the results were derived from."""
     if derivation.kind == "tables":
         rows: list[tuple[Any, ...]] = []
@@ -68,8 +87,25 @@ def _source(derivation: Derivation) -> TextTable:
             before = derivation.after.get(topic)
             complete = place.get("complete_through_ms")
             new = place["commit"] - (before["commit"] if before else 0)
-            rows.append((topic, place["commit"], new, "unknown" if complete is None else _time(complete)))
-        columns = {"Topic": False, "Through commit": True, "New commits": True, "Complete through": False}
+            written = place.get("written_at_ms")
+            rows.append(
+                (
+                    topic,
+                    place["commit"],
+                    new,
+                    quarantined.get(topic),
+                    None if written is None else _time(written),
+                    "unknown" if complete is None else _time(complete),
+                )
+            )
+        columns = {
+            "Topic": False,
+            "Through commit": True,
+            "New commits": True,
+            "In quarantine": True,
+            "Loaded at": False,
+            "Complete through": False,
+        }
         return table_of("Tables that these results were derived from", columns, rows)
     rows = [
         (topic, where, *offsets) for topic, of in sorted(derivation.through.items()) for where, offsets in of.items()

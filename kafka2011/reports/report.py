@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kafka2011.reports.sections import Section
 
-_LOGIC = 1
+_LOGIC = 2
 """Raise it with a change that makes other results of the same events: then all days are derived again."""
 
 T = TypeVar("T")
@@ -64,6 +64,8 @@ class Report:
     settings: tuple[ReportSetting[Any], ...] = ()
     reach_s: Mapping[str, ReportSetting[int]] = field(default_factory=dict)
     """Of topics whose events may belong to the day before: how long after its end they still matter."""
+    reads_unreadable: bool = False
+    """Whether it is made of the lines of logs that could not be read; all others are made without them."""
     section: Callable[[pa.Table, ReportSettings], Section] | None = None
     """Takes the results of some days; without one, the page does not show the report."""
 

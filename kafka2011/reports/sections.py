@@ -10,12 +10,11 @@ from kafka2011.reports import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-    from typing import Any
 
     import pyarrow as pa
 
 TOP = 15
-"""So many rows has a table, and bars a picture."""
+"""So many rows has a table."""
 
 NOTHING = "There is nothing for these days."
 
@@ -25,19 +24,10 @@ _SMALLEST_SHARE = 0.0005
 
 
 class HoursChart(NamedTuple):
-    """A line for each series over consecutive hours, with its caption and a description in words."""
+    """A line for each series over hours, some of which may be left out; a caption, and a description in words."""
 
     hours: Sequence[datetime]
     series: Mapping[str, Sequence[int]]
-    caption: str
-    alt: str
-
-
-class BarsChart(NamedTuple):
-    """A bar for each label, stacked from the series, with its caption and a description in words."""
-
-    labels: Sequence[str]
-    series: Mapping[str, Sequence[float]]
     caption: str
     alt: str
 
@@ -65,7 +55,7 @@ class Section:
 
     title: str
     text: str
-    charts: Sequence[HoursChart | BarsChart] = ()
+    charts: Sequence[HoursChart] = ()
     table: TextTable | None = None
     figures: Sequence[Figure] = ()
 
@@ -105,13 +95,3 @@ def hours_of(rows: pa.Table, names: Mapping[str, str], caption: str) -> list[Hou
         f" {word}, at {hours[best]:%Y-%m-%d %H:00}."
     )
     return [HoursChart(hours, {names[name]: values for name, values in columns.items()}, caption, alt)]
-
-
-def bars_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str], caption: str) -> list[BarsChart]:
-    """Return bars of rows, each a label and a number for each of the names; none without rows."""
-    if not rows:
-        return []
-    labels = [str(row[0]) for row in rows]
-    series = {name: [float(row[1 + number]) for row in rows] for number, name in enumerate(names)}
-    alt = f"{caption} Bars; the first is {labels[0]} with {shown(sum(int(v) for v in rows[0][1 : 1 + len(names)]))}."
-    return [BarsChart(labels, series, caption, alt)]

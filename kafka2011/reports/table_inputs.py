@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from kafka2011.reports.event_frames import DAY_S, dated, no_events, wanted_columns
 from kafka2011.warehouse.table.commits import Operation
 from kafka2011.warehouse.table.parquet.snapshot import snapshot_files
+from kafka2011.warehouse.table.quarantine import awaiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -94,6 +95,9 @@ class TableInputs:
         self._spark = spark
         self._views = {view.topic: view for view in views if view.commits}
         self.through: Mapping[str, Any] = {topic: _place(view.newest) for topic, view in self._views.items()}
+        self.quarantined: Mapping[str, int] = {
+            topic: sum(commit.quarantined for commit in awaiting(view.commits)) for topic, view in self._views.items()
+        }
 
     def goes_on(self, after: Mapping[str, Any]) -> bool:
         """Say whether each table still has the commit that its topic was read through, as far as is known.
@@ -147,5 +151,6 @@ def _place(commit: Commit) -> dict[str, Any]:
     return {
         "commit": commit.number,
         "attempt": commit.attempt,
+        "written_at_ms": commit.written_at_ms,
         "complete_through_ms": commit.complete_through_ms,
     }

@@ -52,11 +52,15 @@ def top(rows: pa.Table, names: Sequence[str], by: str, adding: Sequence[str], mo
 
 
 def hourly(rows: pa.Table, adding: Sequence[str]) -> tuple[list[datetime], dict[str, list[int]]]:
-    """Add up columns by hour, and return all hours from the first to the last, with 0 where there is nothing."""
+    """Add up columns by hour, and return the hours, with 0 where there is nothing in one.
+
+    They go from the first hour to the last, without those of days that have no rows.
+    """
     if not rows.num_rows:
         return [], {}
     added = rows.group_by(["date", "hour"]).aggregate([(column, "sum") for column in adding]).to_pylist()
     by_hour = {datetime.fromisoformat(row["date"]).replace(hour=row["hour"], tzinfo=UTC): row for row in added}
     first, last = min(by_hour), max(by_hour)
-    hours = [first + timedelta(hours=number) for number in range(int((last - first).total_seconds()) // 3600 + 1)]
+    days = sorted({hour.replace(hour=0) for hour in by_hour})
+    hours = [hour for day in days for number in range(24) if first <= (hour := day + timedelta(hours=number)) <= last]
     return hours, {column: [by_hour.get(hour, {}).get(f"{column}_sum") or 0 for hour in hours] for column in adding}

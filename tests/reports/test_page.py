@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.odd_events import MIDNIGHT_US, odd_events
+from kafka2011.collect.access_log import page_view
+from kafka2011.reports.catalog import REPORTS
+from kafka2011.reports.sections import NOTHING
+from tests.support.odd_events import DAY_US, MIDNIGHT_US, odd_events
 from tests.support.report_pages import page_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_EMPTY = {"meta", "link", "img", "br"}
+GOOD = '192.0.2.7 - - [12/Jun/2011:00:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"'
+_EMPTY = {"meta", "link", "img", "br", "source"}
 
 
 class Page(HTMLParser):
@@ -46,6 +50,11 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
+def texts_of(address: str) -> set[str]:
+    root = ET.fromstring(base64.b64decode(address.partition("base64,")[2]))
+    return {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     path = page_of(tmp_path_factory.mktemp("page"), odd_events(seed=3))
@@ -56,9 +65,10 @@ def test_every_report_is_on_it(page: Page) -> None:
     """Each has a section that the links at the top lead to; ids are there once."""
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    targets = [link["href"].removeprefix("#") for link in page.of("a")]
+    targets = [link["href"].removeprefix("#") for link in page.of("a") if link["href"].startswith("#")]
     assert targets == [
-        *("page_views", "visitors", "sessions", "referrers", "searches", "server_errors", "scrapers", "source")
+        *("page_views", "visitors", "sessions", "referrers", "searches", "server_errors", "scrapers"),
+        *("unreadable_lines", "source"),
     ]
     assert set(targets) <= set(ids)
     for word in (
@@ -70,9 +80,12 @@ def test_every_report_is_on_it(page: Page) -> None:
 
 
 def test_it_needs_no_network(page: Page) -> None:
-    """Nothing on it has an address elsewhere; no script runs."""
-    addresses = [attributes[name] for _, attributes in page.elements for name in ("src", "href") if name in attributes]
-    assert all(address.startswith(("data:", "#")) for address in addresses)
+    """Nothing on it has an address elsewhere, but for the files beside it; no script runs."""
+    named = ("src", "srcset", "href")
+    addresses = [attributes[name] for _, attributes in page.elements for name in named if name in attributes]
+    files = {f"report-2011-06-{day}.html" for day in (11, 12, 13)} | {"report.html"}
+    data = {f"{report.name}/" for report in REPORTS if report.section}
+    assert {address for address in addresses if not address.startswith(("data:image/", "data:,", "#"))} == files | data
     assert page.of("script") == []
     [policy] = [each["content"] for each in page.of("meta") if each.get("http-equiv") == "Content-Security-Policy"]
     assert policy.startswith("default-src 'none';")
@@ -81,13 +94,46 @@ def test_it_needs_no_network(page: Page) -> None:
 def test_pictures_are_drawn_and_described(page: Page) -> None:
     """Each is well-formed SVG whose labels are text, and says in words what it shows."""
     pictures = page.of("img")
-    assert len(pictures) == 9
-    texts = []
-    for picture in pictures:
-        assert len(picture["alt"]) > 20
-        root = ET.fromstring(base64.b64decode(picture["src"].partition("base64,")[2]))
-        texts += ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"/ü/$x$", "<script>alert(1)</script>", "192.0.2.7 on 2011-06-12"} <= set(texts)
+    assert len(pictures) == 4
+    assert all(len(picture["alt"]) > 20 for picture in pictures)
+    in_the_dark = [source["srcset"] for source in page.of("source")]
+    for address in [*(picture["src"] for picture in pictures), *in_the_dark]:
+        assert {"11 Jun", "2011", "12 Jun", "13 Jun"} <= texts_of(address)
+
+
+def test_what_could_not_be_read_is_shown_and_nowhere_else(tmp_path: Path) -> None:
+    """With its reasons, and an example; errors have no share of it."""
+    lines = ["2015-05-17 status installed", "nothing of the kind", GOOD, GOOD.replace('" 200', '" 500')]
+    events = [("page_views", {**page_view(line), "time": MIDNIGHT_US, "id": line, "server": "s"}) for line in lines]
+    words = Page(page_of(tmp_path, events).read_text(encoding="utf-8")).words
+    assert {"2 page views of 1 pages. A page is an address without its query.", "50.0%"} <= set(words)
+    assert "2 lines are no page views that could be read. The other reports leave them out." in words
+    assert "2015-05-17 status installed" in words
+
+
+def test_without_a_line_that_could_be_read_it_says_so(tmp_path: Path) -> None:
+    """There are no views then, and why."""
+    event = {**page_view("not a log"), "time": MIDNIGHT_US, "id": "1", "server": "s"}
+    page = Page(page_of(tmp_path, [("page_views", event)]).read_text(encoding="utf-8"))
+    assert "1 lines are no page views that could be read. The other reports leave them out." in page.words
+    assert page.words.count(NOTHING) == 6
+
+
+def test_days_that_lie_years_apart_stand_side_by_side(tmp_path: Path) -> None:
+    """There is a page of each; in pictures of both, the years between take no room, and are named."""
+    view = {"server": "s", "url": "/a"}
+    times = [MIDNIGHT_US + day * DAY_US + hour * 3_600_000_000 for day in (0, 3653) for hour in range(5)]
+    events = [("page_views", {**view, "time": time, "id": str(time)}) for time in times]
+    page = Page(page_of(tmp_path, events).read_text(encoding="utf-8"))
+    for picture in page.of("img"):
+        assert len(picture["src"]) < 30_000
+        assert {"12 Jun", "2011", "2021"} <= texts_of(picture["src"])
+    days = [link["href"] for link in page.of("a") if link["href"].endswith(".html")]
+    assert days == ["report.html", "report-2011-06-12.html", "report-2021-06-12.html"]
+    for name in days[1:]:
+        of_day = Page((tmp_path / name).read_text(encoding="utf-8"))
+        assert "5 page views of 1 pages. A page is an address without its query." in of_day.words
+        assert any(link.get("aria-current") == "page" for link in of_day.of("a"))
 
 
 def test_events_cannot_write_html_or_hide(page: Page) -> None:
@@ -102,6 +148,7 @@ def test_only_the_newest_days_are_shown(tmp_path: Path) -> None:
     words = Page(path.read_text(encoding="utf-8")).words
     assert any(word.startswith("2011-06-13, UTC (the newest 1 of 3 days)") for word in words)
     assert "2011-06-12" not in words
+    assert not list(tmp_path.glob("report-*"))
 
 
 def test_controls_in_events_are_escaped(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ def test_settings_of_all_reports_are_written_down() -> None:
     """By names that results of earlier versions have too, so that they are continued; sites in no order."""
     settings = ReportSettings({OWN_SITES: ("www.example", "mail.example"), VIEWS_PER_MINUTE: 90})
     assert settings.to_json(REPORTS) == {
-        "logic": 1,
+        "logic": 2,
         "own_sites": ["mail.example", "www.example"],
         "session_gap_s": 1800,
         "click_within_s": 3600,

@@ -63,7 +63,12 @@ def test_days_of_new_files_are_known_by_their_paths(tmp_path: Path) -> None:
     assert now.touched("clicks", {"commit": 1}, 0) == {date(2011, 6, 13), date(2011, 6, 14)}
     assert now.touched("clicks", None, 0) == {date(2011, 6, 12), date(2011, 6, 13), date(2011, 6, 14)}
     assert now.through == {
-        "clicks": {"commit": 3, "attempt": view.commits[-1].attempt, "complete_through_ms": None},
+        "clicks": {
+            "commit": 3,
+            "attempt": view.commits[-1].attempt,
+            "written_at_ms": view.commits[-1].written_at_ms,
+            "complete_through_ms": None,
+        },
     }
 
 

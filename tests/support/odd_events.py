@@ -6,6 +6,7 @@ import random
 import uuid
 from typing import Any
 
+from kafka2011.collect.access_log import page_view
 from kafka2011.events.generate import Profile, generate
 
 MIDNIGHT_US = 1_307_836_800_000_000
@@ -17,6 +18,12 @@ Events = list[tuple[str, dict[str, Any]]]
 _NAMES = ("/home", "/a?q=1", "/a#b", "/ü/$x$", "<script>alert(1)</script>", None)
 _REFERRERS = (None, "", "-", "https://Search.example:8080/a?b", "http://me@mail.example", "android-app://x", "nonsense")
 _AGENTS = (None, "curl", "Mozilla/5.0 \u202e & <b>")
+_NO_VIEWS = (
+    "",
+    "nothing of the kind <b>",
+    '192.0.2.7 - - [12/Jun/2011:00:00:00 +0000] "" 400 0 "-" "-"',
+    "\u202e" * 300,
+)
 _STATUSES = (None, 200, 301, 404, 499, 500, 599)
 
 
@@ -37,6 +44,10 @@ def odd_events(seed: int) -> Events:
     quiet = {"member_id": None, "session_id": None, "remote_host": "192.0.2.9", "user_agent": "slow reader"}
     for later_s in (0, 1800, 3601):  # two sessions: half an hour of silence is not too long, a second more is
         events.append(("page_views", {**_view(rng, MIDNIGHT_US + later_s * 1_000_000), **quiet}))
+    for _ in range(30):
+        at_us = MIDNIGHT_US + rng.choice((-1, 0, 1)) * DAY_US
+        line = {**page_view(rng.choice(_NO_VIEWS)), "time": at_us, "id": _new(rng)}
+        events.append(("page_views", {"server": "web-1", **line}))
     rng.shuffle(events)
     events += rng.sample(events, 20)
     return [(topic, {"published_at": event["time"], "server": "web-1", **event}) for topic, event in events]

@@ -24,7 +24,8 @@ def plain_reports(events: Iterable[tuple[str, Event]], own_sites: Iterable[str] 
     for topic, event in events:
         of[topic].setdefault((event["id"], event["time"]), event)
     topics = {topic: list(found.values()) for topic, found in of.items()}
-    views = topics.get("page_views", [])
+    viewed = _grouped(topics.get("page_views", []), lambda view: view.get("parse_error") is None)
+    views = viewed.get(True, [])
     searched = _search_clicks(topics.get("searches", []), topics.get("clicks", []))
     return {
         "page_views": _page_views(views),
@@ -35,6 +36,7 @@ def plain_reports(events: Iterable[tuple[str, Event]], own_sites: Iterable[str] 
         "searches": _searches(searched),
         "server_errors": _server_errors(views, topics.get("server_stats", [])),
         "scrapers": _scrapers(views),
+        "unreadable_lines": _unreadable_lines(viewed.get(False, [])),
     }
 
 
@@ -216,3 +218,15 @@ def _scrapers(views: list[Event]) -> list[Row]:
                 }
             )
     return rows
+
+
+def _unreadable_lines(events: list[Event]) -> list[Row]:
+    return [
+        {
+            "date": date,
+            "reason": reason,
+            "lines": len(found),
+            "example": min((event.get("line") or "")[:200] for event in found),
+        }
+        for (date, reason), found in _grouped(events, lambda event: (_when(event)[0], event["parse_error"])).items()
+    ]

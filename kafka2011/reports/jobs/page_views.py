@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from kafka2011.reports.event_frames import page
 from kafka2011.reports.report import Report, ReportSettings
-from kafka2011.reports.sections import NOTHING, TOP, Figure, Section, bars_of, hours_of, share, shown, table_of
+from kafka2011.reports.sections import NOTHING, TOP, Figure, Section, hours_of, share, shown, table_of
 from kafka2011.reports.tables import distinct, top, total
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def page_views(views: DataFrame) -> DataFrame:
     """Return `date`, `hour`, `page`, `views`, `response_bytes`.
 
-    A page is an address without its query. It is null for lines of a log that could not be read.
+    A page is an address without its query; null where there is no address.
     """
     return (
         views.withColumn("page", page())
@@ -36,7 +36,6 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     found = top(rows, ["page"], "views", ("views", "response_bytes"), TOP)
     of_pages = [(shown(row["page"] or "(no address)"), row["views"], row["response_bytes"]) for row in found]
     by_hour = hours_of(rows, {"views": "page views"}, "Page views by hour, UTC.")
-    by_page = bars_of(of_pages, ("page views",), "The pages that were viewed most.")
     table = table_of(
         "Most viewed pages",
         {"Page": False, "Views": True, "Share": True, "Bytes sent": True},
@@ -45,7 +44,7 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     text = (
         f"{shown(views)} page views of {shown(distinct(rows, 'page'))} pages. A page is an address without its query."
     )
-    return Section("Page views", text, [*by_hour, *by_page], table, figures)
+    return Section("Page views", text, by_hour, table, figures)
 
 
 REPORT = Report(

@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from kafka2011.reports.event_frames import visitor
 from kafka2011.reports.report import Report, ReportSetting, ReportSettings
-from kafka2011.reports.sections import NOTHING, TOP, Section, bars_of, share, shown, table_of
+from kafka2011.reports.sections import NOTHING, TOP, Section, share, shown, table_of
 from kafka2011.reports.tables import distinct, top, total
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
         [(site, count, share(count, views)) for site, count in of_sites],
     )
     text = f"{shown(views)} page views named where they came from: {shown(distinct(rows, 'site'))} sites."
-    charts = bars_of(of_sites, ("page views",), "The sites that most page views came from.")
-    return Section("Referrers", text, charts, table)
+    return Section("Referrers", text, (), table)
 
 
 REPORT = Report(

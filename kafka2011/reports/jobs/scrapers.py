@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 
 from kafka2011.reports.event_frames import DAY_S
 from kafka2011.reports.report import Report, ReportSetting, ReportSettings
-from kafka2011.reports.sections import TOP, Figure, Section, bars_of, shown, table_of
+from kafka2011.reports.sections import TOP, Figure, Section, shown, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,10 +69,8 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
             for row in found
         ],
     )
-    bars = [(f"{row['remote_host']} on {row['date']}", row["most_per_minute"]) for row in found]
-    charts = bars_of(bars, ("page views in a minute",), "The most page views within a minute of the fastest clients.")
     figures = [Figure("scrapers", shown(rows.num_rows))]
-    return Section("Scrapers", text if found else f"{text} There were none.", charts, table, figures)
+    return Section("Scrapers", text if found else f"{text} There were none.", (), table, figures)
 
 
 REPORT = Report(

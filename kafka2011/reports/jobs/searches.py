@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from kafka2011.reports.jobs.search_clicks import CLICK_WITHIN_S, search_clicks
 from kafka2011.reports.report import Report, ReportSettings
-from kafka2011.reports.sections import NOTHING, TOP, Figure, Section, bars_of, hours_of, share, shown, table_of
+from kafka2011.reports.sections import NOTHING, TOP, Figure, Section, hours_of, share, shown, table_of
 from kafka2011.reports.tables import top, total
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
         return Section("Searches", NOTHING)
     found = top(rows, ["query"], "searches", ("searches", "found_nothing", "clicked", "clicks"), TOP)
     by_hour = hours_of(rows, {"searches": "searches", "clicked": "with a click"}, "Searches by hour, UTC.")
-    by_query = bars_of(
-        [(shown(row["query"]), row["clicked"], row["searches"] - row["clicked"]) for row in found],
-        ("with a click", "without"),
-        "What was searched for most, and whether a result was clicked.",
-    )
     table = table_of(
         "Most frequent searches",
         {"Query": False, "Searches": True, "Found nothing": True, "Clicks": True, "Click-through": True},
@@ -59,7 +54,7 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
         f" result was clicked within {settings[CLICK_WITHIN_S] // 60} minutes."
     )
     figures = [Figure("searches", shown(count)), Figure("click-through", share(clicked, count))]
-    return Section("Searches", text, [*by_hour, *by_query], table, figures)
+    return Section("Searches", text, by_hour, table, figures)
 
 
 REPORT = Report(

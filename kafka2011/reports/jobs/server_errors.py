@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from kafka2011.reports.report import Report, ReportSettings
-from kafka2011.reports.sections import NOTHING, TOP, Figure, Section, bars_of, share, shown, table_of
+from kafka2011.reports.sections import NOTHING, TOP, Figure, Section, share, shown, table_of
 from kafka2011.reports.tables import top, total
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     if not rows.num_rows:
         return Section("Errors of servers", NOTHING)
     found = top(rows, ["server"], "views", _NUMBERS, TOP)
-    charts = bars_of(
-        [(shown(row["server"]), row["server_errors"], row["client_errors"]) for row in found],
-        ("5xx", "4xx"),
-        "Page views answered with an error, by server.",
-    )
     table = table_of(
         "Servers, by the number of page views",
         {
@@ -70,7 +65,7 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     )
     text = "As the status of page views tells, and as servers themselves tell every few seconds."
     errors = share(total(rows, "server_errors"), total(rows, "views"))
-    return Section("Errors of servers", text, charts, table, [Figure("answered with 5xx", errors)])
+    return Section("Errors of servers", text, (), table, [Figure("answered with 5xx", errors)])
 
 
 REPORT = Report(
