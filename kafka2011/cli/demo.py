@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,12 +15,14 @@ from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.progress import count_progress
 from kafka2011.demo.activity import activity_lines
 from kafka2011.demo.live_cluster import BROKER_SETTINGS, LATENCY_SETTINGS, MEMBER_SETTINGS, run_demo
+from kafka2011.demo.log_file import understood, why_no_log
 from kafka2011.demo.records import numbered
 from kafka2011.demo.takeover import FLOW_AFTER_S
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from io import BufferedReader
 
     from kafka2011.demo.live_cluster import DemoResult
     from kafka2011.demo.tiers import Tiers, TiersResult
@@ -30,6 +32,7 @@ MAX_LINES = 1_000_000
 MAX_FILE_BYTES = 100 * 1024 * 1024
 MAX_LINE_BYTES = 1_000_000 - len(numbered(MAX_LINES, b""))
 """max.message.size of brokers and members, without what goes before a line."""
+_LOOK_BYTES = 4096
 MIN_SECONDS_WITH_FAULTS = 25
 """Enough for messages still to flow, visibly, ten seconds after the last takeover."""
 _FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there any more
@@ -74,7 +77,7 @@ _FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there 
 )
 @json_option
 def command(
-    file: BinaryIO | None,
+    file: BufferedReader | None,
     seconds: float,
     faults: str,
     directory: Path | None,
@@ -103,6 +106,8 @@ def command(
     directory = directory or Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
     try:
         with count_progress("sent", len(lines)) as (on_sent, say):
+            for known in understood(lines) if file is not None else ():
+                say(known)
             result = run_demo(
                 lines,
                 directory,
@@ -131,7 +136,7 @@ def command(
         raise KafkaError(f"the demo failed: {'; '.join(failures)} (logs are in {directory})")
 
 
-def _check_tiers(file: BinaryIO | None) -> None:
+def _check_tiers(file: BufferedReader | None) -> None:
     """Raise UsageError or MissingExtraError for what would fail later."""
     if file is not None and not Path(file.name).is_file():
         raise click.UsageError(f"--file {file.name}: --tiers has the collector read it, so it must be a regular file")
@@ -144,7 +149,7 @@ def _check_tiers(file: BinaryIO | None) -> None:
 
 
 def _tiers(
-    wanted: str, file: BinaryIO | None, seconds: float, directory: Path, report: Path, say: Callable[[str], None]
+    wanted: str, file: BufferedReader | None, seconds: float, directory: Path, report: Path, say: Callable[[str], None]
 ) -> Tiers | None:
     if wanted == "none":
         return None
@@ -155,12 +160,15 @@ def _tiers(
     return Tiers(frontends, directory, say, has_spark=wanted == "all", report=report)
 
 
-def _lines(file: BinaryIO | None) -> list[bytes]:
+def _lines(file: BufferedReader | None) -> list[bytes]:
     """Return the lines to replay. Raises UsageError, naming the line, where they are more than the demo takes."""
     if file is None:
         return list(activity_lines(DEFAULT_LINES))
     lines: list[bytes] = []
     left_bytes = MAX_FILE_BYTES
+    beginning = file.peek(_LOOK_BYTES)[:_LOOK_BYTES]
+    if (why := why_no_log(beginning)) is not None:
+        raise click.UsageError(f"--file {file.name}: it is {why}")
     while line := file.readline(MAX_LINE_BYTES + len(b"\r\n")):
         line = line.rstrip(b"\r\n")
         lines.append(line)
@@ -255,11 +263,13 @@ def _show_tiers(result: TiersResult) -> None:
 
 
 def _show_end(result: DemoResult, *, kept: bool) -> None:
+    has_report = result.tiers is not None and result.tiers.report is not None
     if kept:
         size_bytes = sum(path.stat().st_size for path in result.directory.rglob("*") if path.is_file())
         click.echo(f"\nLog files, receipts and outputs: {size_bytes / 1e6:.0f} MB in {result.directory}")
     else:
-        click.echo("\nNothing is left on the disk; --directory keeps log files and receipts")
+        left = "The page of reports is all that is left" if has_report else "Nothing is left"
+        click.echo(f"\n{left} on the disk; --directory keeps log files and receipts too")
     if result.is_good:
         faults = len({(takeover.fault.what, takeover.fault.whom) for takeover in result.takeovers})
         over = f", over {counted(faults, 'fault')}" if faults else ""

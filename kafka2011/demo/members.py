@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from kafka2011.demo.patience import Patience
 from kafka2011.demo.records import Receipt, read_receipts
 from zk.child import ChildProcess, stop_all
 
@@ -62,10 +63,12 @@ class Group:
         """Return all that the members have noted."""
         return [receipt for member in self.members for receipt in member.receipts()]
 
-    def wait_for(self, lines: int, deadline_s: float, poll_s: float = 0.2) -> bool:
-        """Wait until all lines were delivered; False when the deadline (monotonic) comes first."""
-        while len({receipt.number for receipt in self.receipts()}) < lines:
-            if time.monotonic() > deadline_s:
+    def wait_for(self, lines: int, poll_s: float = 0.2) -> bool:
+        """Wait until all lines were delivered; False when none has been for long."""
+        received: set[int] = set()
+        patience = Patience(lambda: len(received))
+        while len(received := {receipt.number for receipt in self.receipts()}) < lines:
+            if patience.is_over():
                 return False
             time.sleep(poll_s)
         return True

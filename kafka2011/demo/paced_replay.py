@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from kafka2011.demo.patience import Patience, how_busy
 from kafka2011.demo.records import numbered
 from kafka2011.producer.producer import Producer
 
@@ -40,6 +41,7 @@ class PacedReplay:
         self._seconds = seconds
         self._on_sent = on_sent
         self._failure: BaseException | None = None
+        self._sent = self._confirmed = 0
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
         self.resent_sets = 0
 
@@ -47,11 +49,16 @@ class PacedReplay:
         """Begin to send."""
         self._thread.start()
 
-    def finish(self, timeout_s: float) -> None:
-        """Wait until all is sent and confirmed. Raises TimeoutError, or the error of a send that failed."""
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            raise TimeoutError(f"the replay is not confirmed within {timeout_s:g} s")
+    def finish(self) -> None:
+        """Wait until all is sent and confirmed, as long as something is. Raises TimeoutError, or a send's error."""
+        patience = Patience(lambda: (self._sent, self._confirmed))
+        while self._thread.is_alive():
+            if patience.is_over():
+                raise TimeoutError(
+                    f"nothing was sent or confirmed for {patience.still_s:g} s: {self._confirmed} of"
+                    f" {len(self._lines)} lines are confirmed ({how_busy()})"
+                )
+            self._thread.join(TICK_S)
         if self._failure is not None:
             raise self._failure
 
@@ -60,6 +67,7 @@ class PacedReplay:
             with Producer(self._settings) as producer:
                 for sending in self._send_all(producer):
                     sending.result()
+                    self._confirmed += 1
                 self.resent_sets = producer.counts.sets_resent
         except BaseException as error:  # noqa: BLE001 - raised by finish, in the thread that waits
             self._failure = error
@@ -76,6 +84,6 @@ class PacedReplay:
                 line = self._lines[number - 1]
                 sends.append(producer.send(self._topic, numbered(number, line), key=self._keys[number - 1]))
             self._on_sent(due - done)
-            done = due
+            self._sent = done = due
             time.sleep(TICK_S)
         return sends

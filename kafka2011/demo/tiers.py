@@ -21,6 +21,7 @@ from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.audit.windows import DEFAULT_WINDOW_MS
 from kafka2011.demo.arrivals import Arrivals, Latency
 from kafka2011.demo.balancer import Balancer
+from kafka2011.demo.patience import Patience, how_busy
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
 from zk.child import ChildProcess
@@ -37,9 +38,9 @@ ONLINE, MIRROR, WAREHOUSE, OFFLINE = "online", "mirror", "warehouse", "offline"
 LOAD_INTERVAL_S = 5
 _SESSION = "zk.sessiontimeout.ms=2000"
 _COMMITS = "autocommit.interval.ms=500"
-_TIMEOUT_S = 240.0
-"""Generous: the last load may be the first one, with the start of Spark, on a busy machine."""
-_REPORT_TIMEOUT_S = 300.0
+_STOP_TIMEOUT_S = 240.0
+_COMMAND_TIMEOUT_S = 900.0
+"""For the audit and the reports, which end by themselves; generous, since nobody sees them move."""
 _LOOK_S = 0.5
 _MASTER = "local[2]"
 _LAST_WORDS_BYTES = 1000
@@ -116,6 +117,7 @@ class Tiers:
         self._processes: dict[str, ChildProcess] = {}
         self._warehouse = directory / "warehouse"
         self._arrivals: Arrivals | None = None
+        self._committed: dict[str, int] = {}
         self._began_s = 0.0
         self._until_s = 0.0  # by the clock on the wall, when the last window of events is over
         self._following = threading.Thread(target=self._run, name="demo tiers", daemon=True)
@@ -216,8 +218,7 @@ class Tiers:
     def _follow(self) -> None:
         """See every event through, and end each tier once it has them all."""
         tier = self._frontends.tier
-        has_ended_s = self._frontends.seconds + _TIMEOUT_S
-        self._await(lambda: self._processes[tier].poll() is not None, "the frontends' end", has_ended_s)
+        self._await(lambda: self._processes[tier].poll() is not None, "the frontends' end")
         self._reached(tier)
         # The last window must be over before tiers say the last of what they have read.
         self._until_s = (time.time() // _WINDOW_S + 1) * _WINDOW_S
@@ -239,7 +240,7 @@ class Tiers:
 
     def _begin(self, name: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "kafka2011", *arguments]
-        process = ChildProcess(command, self._directory / f"{name}.log", stop_timeout_s=_TIMEOUT_S)
+        process = ChildProcess(command, self._directory / f"{name}.log", stop_timeout_s=_STOP_TIMEOUT_S)
         self._processes[name] = self._stack.enter_context(process)
 
     def _end(self, name: str) -> None:
@@ -264,17 +265,26 @@ class Tiers:
             last_words = log.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
             raise KafkaError(f"{name} has failed: {last_words}")
 
-    def _await(self, condition: Callable[[], bool], what: str, timeout_s: float = _TIMEOUT_S) -> None:
-        deadline_s = time.monotonic() + timeout_s
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait as long as events move. Raises KafkaError when none has for long, or a process has failed."""
+        patience = Patience(self._position)
         while True:
             for name in self._processes:
                 self._check(name)
             if condition():
                 return
-            if time.monotonic() > deadline_s:
-                raise KafkaError(f"waited {timeout_s:g} s for {what}; logs are in {self._directory}")
+            if patience.is_over():
+                raise KafkaError(
+                    f"nothing has moved for {patience.still_s:g} s while waiting for {what} ({how_busy()}); logs are in"
+                    f" {self._directory}"
+                )
             if self._closing.wait(_LOOK_S):
                 raise KafkaError(f"stopped while waiting for {what}")
+
+    def _position(self) -> tuple[int, int, int]:
+        """Return what differs when an event has moved on: what logs and warehouse hold, and what was committed."""
+        files = [*self._directory.rglob("*.kafka"), *self._warehouse.rglob("*")]
+        return sum(map(_size_of, files)), len(files), sum(self._committed.values())
 
     def _has_read(self, cluster: LocalCluster, group: str, topics: Sequence[str]) -> bool:
         """Say whether a group has committed all that there is of these topics."""
@@ -285,6 +295,7 @@ class Tiers:
         with Admin(cluster.zk_connect) as admin:
             found = [each for each in admin.describe_group(group) if each.where.topic in topics]
             known = set(topics) & set(admin.topics())
+        self._committed[group] = sum(each.committed or 0 for each in found)
         return {each.where.topic for each in found} >= known and not any(map(is_behind, found))
 
     def _ends_offline(self) -> dict[str, dict[TopicPartition, int]]:
@@ -303,10 +314,10 @@ class Tiers:
         until = f"@{int(self._until_s * 1000)}"
         command = ("audit", "--json", "--tiers", ",".join(tiers), "--grace", "0", "--until", until, *options)
         # What the last load has seen is told by the next one.
-        deadline_s = time.monotonic() + _TIMEOUT_S
+        patience = Patience(self._position)
         while True:
             account = self._run_json("audit", *command, "--zookeeper", self._offline.zk_connect)
-            if not account["doubts"] or time.monotonic() > deadline_s:
+            if not account["doubts"] or patience.is_over():
                 break
             time.sleep(1)
         self.result.totals = account["totals"]
@@ -322,7 +333,7 @@ class Tiers:
         log = self._directory / f"{name}.log"
         log.unlink(missing_ok=True)
         self._begin(name, *arguments)
-        self._processes[name].wait(_REPORT_TIMEOUT_S)
+        self._processes[name].wait(_COMMAND_TIMEOUT_S)
         del self._processes[name]
         text = log.read_text(errors="replace")
         try:
@@ -338,3 +349,10 @@ class Tiers:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made["page"], copy)
         self.result.report = copy.absolute()
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # gone meanwhile
+        return 0

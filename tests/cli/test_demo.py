@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,14 @@ def test_an_empty_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path.touch()
     assert app.main(["demo", "--file", str(path)]) == 2
     assert "it has no lines" in capsys.readouterr().err
+
+
+def test_a_compressed_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At once, with what to do; its bytes are no lines."""
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(b"a line\n"))
+    assert app.main(["demo", "--file", str(path)]) == 2
+    assert f"{path}: it is compressed with gzip: unpack it first, with gunzip" in capsys.readouterr().err
 
 
 def test_what_the_unpaced_run_writes_is_bounded() -> None:
