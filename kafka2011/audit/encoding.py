@@ -10,13 +10,14 @@ from kafka2011.audit.packing import pack, unpack
 from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, MAX_REPORT_MESSAGES, OFFSET_TYPE, AuditReport, Places
 from kafka2011.audit.statement import Acceptance, Ends, Reported, Statement
 from kafka2011.errors import KafkaError
+from kafka2011.events.codec import EventDecoder
 from kafka2011.events.schemas import event_schema
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kafka2011.events.codec import Event
+    from kafka2011.events.codec import Event, Schemas
 
     Said = AuditReport | Statement | Acceptance
 
@@ -188,8 +189,13 @@ def _report_event(report: AuditReport, now_us: int, server: str) -> dict[str, An
     }
 
 
+def open_decoder(schemas: Schemas) -> EventDecoder:
+    """Return a decoder of what `said_of` takes: whatever an event was written with, its fields are of these types."""
+    return EventDecoder(schemas, AUDIT_COUNT)
+
+
 def said_of(event: Event) -> Said:
-    """Return the report or statement in an event. Raises InvalidReportError."""
+    """Return the report or statement in an event that `open_decoder` decodes. Raises InvalidReportError."""
     fields = event.fields
     try:
         if fields.get("accepted") is not None:
@@ -203,6 +209,10 @@ def said_of(event: Event) -> Said:
 
 
 def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
+    number, first = fields["number"], said["first"]
+    if number is None or not 0 <= first <= number:
+        raise ValueError(f"number {number}, first {first}")
+
     def place(each: dict[str, Any]) -> tuple[TopicPartition, Any, Any]:
         return TopicPartition(fields["topic"], each["broker_id"], each["partition"]), each["start"], each["end"]
 
@@ -210,8 +220,8 @@ def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
         tier=fields["tier"],
         instance=fields["instance"],
         topic=fields["topic"],
-        number=fields["number"],
-        first=said["first"],
+        number=number,
+        first=first,
         at_ms=said["at"],
         home=said["home"],
         follows=tuple(said["follows"]),
@@ -227,13 +237,13 @@ def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
 
 
 def _report_of(fields: dict[str, Any]) -> AuditReport:
-    count, window_ms = fields["count"], fields["window_ms"]
-    if count < 1 or window_ms < 1:
-        raise ValueError(f"count {count}, window_ms {window_ms}")
+    count, window_ms, broker_id, partition = (fields[each] for each in ("count", "window_ms", "broker_id", "partition"))
+    if count < 1 or window_ms < 1 or (broker_id is None) != (partition is None):
+        raise ValueError(f"count {count}, window_ms {window_ms}, broker_id {broker_id}, partition {partition}")
     where = places = None
     ids = _numbers(fields, "ids", ID_TYPE)
-    if fields["broker_id"] is not None:
-        where = TopicPartition(fields["topic"], fields["broker_id"], fields["partition"])
+    if broker_id is not None:
+        where = TopicPartition(fields["topic"], broker_id, partition)
         places = Places(_numbers(fields, "offsets", OFFSET_TYPE), _numbers(fields, "indexes", INDEX_TYPE))
     return AuditReport(
         tier=fields["tier"],

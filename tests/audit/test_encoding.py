@@ -124,6 +124,7 @@ def test_ids_and_places_come_back_sorted() -> None:
         ({"count": 5}, "24 bytes are not 5 packed numbers"),
         ({"count": MAX_REPORT_MESSAGES + 1, "ids": b""}, "at most 10000 are reported at once"),
         ({"window_ms": 0}, "window_ms 0"),
+        ({"partition": 0}, "broker_id None, partition 0"),
         ({"broker_id": 0, "partition": 0, "offsets": bytes(16)}, "16 bytes are not 3 packed numbers"),
         ({"layout": 2}, "layout 2 is not understood"),
         ({"layout": 0, "ids": bytes(23)}, "buffer size must be a multiple"),
@@ -173,6 +174,16 @@ def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
     for given in (source, reader, Acceptance(accepted="one", at_ms=30)):
         payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
         assert said_of(EventDecoder(OneSchema()).decode_payload(payload)) == given
+
+
+@pytest.mark.parametrize(("number", "first"), [(None, 0), (3, 4), (3, -1)])
+def test_a_statement_without_numbers_that_make_sense(number: int | None, first: int) -> None:
+    """It would prove something of nothing."""
+    said = Statement(tier="producer", instance="one", topic="views", number=3, first=0, at_ms=20)
+    fields = to_event(said, NOW_US, "web1")
+    fields |= {"number": number, "statement": {**fields["statement"], "first": first}}
+    with pytest.raises(InvalidReportError, match=f"number {number}, first {first}"):
+        said_of(Event(AUDIT_COUNT, fields))
 
 
 def test_a_report_from_before_there_were_numbers_has_none() -> None:
