@@ -168,6 +168,11 @@ class Ledger:
                 first = [found[each].ids for each in found if each != tier and self._sources[each]]
                 yield start_ms, np.setdiff1d(np.concatenate([_NOTHING.ids, *first]), here).size
 
+    @property
+    def window_ms(self) -> int:
+        """The length of all windows; the usual one until a report says it."""
+        return (self._windows or Windows()).length_ms
+
     def window_of(self, time_ms: int) -> int:
         """Return the start of the window around a time; the time itself until a report says how long windows are."""
         return time_ms if self._windows is None else time_ms // self._windows.length_ms * self._windows.length_ms
