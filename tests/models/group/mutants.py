@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka2011.consumer.known import KnownTexts
 from kafka2011.consumer.offset_committer import Left, OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.stream import MessageStream
@@ -97,9 +98,9 @@ early = self.__dict__.pop("early", None)
         "a member joins while another looks who has joined",
         [
             (
-                ZkGroupSession._read_subscriptions,
-                "members = self._consumers.members(self._group, watch)",
-                "members = self._consumers.members(self._group)\n    self._consumers.members(self._group, watch)",
+                KnownTexts._read_new,
+                "names = self._names(watch)",
+                "names = self._names(None)\n    self._names(watch)",
             )
         ],
     ),
