@@ -52,7 +52,9 @@ _APPLICATION = threading.Thread(name="the application, for whose message in hand
 class ModelMember:
     """One member with one stream. Its threads are tasks; at `try_at_s` it tries to rebalance without being woken."""
 
-    def __init__(self, name: str, client: ModelClient, tasks: Tasks, referee: Referee, logs: Logs) -> None:
+    def __init__(
+        self, name: str, client: ModelClient, tasks: Tasks, referee: Referee, logs: Logs, rule: str | None = None
+    ) -> None:
         self.name = name
         self.client = client
         self.is_gone = False
@@ -86,6 +88,7 @@ class ModelMember:
             wake=self.wake.set,
             clock=self._clock,
             release_wait_ms=CONFIG.rebalance_backoff_ms,
+            rule=rule,
         )
         self.membership = Membership(
             name,
