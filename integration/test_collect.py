@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -122,6 +123,58 @@ def test_no_line_is_lost_though_the_collector_is_killed_and_files_rotate(cluster
         status = collect.end()
     assert status == 0, collect.output()
     assert messages.look() == written, "no line was torn"
+
+
+@pytest.mark.skipif(shutil.which("logrotate") is None, reason="no logrotate here: apt-get install logrotate")
+@pytest.mark.parametrize(
+    ("options", "is_down"),
+    [
+        *(each for is_down in (False, True) for each in [("create", is_down), ("create compress", is_down)]),
+        *(("create compress delaycompress", is_down) for is_down in (False, True)),
+        *(("copytruncate", False), ("copytruncate compress", False)),  # two of these between two looks go unnoticed
+    ],
+)
+def test_nothing_is_lost_to_logrotate(cluster: LocalCluster, tmp_path: Path, options: str, is_down: bool) -> None:
+    """Six rotations by logrotate itself, of some of which the collector is down: all lines arrive, none is called lost.
+
+    With copytruncate, those that were there before the copy.
+    """
+    log, config, state = tmp_path / "app.log", tmp_path / "logrotate.conf", tmp_path / "logrotate.state"
+    body = "\n  ".join(options.split())
+    config.write_text(f"{log} {{\n  su root root\n  rotate 9\n  {body}\n}}\n")
+    topic = f"rotated-{'-'.join(options.split())}-{is_down}"
+    written: set[bytes] = set()
+    messages = Messages(cluster, topic)
+    collect = Collect(cluster, tmp_path, str(log), "--topic", topic, "--follow")
+
+    def write(count: int) -> None:
+        lines = [b"%d %s" % (len(written) + number, b"x" * 100) for number in range(count)]
+        with log.open("ab") as file:
+            file.writelines(line + b"\n" for line in lines)
+        written.update(lines)
+
+    write(500)
+    collect.start()
+    try:
+        eventually(lambda: written <= messages.look())
+        for number in range(6):
+            if is_down and number % 3 == 0:
+                assert collect.end() == 0, collect.output()
+            write(500)
+            if "copytruncate" in options:
+                eventually(lambda: written <= messages.look())
+            subprocess.run(["logrotate", "--force", "--state", state, config], check=True)
+            write(500)
+            if is_down and number % 3 == 1:
+                collect.start()
+            if not is_down or number % 3 == 2:
+                eventually(lambda: written <= messages.look(), what=f"every line of rotation {number}")
+    finally:
+        status = collect.end()
+    assert status == 0, collect.output()
+    assert " lost" not in collect.output()
+    assert messages.look() == written, "no line was torn"
+    assert len(messages.payloads) == len(written), "nothing came twice"
 
 
 def test_an_access_log_becomes_page_views(cluster: LocalCluster, tmp_path: Path) -> None:

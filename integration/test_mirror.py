@@ -29,9 +29,10 @@ from zk.child import ChildProcess
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from kafka2011.local_cluster import LocalBroker
     from zk.local_zookeeper import LocalZooKeeper
 
 BROKER_SETTINGS = {
@@ -96,6 +97,17 @@ def payloads(cluster: LocalCluster, topic: str) -> list[list[str]]:
             [message.payload.decode() for message in consumer.fetch(topic, partition, 0, 10_000_000)]
             for partition in range(PARTITIONS)
         ]
+
+
+def copied(cluster: LocalCluster, topic: str, brokers: Sequence[LocalBroker] = ()) -> list[list[str]]:
+    """Return what is in the partitions of some brokers of two, or of both."""
+    found = []
+    for broker in brokers or cluster.brokers.values():
+        with SimpleConsumer(broker.host, broker.port) as consumer:
+            for partition in range(PARTITIONS // 2):
+                fetched = consumer.fetch(topic, partition, 0, 10_000_000)
+                found.append([message.payload.decode() for message in fetched])
+    return found
 
 
 def expected(numbers: int) -> list[list[str]]:
@@ -163,6 +175,31 @@ def test_a_target_that_is_away_is_waited_for(live: LocalCluster, offline: LocalC
         assert not mirror.stopping.is_set()
         target.start()
         eventually(lambda: first_deliveries(payloads(offline, topic)) == expected(300), WAIT_S)
+    assert mirror.error is None
+    assert lag_bytes(live, topic) == [0] * PARTITIONS
+
+
+@pytest.mark.parametrize("fault", ["kill", "pause"])
+def test_a_broker_of_the_target_that_is_away_stops_no_other(
+    live: LocalCluster, zk_connect: str, topic: str, fault: str
+) -> None:
+    """What goes to the others arrives, though far more waits than the window may hold; and so does the rest, later."""
+    source = live.brokers[0]
+    produce(source, topic, range(1))
+    settings = {**BROKER_SETTINGS, "num.partitions": PARTITIONS // 2}
+    config = source_config(live.zk_connect, f"g-{topic}", [*CONSUMER_PROPERTIES, "fetch.size=1000"])
+    with (
+        LocalCluster(2, zk_connect=zk_connect, properties=settings) as target,
+        Mirror([config], target_config(target.zk_connect), Whitelist(topic), window_bytes=20_000) as mirror,
+    ):
+        eventually(lambda: copied(target, topic) == expected(1), WAIT_S)
+        away = target.brokers[0]
+        getattr(away, fault)()
+        produce(source, topic, range(1, 1000))
+        there = [target.brokers[1]]
+        eventually(lambda: copied(target, topic, there) == expected(1000)[PARTITIONS // 2 :], WAIT_S)
+        away.resume() if fault == "pause" else away.start()
+        eventually(lambda: [list(dict.fromkeys(each)) for each in copied(target, topic)] == expected(1000), WAIT_S)
     assert mirror.error is None
     assert lag_bytes(live, topic) == [0] * PARTITIONS
 

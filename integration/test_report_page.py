@@ -26,13 +26,14 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         for width in (_NARROW, _WIDE):
             browser.open(page, width)
-            assert browser.evaluate(_PICTURES) == [[True, True, True]] * 9
+            assert browser.evaluate(_PICTURES) == [[True, True, True]] * 4
             assert browser.evaluate(_FITS)
         assert browser.requested() == {"file", "data"}
         assert browser.complaints() == []
         assert browser.evaluate(_LEVELS) == [
             "Reports",
             *("Page views", "Unique visitors", "Sessions", "Referrers", "Searches", "Errors of servers", "Scrapers"),
+            "Unreadable lines",
             "Source",
         ]
         seen = browser.evaluate("document.body.innerText")
@@ -40,4 +41,4 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
         tree = browser.ask("Accessibility.getFullAXTree")["nodes"]
         names = {node["name"]["value"] for node in tree if node.get("role", {}).get("value") in {"image", "region"}}
         assert {"Page views", "Scrapers", "Most viewed pages"} <= names
-        assert any(name.startswith("The pages that were viewed most. Bars; the first is /home with") for name in names)
+        assert any(name.startswith("Page views by hour, UTC. A line from") for name in names)

@@ -16,6 +16,7 @@ readonly LEAST_JAVA=17
 # Names that every Debian has: its Java is 17 in Debian 12 and 21 in Debian 13, its Python 3.11 and 3.13.
 readonly JAVA_PACKAGES=(default-jre-headless)
 readonly PYTHON_PACKAGES=(python3 python3-venv)
+readonly ZOOKEEPER_PACKAGES=(libzookeeper-java) # a small way to a ZooKeeper; tests try it beside PySpark's
 
 say() { printf '%s\n' "setup: $*" >&2; }
 
@@ -86,7 +87,7 @@ installed() {
 }
 
 if [ "$EXTRA" = packages ]; then
-    printf '%s\n' "${JAVA_PACKAGES[@]}" "${PYTHON_PACKAGES[@]}" "${COMPILER_PACKAGES[@]}"
+    printf '%s\n' "${JAVA_PACKAGES[@]}" "${PYTHON_PACKAGES[@]}" "${COMPILER_PACKAGES[@]}" "${ZOOKEEPER_PACKAGES[@]}"
     exit
 fi
 ensure_java
@@ -101,6 +102,8 @@ if ! installed; then
     rm -f "$VENV/installed-$EXTRA"
     if [ "$EXTRA" = test ]; then
         ensure_compiler "$VENV/bin/python"
+        [ -e /usr/share/java/zookeeper.jar ] ||
+            (apt_install "${ZOOKEEPER_PACKAGES[@]}" "the test of ${ZOOKEEPER_PACKAGES[*]} will be skipped") || true
     else
         (ensure_compiler "$VENV/bin/python") || say "going on without them: Python does the same, but slower"
     fi

@@ -7,20 +7,22 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from kafka2011.audit import consumer as consumer_module
 from kafka2011.audit.consumer import AuditedConsumer
 from kafka2011.audit.counter import AuditCounter
+from kafka2011.audit.encoding import AUDIT_COUNT, open_decoder, to_event
 from kafka2011.audit.reading import AuditReader
-from kafka2011.audit.report import AUDIT_TOPIC
+from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.cli.decoding import Decoding
 from kafka2011.cli.formats import named
 from kafka2011.consumer.feed import StoredSet
 from kafka2011.errors import KafkaError
-from kafka2011.events.codec import EventDecoder, read_stamps
-from kafka2011.events.schemas import KnownSchemas
+from kafka2011.events.codec import EventDecoder, EventEncoder, read_stamps
+from kafka2011.events.schemas import EventSchema, KnownSchemas
 from kafka2011.message.message_set import MessageSet
 from kafka2011.mirror.forwarder import Forwarder
 from kafka2011.reports.broker_events import decoded
@@ -213,11 +215,49 @@ def test_a_load_whose_own_schema_contains_itself_makes_rows_of_the_others() -> N
 def test_a_report_that_cannot_be_decoded_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     """The reader of the topic `audit` counts it, and reads the next one."""
     reader = AuditReader()
-    decoder = EventDecoder(SCHEMAS)
+    decoder = open_decoder(SCHEMAS)
     messages = messages_of([each.payload for each in HOSTILE], topic=AUDIT_TOPIC)
     assert [reader._said_of(message, decoder) for message in messages] == [None] * len(HOSTILE)
     assert reader.unreadable == len(HOSTILE)
     assert f"{AUDIT_TOPIC}/0-0 offset 0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [
+        ("tier", {"type": "map", "values": "int"}, {"a": 1}),
+        ("instance", ["null", "string"], None),
+        ("window_start", "string", "yesterday"),
+        ("window_start", "double", 0.5),
+        ("topic", {"type": "array", "items": "bytes"}, [b"a"]),
+        ("number", "string", "first"),
+        ("cluster", "long", 7),
+        ("end_offset", "double", 0.5),
+        ("layout", "string", "packed"),
+    ],
+)
+def test_a_report_of_another_schema_is_left_out(
+    name: str, kind: object, value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its fields have the names of a report's, and a type that nothing behind the reader expects."""
+    document = json.loads(AUDIT_COUNT.text)
+    for each in document["fields"]:
+        if each["name"] == name:
+            each.pop("default", None)
+            each["type"] = kind
+    odd = EventSchema(json.dumps(document))
+    report = AuditReport(tier="a", instance="b", topic="c", window_ms=1, start_ms=0, ids=np.ones(2, np.uint64))
+    payloads = [
+        EventEncoder(KnownSchemas({AUDIT_TOPIC: schema})).encode(AUDIT_TOPIC, {**to_event(report, 1, "w"), **change})
+        for schema, change in ((odd, {name: value}), (AUDIT_COUNT, {}))
+    ]
+    reader = AuditReader()
+    decoder = open_decoder(KnownSchemas({AUDIT_TOPIC: odd}, [AUDIT_COUNT]))
+    refused, taken = (reader._said_of(message, decoder) for message in messages_of(payloads, topic=AUDIT_TOPIC))
+    assert refused is None
+    assert isinstance(taken, AuditReport)
+    assert reader.unreadable == 1
+    assert "AuditCount" in caplog.text
 
 
 class _Rows:

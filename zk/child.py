@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import queue
@@ -108,6 +109,10 @@ class ChildProcess:
     def pause(self) -> None:
         """Stop the command where it is (SIGSTOP): its connections stay open, and it answers nobody."""
         self.send_signal(signal.SIGSTOP)
+        if self._process is not None:
+            with contextlib.suppress(ChildProcessError):  # it has ended, and somebody has seen that
+                # The signal is only on its way yet, and a thread of the command may still answer.
+                os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused command go on (SIGCONT)."""

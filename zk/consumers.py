@@ -12,7 +12,7 @@ from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from zk.client import ZkClient
     from zk.nodes import Watch
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerRegistry:
-    """Reads and writes /consumers/{group}/ids. A subscription is plain text here: its meaning is the consumer's.
+    """Reads and writes /consumers/{group}/ids and assignment. What they say is plain text here.
 
     With `session_id`, every call goes out in that session or raises NotConnected. Nothing is retried.
     Every method raises ZkUnavailable when ZooKeeper does not answer.
@@ -37,19 +37,26 @@ class ConsumerRegistry:
         self._nodes.ensure_persistent(paths.group_owners(group))
         self._nodes.ensure_persistent(paths.group_offsets(group))
 
-    def register(self, group: str, consumer_id: str, subscription: str) -> None:
+    def register(self, group: str, consumer_id: str, subscription: str, rule: str | None = None) -> None:
         """Register a member with its subscription, in one write: 0.7 members stall on an empty one.
 
-        Raises NodeHeld when another session has that consumer id.
+        `rule` is what it says of how to divide, which is there before it is a member. Raises NodeHeld when another
+        session has that consumer id.
         """
         if not subscription:
             raise ValueError(f"consumer {consumer_id}: an empty subscription would stall the group's other members")
+        if rule is not None:
+            self._nodes.ensure_persistent(paths.assignments(group))
+            ephemeral.claim(self._nodes, paths.assignment(group, consumer_id), rule.encode())
         ephemeral.claim(self._nodes, paths.consumer(group, consumer_id), subscription.encode())
         logger.info("Registered consumer %s of group %s: %s", consumer_id, group, subscription)
 
     def deregister(self, group: str, consumer_id: str) -> bool:
         """Remove a member that this session registered; False when it was not there or belongs to another."""
-        return ephemeral.release(self._nodes, paths.consumer(group, consumer_id))
+        is_removed = ephemeral.release(self._nodes, paths.consumer(group, consumer_id))
+        # Only then: others would take a member that says nothing for one that divides as 0.7 does.
+        ephemeral.release(self._nodes, paths.assignment(group, consumer_id))
+        return is_removed
 
     def members(self, group: str, watch: Watch | None = None) -> list[str]:
         """List the ids of a group's members, sorted; empty for an unknown group."""
@@ -63,7 +70,19 @@ class ConsumerRegistry:
         self, group: str, members: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _: None
     ) -> dict[str, str]:
         """Return the same for some members, each with its own watch; those that are gone are left out."""
-        member_at = {paths.consumer(group, member): member for member in members}
+        return self._texts({paths.consumer(group, member): member for member in members}, watch_of)
+
+    def who_says_rules(self, group: str, watch: Watch | None = None) -> list[str]:
+        """List the ids of those that say how they would divide, sorted; members or not."""
+        return self._nodes.children(paths.assignments(group), watch)
+
+    def rules_of(
+        self, group: str, members: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _: None
+    ) -> dict[str, str]:
+        """Return what some of them say, each with its own watch; those that are gone are left out."""
+        return self._texts({paths.assignment(group, member): member for member in members}, watch_of)
+
+    def _texts(self, member_at: Mapping[str, str], watch_of: Callable[[str], Watch | None]) -> dict[str, str]:
         found: dict[str, str] = {}
         for path, node in self._nodes.get_many(member_at, lambda path: watch_of(member_at[path])).items():
             try:

@@ -1,4 +1,4 @@
-"""A real ZooKeeper server on this machine, from the jars that PySpark ships."""
+"""A real ZooKeeper server on this machine, from jars that PySpark or Debian ships."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 # Only what the server loads: all of PySpark's 250 jars would slow its start.
-_JARS = (
+_PYSPARK_JARS = (
     "zookeeper-[0-9]*",
     "zookeeper-jute-*",
     "slf4j-api-*",
@@ -43,6 +43,11 @@ _JARS = (
     "snappy-java-*",
     "metrics-core-*",
 )
+_DEBIAN_DIRECTORY = Path("/usr/share/java")
+_DEBIAN_JARS = (
+    *("zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "snappy-java", "metrics-core"),
+    *("netty-buffer", "netty-codec", "netty-common", "netty-handler", "netty-resolver", "netty-transport"),
+)
 _JVM_OPTIONS = (
     "-Xms16m",
     "-Xmx128m",
@@ -51,6 +56,11 @@ _JVM_OPTIONS = (
     "-Djava.awt.headless=true",
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dzookeeper.preAllocSize=1024",  # KiB; by default a transaction log begins at 64 MiB
+    # Where it logs by slf4j-simple, as from Debian's jars; log4j has a file.
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.ServerCnxn=off",
 )
 _LOGGING = """\
 status = error
@@ -271,19 +281,29 @@ def find_java() -> str:
 
 
 def find_jars() -> str:
-    """Find ZooKeeper's jars in PySpark, without importing it, as a class path. Raises LocalZooKeeperError."""
+    """Find ZooKeeper's jars, PySpark's or Debian's, as a class path. Raises LocalZooKeeperError."""
+    directory = _pyspark_jars()
+    if directory is not None:
+        return _class_path(directory, _PYSPARK_JARS)
+    if (_DEBIAN_DIRECTORY / "zookeeper.jar").exists():
+        return _class_path(_DEBIAN_DIRECTORY, _DEBIAN_JARS)
+    raise LocalZooKeeperError(
+        "a local ZooKeeper runs from Debian's jars or PySpark's: apt-get install libzookeeper-java, or pip install"
+        " pyspark, which is larger; or give zk.connect of a ZooKeeper that runs elsewhere"
+    )
+
+
+def _pyspark_jars() -> Path | None:
     spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise LocalZooKeeperError(
-            "a local ZooKeeper runs from PySpark's jars: pip install pyspark (or '.[local]' in a checkout of"
-            " kafka2011), or give zk.connect of a ZooKeeper that runs elsewhere"
-        )
-    directory = Path(next(iter(spec.submodule_search_locations)), "jars")
+    return None if spec is None else Path(next(iter(spec.submodule_search_locations or ())), "jars")
+
+
+def _class_path(directory: Path, patterns: Sequence[str]) -> str:
     jars: list[str] = []
-    for pattern in _JARS:
+    for pattern in patterns:
         found = sorted(str(jar) for jar in directory.glob(f"{pattern}.jar"))
         if not found:
-            raise LocalZooKeeperError(f"no {pattern}.jar in {directory}: this PySpark ships another ZooKeeper")
+            raise LocalZooKeeperError(f"no {pattern}.jar in {directory}, where ZooKeeper's others are")
         jars += found
     return os.pathsep.join(jars)
 

@@ -66,6 +66,8 @@ class Node:
     data: bytes | None
     version: int
     owner: int
+    created_ms: int = 0
+    """By the clock of the ZooKeeper server that took the write."""
 
     @property
     def ephemeral(self) -> bool:
@@ -335,4 +337,4 @@ class Nodes:
 
 def _node(path: str, answer: Any) -> Node:
     data, stat = answer
-    return Node(path, data, stat.version, stat.ephemeralOwner)
+    return Node(path, data, stat.version, stat.ephemeralOwner, stat.ctime)

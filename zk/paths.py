@@ -1,8 +1,9 @@
-"""Every znode path: those of Kafka 0.7, and of schemas and the audit, which it has not. No other module writes one.
+"""Every znode path: those of Kafka 0.7, and some that it has not. No other module writes one.
 
     /brokers/ids/{id}                                   ephemeral   creator:host:port
     /brokers/topics/{topic}/{id}                        ephemeral   number of partitions
     /consumers/{group}/ids/{consumer}                   ephemeral   subscription
+    /consumers/{group}/assignment/{consumer}            ephemeral   how it would divide, where that is not as in 0.7
     /consumers/{group}/owners/{topic}/{id}-{partition}  ephemeral   {consumer}-{stream number}
     /consumers/{group}/offsets/{topic}/{id}-{partition} persistent  next offset to consume
     /schemas/fingerprints/{fingerprint}                 persistent  the schema that events of this fingerprint have
@@ -78,6 +79,16 @@ def consumer_ids(group_name: str) -> str:
 def consumer(group_name: str, consumer_id: str) -> str:
     """Return where a member of a group registers its subscription."""
     return f"{consumer_ids(group_name)}/{component(consumer_id, 'consumer')}"
+
+
+def assignments(group_name: str) -> str:
+    """Return the parent of what a group's members say of how to divide."""
+    return f"{group(group_name)}/assignment"
+
+
+def assignment(group_name: str, consumer_id: str) -> str:
+    """Return where a member of a group says how it would divide."""
+    return f"{assignments(group_name)}/{component(consumer_id, 'consumer')}"
 
 
 def group_owners(group_name: str) -> str:

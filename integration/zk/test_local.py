@@ -51,6 +51,19 @@ def test_a_given_directory_stays(tmp_path: Path) -> None:
         assert Nodes(client).exists("/kept")
 
 
+@pytest.mark.skipif(not Path("/usr/share/java/zookeeper.jar").exists(), reason="libzookeeper-java is not installed")
+def test_debians_jars_do_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same server, by the same settings; a port that is taken is known by what it logs."""
+    monkeypatch.setattr(local, "_pyspark_jars", lambda: None)
+    with LocalZooKeeper() as server:
+        assert "/usr/share/java/zookeeper.jar" in " ".join(psutil.Process(server.pid).cmdline())
+        with connect(server.connect_string, 2000) as client:
+            Nodes(client).create("/kept", b"x")
+            assert Nodes(client).exists("/kept")
+        with pytest.raises(LocalZooKeeperError, match="the port is taken"), LocalZooKeeper(server.port):
+            pass
+
+
 def test_only_the_loopback_address_is_listened_on(zookeeper: LocalZooKeeper) -> None:
     """Nothing of the network reaches a local server."""
     listening = [c.laddr for c in psutil.Process(zookeeper.pid).net_connections() if c.status == psutil.CONN_LISTEN]

@@ -8,12 +8,12 @@ counter that dies loses its last counts, and that is not a loss of messages.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
-from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE, Places
+from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE
 from kafka2011.audit.windows import DEFAULT_GRACE_MS, Windows
 from kafka2011.errors import KafkaError
 
@@ -168,6 +168,11 @@ class Ledger:
                 first = [found[each].ids for each in found if each != tier and self._sources[each]]
                 yield start_ms, np.setdiff1d(np.concatenate([_NOTHING.ids, *first]), here).size
 
+    @property
+    def window_ms(self) -> int:
+        """The length of all windows; the usual one until a report says it."""
+        return (self._windows or Windows()).length_ms
+
     def window_of(self, time_ms: int) -> int:
         """Return the start of the window around a time; the time itself until a report says how long windows are."""
         return time_ms if self._windows is None else time_ms // self._windows.length_ms * self._windows.length_ms
@@ -197,18 +202,15 @@ class Ledger:
         return _Tier(total, np.unique(np.concatenate(ids)))
 
 
-def before_offsets(report: AuditReport, offsets: Mapping[TopicPartition, int]) -> AuditReport | None:
-    """Return what a report counts below these offsets of partitions; None if that is nothing.
+def is_before(report: AuditReport, offsets: Mapping[TopicPartition, int]) -> bool:
+    """Say whether a report counts nothing at these offsets of partitions, or beyond.
 
-    For a loader that is what its table holds: a load that died may have reported more.
+    A loader takes only such reports of its own tier: a load that died may have reported more than the table has. What
+    it read of that again, the load that committed it has reported too.
     """
     if report.where is None or report.places is None:
-        return report
-    kept = report.places.offsets < offsets.get(report.where, 0)
-    if not kept.any():
-        return None
-    places = Places(report.places.offsets[kept], report.places.indexes[kept])
-    return replace(report, ids=report.ids[kept], places=places)
+        return True
+    return bool((report.places.offsets < offsets.get(report.where, 0)).all())
 
 
 def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int:

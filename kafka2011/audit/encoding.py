@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places
+from kafka2011.audit.packing import pack, unpack
+from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, MAX_REPORT_MESSAGES, OFFSET_TYPE, AuditReport, Places
 from kafka2011.audit.statement import Acceptance, Ends, Reported, Statement
 from kafka2011.errors import KafkaError
+from kafka2011.events.codec import EventDecoder
 from kafka2011.events.schemas import event_schema
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kafka2011.events.codec import Event
+    from kafka2011.events.codec import Event, Schemas
 
     Said = AuditReport | Statement | Acceptance
+
+_NO_PLACES = Places(np.empty(0, OFFSET_TYPE), np.empty(0, INDEX_TYPE))
+_PACKED = 1
+"""The layout of what is written; 0 is what was written before there were layouts."""
 
 _STATEMENT = {
     "type": "record",
@@ -77,19 +83,25 @@ AUDIT_COUNT = event_schema(
     {
         "name": "ids",
         "type": "bytes",
-        "doc": "uint64 little-endian for each message: id's upper 8 bytes * 9e3779b97f4a7c15, xor the lower 8",
+        "doc": "a uint64 for each message: id's upper 8 bytes * 9e3779b97f4a7c15, xor the lower 8",
     },
     {"name": "cluster", "type": "string", "default": "", "doc": "where the partition is"},
     {"name": "broker_id", "type": ["null", "int"], "default": None, "doc": "null: not read from a partition"},
     {"name": "partition", "type": ["null", "int"], "default": None},
     {"name": "start_offset", "type": ["null", "long"], "default": None, "doc": "of what was read"},
     {"name": "end_offset", "type": ["null", "long"], "default": None},
-    {"name": "offsets", "type": "bytes", "default": "", "doc": "int64 little-endian for each message"},
+    {"name": "offsets", "type": "bytes", "default": "", "doc": "an int64 for each message"},
     {
         "name": "indexes",
         "type": "bytes",
         "default": "",
-        "doc": "int32 little-endian for each message: its number in its compressed set; empty where all are 0",
+        "doc": "an int32 for each message: its number in its compressed set; empty where all are 0",
+    },
+    {
+        "name": "layout",
+        "type": "int",
+        "default": 0,
+        "doc": "of ids, offsets and indexes. 0: little-endian. 1: packed; ids sorted, and apart from them the places",
     },
     {"name": "number", "type": ["null", "int"], "default": None, "doc": "among all that it says of the topic"},
     {"name": "statement", "type": ["null", _STATEMENT], "default": None, "doc": "what it says beside counting"},
@@ -150,7 +162,9 @@ def _statement_event(statement: Statement, now_us: int, server: str) -> dict[str
 
 
 def _report_event(report: AuditReport, now_us: int, server: str) -> dict[str, Any]:
-    where, places = report.where, report.places
+    where = report.where
+    offsets, indexes = report.places or _NO_PLACES
+    order = np.lexsort((indexes, offsets))
     return {
         "time": now_us,
         "published_at": now_us,
@@ -162,24 +176,26 @@ def _report_event(report: AuditReport, now_us: int, server: str) -> dict[str, An
         "window_ms": report.window_ms,
         "window_start": report.start_ms,
         "count": report.count,
-        "ids": _bytes_of(report.ids, ID_TYPE),
+        "ids": pack(np.sort(report.ids).astype(ID_TYPE, copy=False)),
         "cluster": report.cluster,
         "broker_id": None if where is None else where.broker_id,
         "partition": None if where is None else where.partition,
         "start_offset": report.start_offset,
         "end_offset": report.end_offset,
         "number": report.number,
-        "offsets": b"" if places is None else _bytes_of(places.offsets, OFFSET_TYPE),
-        "indexes": b"" if places is None or not places.indexes.any() else _bytes_of(places.indexes, INDEX_TYPE),
+        "offsets": pack(offsets[order].astype(OFFSET_TYPE, copy=False)),
+        "indexes": pack(indexes[order].astype(INDEX_TYPE, copy=False)),
+        "layout": _PACKED,
     }
 
 
-def _bytes_of(numbers: NDArray[Any], kind: np.dtype[Any]) -> bytes:
-    return numbers.astype(kind, copy=False).tobytes()
+def open_decoder(schemas: Schemas) -> EventDecoder:
+    """Return a decoder of what `said_of` takes: whatever an event was written with, its fields are of these types."""
+    return EventDecoder(schemas, AUDIT_COUNT)
 
 
 def said_of(event: Event) -> Said:
-    """Return the report or statement in an event. Raises InvalidReportError."""
+    """Return the report or statement in an event that `open_decoder` decodes. Raises InvalidReportError."""
     fields = event.fields
     try:
         if fields.get("accepted") is not None:
@@ -193,6 +209,10 @@ def said_of(event: Event) -> Said:
 
 
 def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
+    number, first = fields["number"], said["first"]
+    if number is None or not 0 <= first <= number:
+        raise ValueError(f"number {number}, first {first}")
+
     def place(each: dict[str, Any]) -> tuple[TopicPartition, Any, Any]:
         return TopicPartition(fields["topic"], each["broker_id"], each["partition"]), each["start"], each["end"]
 
@@ -200,8 +220,8 @@ def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
         tier=fields["tier"],
         instance=fields["instance"],
         topic=fields["topic"],
-        number=fields["number"],
-        first=said["first"],
+        number=number,
+        first=first,
         at_ms=said["at"],
         home=said["home"],
         follows=tuple(said["follows"]),
@@ -217,22 +237,19 @@ def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
 
 
 def _report_of(fields: dict[str, Any]) -> AuditReport:
-    ids = np.frombuffer(fields["ids"], ID_TYPE)
-    if not 0 < len(ids) == fields["count"] or fields["window_ms"] < 1:
-        raise ValueError(f"{len(ids)} ids, count {fields['count']}, window_ms {fields['window_ms']}")
+    count, window_ms, broker_id, partition = (fields[each] for each in ("count", "window_ms", "broker_id", "partition"))
+    if count < 1 or window_ms < 1 or (broker_id is None) != (partition is None):
+        raise ValueError(f"count {count}, window_ms {window_ms}, broker_id {broker_id}, partition {partition}")
     where = places = None
-    if fields["broker_id"] is not None:
-        where = TopicPartition(fields["topic"], fields["broker_id"], fields["partition"])
-        offsets = np.frombuffer(fields["offsets"], OFFSET_TYPE)
-        indexes = np.frombuffer(fields["indexes"] or bytes(INDEX_TYPE.itemsize * len(ids)), INDEX_TYPE)
-        places = Places(offsets, indexes)
-        if not len(ids) == len(offsets) == len(indexes):
-            raise ValueError(f"{len(ids)} ids, {len(offsets)} offsets, {len(indexes)} indexes")
+    ids = _numbers(fields, "ids", ID_TYPE)
+    if broker_id is not None:
+        where = TopicPartition(fields["topic"], broker_id, partition)
+        places = Places(_numbers(fields, "offsets", OFFSET_TYPE), _numbers(fields, "indexes", INDEX_TYPE))
     return AuditReport(
         tier=fields["tier"],
         instance=fields["instance"],
         topic=fields["topic"],
-        window_ms=fields["window_ms"],
+        window_ms=window_ms,
         start_ms=fields["window_start"],
         ids=ids,
         cluster=fields["cluster"],
@@ -243,3 +260,20 @@ def _report_of(fields: dict[str, Any]) -> AuditReport:
         number=fields.get("number"),
         report_id=fields["id"],
     )
+
+
+def _numbers(fields: dict[str, Any], name: str, kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return a report's ids, offsets or indexes. Raises ValueError."""
+    data, count, layout = fields[name], fields["count"], fields.get("layout", 0)
+    if layout == _PACKED:
+        if count > MAX_REPORT_MESSAGES:
+            raise ValueError(f"count {count}, and at most {MAX_REPORT_MESSAGES} are reported at once")
+        return unpack(data, count, kind)
+    if layout:
+        raise ValueError(f"layout {layout} is not understood")
+    if name == "indexes" and not data:
+        return np.zeros(count, kind)
+    numbers = np.frombuffer(data, kind)
+    if len(numbers) != count:
+        raise ValueError(f"{len(numbers)} {name}, count {count}")
+    return numbers

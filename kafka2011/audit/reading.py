@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.partition_cursor import open_cursors, to_the_end
-from kafka2011.audit.encoding import InvalidReportError, said_of
+from kafka2011.audit.encoding import InvalidReportError, open_decoder, said_of
 from kafka2011.audit.evidence import AGAIN_MS, Reading
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.statement import Acceptance
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError, OffsetOutOfRangeError
-from kafka2011.events.codec import EventDecoder, read_stamps
+from kafka2011.events.codec import read_stamps
 from kafka2011.events.errors import UndecodableEventError
 from kafka2011.events.schema_registry import SchemaRegistry
 from zk.audit import AuditNodes
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafka2011.admin.partition_cursor import PartitionCursor
     from kafka2011.audit.encoding import Said
     from kafka2011.audit.evidence import Evidence
+    from kafka2011.events.codec import EventDecoder
     from kafka2011.message.message_set import Message
     from zk.client import ZkClient
     from zk.clock import Clock
@@ -73,7 +74,7 @@ class AuditReader:
         at_ms = int(self._clock.wall_s() * 1000)
         nodes = AuditNodes(client)
         noted = nodes.brokers()
-        decoder = EventDecoder(SchemaRegistry(client))
+        decoder = open_decoder(SchemaRegistry(client))
         partitions = _partitions(client)
         away = sorted(noted - {broker.id for broker, _ in partitions})
         faults = [f"broker {each} is away, and may hold reports" for each in away]

@@ -47,7 +47,8 @@ class AuditReport:
     """One counter's count of one topic in one window: all of it, or a part.
 
     `ids` has one number for each message (see `short_ids`). Where a tier reads from partitions, `where` names it in
-    `cluster`, [start_offset, end_offset) is what was read while this was counted, and `places` has one for each id.
+    `cluster`, [start_offset, end_offset) is what was read while this was counted, and `places` has one for each
+    message, but which of them is whose is not said: both are sets, and come back from the topic sorted.
     When it is unclear whether a report arrived, it is published again with the same `report_id`. `number` is its place
     among the instance's reports and statements on the topic (see `statement`); None in reports from before numbering.
     """

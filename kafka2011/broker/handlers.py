@@ -74,6 +74,39 @@ class Reply:
                 part.release()
 
 
+class _FetchErrors:
+    """The parts of one request that are answered with an error: a line of the log for all, not for each of 32,767.
+
+    Errors of a log have a line of their own.
+    """
+
+    __slots__ = ("_firsts", "_parts")
+
+    def __init__(self) -> None:
+        self._firsts: dict[int, tuple[FetchRequest, int, KafkaError]] = {}
+        self._parts: Counter[int] = Counter()
+
+    def add(self, request: FetchRequest, code: int, error: KafkaError) -> None:
+        level = logging.WARNING if isinstance(error, LogError) else logging.INFO
+        self._firsts.setdefault(level, (request, code, error))
+        self._parts[level] += 1
+
+    def log(self) -> None:
+        """Name the first, and say how many more there are."""
+        for level, (request, code, error) in self._firsts.items():
+            more = self._parts[level] - 1
+            logger.log(
+                level,
+                "fetch of %r-%d at %d answered with error %d: %s%s",
+                request.topic[:300],
+                request.partition,
+                request.offset,
+                code,
+                error,
+                f" (and {more} more parts of this multifetch with an error)" if more else "",
+            )
+
+
 class Client:
     """What the handlers know of one connection: how its sets are checked, and why one of them was dropped, if any."""
 
@@ -173,10 +206,13 @@ class RequestHandlers:
 
     def _fetch(self, request: FetchRequest) -> Reply:
         self.counts["fetch"] += 1
+        errors = _FetchErrors()
         try:
             piece = self._read(request, MAX_INT32 - RESPONSE_HEADER_BYTES)
         except _FETCH_ERRORS as error:
-            return Reply((self._error_header(error, request),))
+            header = self._error_header(error, request, errors)
+            errors.log()
+            return Reply((header,))
         if piece is None:
             return Reply((encode_response_header(0, 0),))
         return Reply((encode_response_header(0, piece.size), piece))
@@ -187,6 +223,7 @@ class RequestHandlers:
             # A producer's question whether all was handled, which no client of 0.7 asks: "yes" would be a lie.
             raise RefusedError(f"asked for confirmation after a set was dropped for {client.dropped}")
         parts: list[bytes | LogSlice] = []
+        errors = _FetchErrors()
         body_bytes = 0
         limit_bytes = MAX_INT32 - RESPONSE_HEADER_BYTES * (len(request.fetches) + 1)
         try:
@@ -195,7 +232,7 @@ class RequestHandlers:
                 try:
                     piece = self._read(fetch, limit_bytes - body_bytes)
                 except _FETCH_ERRORS as error:
-                    parts.append(self._error_header(error, fetch))
+                    parts.append(self._error_header(error, fetch, errors))
                     continue
                 parts.append(encode_response_header(0, piece.size if piece else 0))
                 if piece is not None:
@@ -206,34 +243,28 @@ class RequestHandlers:
         except BaseException:
             Reply(tuple(parts)).release()
             raise
+        finally:
+            errors.log()
         body_bytes += RESPONSE_HEADER_BYTES * len(request.fetches)
         return Reply((encode_response_header(0, body_bytes), *parts))
 
     def _read(self, request: FetchRequest, limit_bytes: int) -> LogSlice | None:
         """Return the piece of the log asked for, or None where an empty set is the answer."""
-        if request.max_bytes < 0:
-            raise InvalidMessageSizeError(f"{request.max_bytes} is no number of bytes")
         log = self._logs.get(request.topic, request.partition)
         if log is None:
             return None
         piece = log.read(request.offset, min(request.max_bytes, limit_bytes))
+        if request.max_bytes < 0:  # last, as in 0.7.2: a wrong topic, partition or offset is the answer there
+            raise InvalidMessageSizeError(f"{request.max_bytes} is no number of bytes")
         if piece.size == 0:
             piece.release()
             return None
         return piece
 
-    def _error_header(self, error: KafkaError, request: FetchRequest) -> bytes:
+    def _error_header(self, error: KafkaError, request: FetchRequest, errors: _FetchErrors) -> bytes:
         code = ErrorCodes.code_for(error)
         self.counts[f"fetch_error_{code}"] += 1
-        logger.log(
-            logging.WARNING if isinstance(error, LogError) else logging.INFO,
-            "fetch of %r-%d at %d answered with error %d: %s",
-            request.topic[:300],
-            request.partition,
-            request.offset,
-            code,
-            error,
-        )
+        errors.add(request, code, error)
         return encode_response_header(code, 0)
 
     def _offsets(self, request: OffsetsRequest, client: Client) -> Reply:

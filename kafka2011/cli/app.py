@@ -39,6 +39,7 @@ COMMANDS = {
     "collect": "Publish the lines of files, standard input and a local socket, each at least once.",
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",
     "demo": "Replay a log through a cluster with faults, and account for every line.",
+    "doctor": "Look for what is wrong with a cluster, and say what to do about it.",
     "dump-log": "Show the messages in segment files, and check them.",
     "fetch": "Read partitions from an offset, without a group.",
     "generate": "Publish made-up events of a social network.",

@@ -154,14 +154,14 @@ def command(
         ledger = Ledger(cast("BinaryIO", file), 0)
         unreadable, reading = _read_reports(ledger, evidence, zk_connect, topics, from_ms)
         found = judge(ledger, evidence, reading, topics, tiers, from_ms=from_ms, until_ms=until_ms, rules=rules)
-        open_windows = ledger.open_windows(until_ms)
+        open_windows, window_ms = ledger.open_windows(until_ms), ledger.window_ms
     accounts = found.accounts
     lossy = set(map(id, found.gaps))
     bad = [account for account in accounts if id(account) in lossy or (strict and not account.is_exact)]
     if plot_path is not None:
         from kafka2011.audit.plot import plot
 
-        plot(accounts, plot_path)
+        plot(accounts, window_ms, plot_path)
     totals = list(_totals(accounts))
     shown = list(_rows(accounts if is_all else bad))
     if as_json:

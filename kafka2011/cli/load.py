@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING
 
 import click
 
 from kafka2011.cli.options import CommandWithoutMoved, examples, pairs_of, zookeeper_option
 from kafka2011.cli.output import raise_failed, show_json_line
+from kafka2011.cli.sections import SectionedCommand, config_option
 from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import (
@@ -21,16 +23,21 @@ from kafka2011.cli.table_options import (
 )
 
 if TYPE_CHECKING:
-    import threading
-
     from kafka2011.cli.table_options import Tables
     from kafka2011.warehouse.load.loader import Loader, Round
     from zk.cluster import TopicPartition
 
+_turn = threading.Lock()
+"""Sections of a file have one Spark, and load one after the other, as the topics of one do."""
+
+
+class _LoadCommand(SectionedCommand, CommandWithoutMoved):
+    """Options may be in sections of a file, and some are commands of their own now."""
+
 
 @click.command(
     "load",
-    cls=CommandWithoutMoved,
+    cls=_LoadCommand,
     moved={
         **dict.fromkeys(("--status", "--json"), "kafka2011 tables status"),
         **dict.fromkeys(("--compact", "--grace"), "kafka2011 tables compact"),
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
         "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",
         "kafka2011 load --warehouse /data/lake --format iceberg --topic page_views --follow",
         "kafka2011 load --warehouse /data/warehouse --topic page_views --rebuild --into page_views-again",
+        "kafka2011 load --config /etc/kafka2011/load.toml",
     ),
 )
 @zookeeper_option
@@ -103,6 +111,7 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="One more option of the Spark source, such as fetch.size; may be given many times.",
 )
+@config_option
 def command(
     tables: Tables,
     zk_connect: str,
@@ -187,7 +196,8 @@ def _run(loader: Loader, stop: threading.Event, interval_s: float | None) -> Rou
 
     while True:
         began_s = time.monotonic()
-        done = loader.run(stop.is_set)
+        with _turn:
+            done = loader.run(stop.is_set)
         show_json_line(done.to_json())
         if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):
             return done

@@ -84,7 +84,7 @@ MB = 1_000_000
     type=click.IntRange(1, 100_000),
     default=64,
     show_default=True,
-    help="How much may be sent and not confirmed, in MB.",
+    help="How much may be sent and not confirmed, in MB. One broker may take as much of it as it leaves free.",
 )
 @click.option(
     "--report-interval",

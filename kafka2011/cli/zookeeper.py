@@ -31,7 +31,8 @@ from zk.local_zookeeper import LocalZooKeeper
 def command(host: str, port: int, data_dir: Path | None) -> None:
     """Run a local ZooKeeper server until Ctrl-C.
 
-    For one machine: it runs from the jars that PySpark ships, in a small heap, and allows sessions of one second.
+    For one machine: it runs from the jars of Debian's libzookeeper-java or of PySpark, in a small heap, and allows
+    sessions of one second.
     """
     with stop_signals() as stop, LocalZooKeeper(port, data_dir, host) as server:
         click.echo(f"ZooKeeper listens on {server.connect_string}; Ctrl-C stops it")

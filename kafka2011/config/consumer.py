@@ -53,6 +53,12 @@ class ConsumerConfig(SimpleConsumerConfig):
     autocommit_interval_ms: int = setting(10000, Integer(1), "Time between two such commits.")
     fetcher_backoff_ms: int = setting(1000, Integer(1), "Time until the next fetch when there was nothing new.")
     queuedchunks_max: int = setting(10, Integer(1), "Fetched sets that may wait for one stream.")
+    partition_assignment: str = setting(
+        "range",
+        Choice(("range", "fair")),
+        "How a group divides its partitions: `range`, each topic by itself, as 0.7 does; `fair`, all topics together,"
+        " if all its members say so.",
+    )
     rebalance_retries_max: int = setting(4, Integer(1), "Attempts at a rebalance before it is logged as failing.")
     rebalance_backoff_ms: int = setting(
         None,

@@ -50,7 +50,7 @@ LATER_NAMES = {
     "metadata.broker.list": ("zk.connect", "broker.list"),
     "node.id": ("brokerid",),
     "offsets.topic.replication.factor": (),
-    "partition.assignment.strategy": (),
+    "partition.assignment.strategy": ("partition.assignment",),
     "queue.buffering.max.messages": ("queue.size",),
     "queue.buffering.max.ms": ("queue.time",),
     "queue.enqueue.timeout.ms": ("queue.enqueueTimeout.ms",),

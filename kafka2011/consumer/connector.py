@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ConsumerConfig
+from kafka2011.consumer.fair_assignment import RULE
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.membership import Membership
 from kafka2011.consumer.offset_committer import OffsetCommitter
@@ -297,6 +298,7 @@ class ConsumerConnector:
             release_wait_ms=self.config.rebalance_backoff_ms,
             listener=self._listener,
             explicit_commits=self._explicit_commits,
+            rule=RULE if self.config.partition_assignment == "fair" else None,
         )
         self._membership = Membership(
             self.consumer_id,

@@ -10,12 +10,15 @@ import logging
 import math
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka2011.message.message_set import complete_prefix_bytes
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka2011.consumer.chunk_queue import ChunkQueue
     from kafka2011.consumer.group_registries import Lease
     from kafka2011.message.message_set import Message
@@ -122,6 +125,14 @@ class StoredSet:
     def is_current(self) -> bool:
         """False once its partition was given up, or rewound, after this was handed out: another may have it by now."""
         return self.chunk is None or self.chunk.is_current
+
+    def put_back(self, offset: int) -> Callable[[], None] | None:
+        """Hand out and fetch nothing of its partition until the function that this returns is called.
+
+        Then the partition goes on at `offset`, a message of this set. None, with nothing done, when the set was not
+        handed out by a stream or is no longer current.
+        """
+        return None if self.chunk is None else self.chunk.feed.hold(self.chunk.epoch, offset)
 
 
 class PartitionFeed:
@@ -231,6 +242,26 @@ class PartitionFeed:
         with self.queue.lock:
             self._pause_s = min(max(shortest_s, 2 * self._pause_s), max(shortest_s, longest_s))
             self.not_before_s = max(self.not_before_s, self._now_s() + self._pause_s)
+
+    # What the application does -----------------------------------------------------------------------------------
+
+    def hold(self, epoch: int, offset: int) -> Callable[[], None] | None:
+        """Drop what was fetched, and go on at an offset once the function that this returns is called.
+
+        None, and nothing done, when the partition is being given up, or was rewound after that `epoch`.
+        """
+        with self.queue.lock:
+            if self.state is not State.ACTIVE or epoch != self.epoch:
+                return None
+            self.restart(offset)
+            self.consumed_offset = offset
+            self.not_before_s = math.inf
+            return partial(self._resume, self.epoch)
+
+    def _resume(self, epoch: int) -> None:
+        with self.queue.lock:
+            if epoch == self.epoch:
+                self.not_before_s = 0.0
 
     # What the connector and the rebalance do ---------------------------------------------------------------------
 

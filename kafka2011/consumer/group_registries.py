@@ -50,8 +50,8 @@ class GroupSession(Protocol):
     def lease(self) -> Lease:
         """How long the session is certain to live."""
 
-    def register(self, consumer_id: str, subscription: str) -> None:
-        """Become a member."""
+    def register(self, consumer_id: str, subscription: str, rule: str | None = None) -> None:
+        """Become a member, who says how to divide where that is not as in 0.7."""
 
     def deregister(self, consumer_id: str) -> None:
         """Stop being a member."""
@@ -61,6 +61,9 @@ class GroupSession(Protocol):
 
     def subscriptions(self, wake: Wake) -> dict[str, str]:
         """Return what each member subscribes to, by consumer id."""
+
+    def rules(self, wake: Wake) -> dict[str, str]:
+        """Return what those say who say how they would divide, by consumer id."""
 
     def topics(self, wake: Wake) -> list[str]:
         """List all topics."""

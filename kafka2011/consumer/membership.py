@@ -10,8 +10,8 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kafka2011.consumer.division import TryAgainError
 from kafka2011.consumer.offset_committer import ContendedOffsetError
-from kafka2011.consumer.rebalancer import TryAgainError
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from zk.errors import NodeHeld, ZkError, ZkUnavailable

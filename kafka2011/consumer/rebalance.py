@@ -8,9 +8,12 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from kafka2011.consumer.topic_count import stream_ids
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafka2011.consumer.topic_count import TopicCount
     from zk.cluster import TopicPartition
 
 
@@ -31,3 +34,15 @@ def assign(partitions: Iterable[TopicPartition], streams: Iterable[str]) -> dict
         start = j * share + min(j, rest)
         shares[stream] = sorted_partitions[start : start + share + (1 if j < rest else 0)]
     return shares
+
+
+def owners_by_topic(
+    partitions: Mapping[str, Iterable[TopicPartition]], members: Mapping[str, TopicCount]
+) -> dict[TopicPartition, str]:
+    """Divide the partitions of each topic by itself, as 0.7 does; return the stream that each belongs to."""
+    owners: dict[TopicPartition, str] = {}
+    for topic, every in partitions.items():
+        streams = [s for member, count in members.items() for s in stream_ids(member, count.streams_of(topic))]
+        for stream, share in assign(every, streams).items():
+            owners.update(dict.fromkeys(share, stream))
+    return owners

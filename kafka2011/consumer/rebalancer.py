@@ -13,13 +13,11 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from kafka2011.consumer.division import Division
 from kafka2011.consumer.offset_committer import Left
 from kafka2011.consumer.owned_partition import OwnedPartition
-from kafka2011.consumer.rebalance import assign
 from kafka2011.consumer.rebalance_listener import RebalanceListener
-from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount, stream_ids
 from kafka2011.errors import KafkaError
-from zk.cluster import TopicPartition
 from zk.errors import ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
@@ -28,8 +26,9 @@ if TYPE_CHECKING:
     from kafka2011.consumer.group_registries import GroupRegistries, GroupSession
     from kafka2011.consumer.offset_committer import OffsetCommitter
     from kafka2011.consumer.stream import MessageStream
+    from kafka2011.consumer.topic_count import TopicCount
     from zk.clock import Clock
-    from zk.cluster import Broker
+    from zk.cluster import Broker, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +43,13 @@ class Fetchers(Protocol):
         """Stop fetching these."""
 
 
-class TryAgainError(KafkaError):
-    """The registries do not allow a rebalance just now."""
-
-
 class Rebalancer:
     """Keeps what this member owns in step with the registries. Used by one thread at a time.
 
     `streams_of` gives this member's streams of a topic, in the order of their numbers. `wake` is called when a
     registry has changed and `try_once` should be called again. `owned` is what we own now; other threads may read it.
     Of `explicit_topics`, and with `explicit_commits` of all, only offsets that the application gives are committed.
-    `listener` is told what comes and goes.
+    `listener` is told what comes and goes. `rule` is how to divide if all members say the same; None: as in 0.7.
     """
 
     def __init__(
@@ -71,9 +66,9 @@ class Rebalancer:
         release_wait_ms: int,
         listener: RebalanceListener | None = None,
         explicit_commits: bool = False,
+        rule: str | None = None,
     ) -> None:
         self._consumer_id = consumer_id
-        self._topic_count = topic_count
         self._streams_of = streams_of
         self._registries = registries
         self._committer = committer
@@ -91,9 +86,8 @@ class Rebalancer:
         self._uncommitted: dict[TopicPartition, OwnedPartition] = {}
         self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
         self._is_changed = False  # since the last rebalance that ended well
-        self._found_first: set[TopicPartition] | None = None  # partitions that existed when this member joined
-        self._ignored: set[tuple[str, str]] = set()  # malformed members that were logged
         self.counts: Counter[str] = Counter()
+        self._division = Division(consumer_id, topic_count, rule=rule, counts=self.counts, wake=wake)
 
     def enter(self) -> None:
         """Be a member in the present session: if it is a new one, register, and drop what the old one owned.
@@ -110,7 +104,7 @@ class Rebalancer:
             logger.warning("%s: there is a new ZooKeeper session: registering again", self._consumer_id)
             self._abandon()
         session.lease.renew()
-        session.register(self._consumer_id, self._topic_count.text)
+        self._division.register(session)
         self.session = session
 
     def try_once(self) -> bool:
@@ -123,7 +117,8 @@ class Rebalancer:
         assert session is not None
         self.counts["tries"] += 1
         session.refresh()
-        brokers, wanted = self._wanted(session)
+        owners, brokers = self._division.read(session)
+        wanted = self._ours(owners)
         mine = session.mine(self.owned.keys(), self._wake)
         self._give_up([o for w, o in self.owned.items() if w not in mine or wanted.get(w) != o.feed.stream_id])
         self._commit_given_up()
@@ -168,49 +163,10 @@ class Rebalancer:
             logger.warning("%s leaves without ZooKeeper: %s", self._consumer_id, error)
         session.lease.end()
 
-    # The registries ----------------------------------------------------------------------------------------------
-
-    def _wanted(self, session: GroupSession) -> tuple[dict[int, Broker], dict[TopicPartition, str]]:
-        """Read the registries and return the brokers, and the stream of ours for each partition that we should own."""
-        members = self._members(session)
-        known = session.topics(self._wake) if self._topic_count.topic_filter is not None else ()
-        topics = self._topic_count.topics(known)
-        partitions = session.partitions_of(topics, self._wake)
-        brokers = session.brokers(self._wake)
-        wanted: dict[TopicPartition, str] = {}
-        found: set[TopicPartition] = set()
-        for topic, counts in partitions.items():
-            missing = [broker_id for broker_id in counts if broker_id not in brokers]
-            if missing:
-                raise TryAgainError(f"brokers {missing} have topic {topic} but are not registered themselves")
-            every = TopicPartition.all_of(topic, counts)
-            found.update(every)
-            streams = [s for member, count in members.items() for s in stream_ids(member, count.streams_of(topic))]
-            shares = assign(every, streams)
-            for stream in self._streams_of(topic):
-                for where in shares.get(stream.stream_id, ()):
-                    wanted[where] = stream.stream_id
-        if self._found_first is None:
-            self._found_first = found
-        return brokers, wanted
-
-    def _members(self, session: GroupSession) -> dict[str, TopicCount]:
-        members: dict[str, TopicCount] = {}
-        texts = session.subscriptions(self._wake)
-        self._ignored.intersection_update(texts.items())
-        for consumer_id, text in texts.items():
-            try:
-                members[consumer_id] = TopicCount.parse(text)
-            except MalformedSubscriptionError as error:
-                if (consumer_id, text) not in self._ignored:
-                    self._ignored.add((consumer_id, text))
-                    self.counts["malformed_members"] += 1
-                    logger.warning("ignored member %s of the group: %s", consumer_id, error)
-        if self._consumer_id not in members:
-            # Deleted by a stranger: register again, or we would wait forever for a share.
-            session.register(self._consumer_id, self._topic_count.text)
-            members[self._consumer_id] = self._topic_count
-        return members
+    def _ours(self, owners: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
+        """Return what belongs to streams of ours."""
+        ours = {topic: {stream.stream_id for stream in self._streams_of(topic)} for topic in {w.topic for w in owners}}
+        return {where: stream_id for where, stream_id in owners.items() if stream_id in ours[where.topic]}
 
     # Taking and giving up ----------------------------------------------------------------------------------------
 
@@ -224,13 +180,12 @@ class Rebalancer:
         for where in held:
             del self._claimed[where]
         streams = {s.stream_id: s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
-        assert self._found_first is not None
         claimed: dict[OwnedPartition, Left | None] = {}
         for where, stream_id in wanted.items():
             if where not in held:
                 feed = streams[stream_id].feed(where, session.lease)
                 owned = OwnedPartition(feed, session, brokers[where.broker_id])
-                owned.is_newborn = where not in self._found_first
+                owned.is_newborn = where not in self._division.found_first
                 owned.is_explicit = self._explicit_commits or where.topic in self.explicit_topics
                 claimed[owned] = self._left.get(where)
         taken = self._committer.take(session, claimed)

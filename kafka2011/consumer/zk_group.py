@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from kafka2011.consumer.known import Known, KnownTexts, nobody
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
@@ -14,16 +15,13 @@ from zk.owners import OwnerRegistry
 from zk.sessions import SessionLease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from kafka2011.consumer.group_registries import Wake
     from zk.client import ZkClient
     from zk.cluster import Broker, TopicPartition
     from zk.errors import MalformedNode, NodeHeld, ZkError
-    from zk.nodes import Watch
     from zk.offsets import CommittedOffset, OffsetCommit
-
-Value = TypeVar("Value")
 
 
 class ZkGroup:
@@ -56,21 +54,24 @@ class ZkGroupSession:
         self._owners = OwnerRegistry(client, session_id)
         self._nodes = Nodes(client, session_id)
         self._offsets = OffsetRegistry(client, session_id)
-        self._known_subscriptions = _Known(paths.consumer_ids(group), self._read_subscriptions)
-        self._subscribed: dict[str, str | None] = {}  # by member; None while it is read, absent when it has changed
-        self._subscribed_lock = threading.Lock()  # kazoo's thread forgets while ours reads
-        self._known_topics = _Known(paths.BROKER_TOPICS, self._brokers.topics)
-        self._known_brokers = _Known(paths.BROKER_IDS, self._brokers.brokers)
-        self._known_partitions: dict[str, _Known[dict[int, int]]] = {}
-        self._known_owned_names: dict[str, _Known[frozenset[str]]] = {}  # not watched: they change all the time
+        self._known_subscriptions = KnownTexts(
+            paths.consumer_ids(group),
+            partial(self._consumers.members, group),
+            partial(self._consumers.subscriptions_of, group),
+        )
+        self._known_rules: KnownTexts | None = None
+        self._known_topics = Known(paths.BROKER_TOPICS, self._brokers.topics)
+        self._known_brokers = Known(paths.BROKER_IDS, self._brokers.brokers)
+        self._known_partitions: dict[str, Known[dict[int, int]]] = {}
+        self._known_owned_names: dict[str, Known[frozenset[str]]] = {}  # not watched: they change all the time
         self._topics_with_owners: set[str] = set()
         self._standing: set[TopicPartition] = set()  # owner nodes of ours that are watched
 
-    def register(self, consumer_id: str, subscription: str) -> None:
+    def register(self, consumer_id: str, subscription: str, rule: str | None = None) -> None:
         """Become a member; the registries' parents are made first, so that they can be watched."""
         self._consumers.ensure_group(self._group)
         self._brokers.ensure_parents()
-        self._consumers.register(self._group, consumer_id, subscription)
+        self._consumers.register(self._group, consumer_id, subscription, rule)
 
     def deregister(self, consumer_id: str) -> None:
         """Stop being a member."""
@@ -80,8 +81,9 @@ class ZkGroupSession:
 
     def refresh(self) -> None:
         """Compare how often each registry has changed, so that watches need not be trusted forever."""
-        every: list[_Known[Any]] = [
+        every: list[Known[Any]] = [
             self._known_subscriptions,
+            *([] if self._known_rules is None else [self._known_rules]),
             self._known_topics,
             self._known_brokers,
             *self._known_partitions.values(),
@@ -89,32 +91,20 @@ class ZkGroupSession:
         ]
         changes = self._nodes.count_changes(known.path for known in every)
         for known in every:
-            if known.compare(changes[known.path]) and known is self._known_subscriptions:
-                with self._subscribed_lock:
-                    self._subscribed.clear()
+            known.compare(changes[known.path])
 
     def subscriptions(self, wake: Wake) -> dict[str, str]:
         """Return what each member subscribes to, by consumer id."""
         return self._known_subscriptions.value(wake)
 
-    def _read_subscriptions(self, watch: Watch) -> dict[str, str]:
-        """Read only the nodes of members that are new or have changed, not all whenever one comes or goes."""
-        members = self._consumers.members(self._group, watch)
-        with self._subscribed_lock:
-            found = {member: text for member in members if (text := self._subscribed.get(member)) is not None}
-            unknown = [member for member in members if member not in found]
-            # Noted before they are read: what a watch says while they are is not to be forgotten.
-            self._subscribed = {**found, **dict.fromkeys(unknown)}
-        read = self._consumers.subscriptions_of(
-            self._group, unknown, lambda member: _MemberWatch(self._forget_subscription, member, watch)
-        )
-        with self._subscribed_lock:
-            self._subscribed.update((member, text) for member, text in read.items() if member in self._subscribed)
-        return dict(sorted({**found, **read}.items()))
-
-    def _forget_subscription(self, member: str) -> None:
-        with self._subscribed_lock:
-            self._subscribed.pop(member, None)
+    def rules(self, wake: Wake) -> dict[str, str]:
+        """Return what those say who say how they would divide, by consumer id."""
+        if self._known_rules is None:  # members that divide as 0.7 does need not ask
+            group, consumers = self._group, self._consumers
+            self._known_rules = KnownTexts(
+                paths.assignments(group), partial(consumers.who_says_rules, group), partial(consumers.rules_of, group)
+            )
+        return self._known_rules.value(wake)
 
     def topics(self, wake: Wake) -> list[str]:
         """List all topics."""
@@ -133,10 +123,10 @@ class ZkGroupSession:
             raise
         return {topic: known.value(wake) for topic, known in every.items()}
 
-    def _partitions_known_of(self, topic: str) -> _Known[dict[int, int]]:
+    def _partitions_known_of(self, topic: str) -> Known[dict[int, int]]:
         known = self._known_partitions.get(topic)
         if known is None:
-            known = _Known(paths.topic(topic), lambda watch: self._brokers.partitions_of(topic, watch))
+            known = Known(paths.topic(topic), lambda watch: self._brokers.partitions_of(topic, watch))
             self._known_partitions[topic] = known
         return known
 
@@ -182,9 +172,9 @@ class ZkGroupSession:
         known = self._known_owned_names.get(topic)
         if known is None:
             path = paths.owners(self._group, topic)
-            known = _Known(path, lambda _: frozenset(self._nodes.children(path)))
+            known = Known(path, lambda _: frozenset(self._nodes.children(path)))
             self._known_owned_names[topic] = known
-        return known.value(_nobody)
+        return known.value(nobody)
 
     def is_mine(self, where: TopicPartition) -> bool:
         """Ask whether this session owns a partition now."""
@@ -220,61 +210,6 @@ class ZkGroupSession:
         return self._offsets.commit_many(self._group, commits)
 
 
-def _nobody() -> None:
-    """Wake nobody."""
-
-
-class _Known(Generic[Value]):
-    """What was read from a registry. It is read again when its watch (this object) or a comparison says so."""
-
-    def __init__(self, path: str, read: Callable[[Watch], Value]) -> None:
-        self.path = path
-        self._read = read
-        self._value: Value | None = None
-        self._is_current = False
-        self._changes: int | None = None  # of the znode's children, as they were counted last, before the reading
-        self._wake: Wake = _nobody
-
-    def value(self, wake: Wake) -> Value:
-        """Return it as last read, or read it."""
-        if self.begin(wake):
-            try:
-                self.end(self._read(self))
-            except BaseException:
-                self.fail()
-                raise
-        assert self._value is not None
-        return self._value
-
-    def begin(self, wake: Wake) -> bool:
-        """Say whether it has to be read; then `end` or `fail` must follow."""
-        self._wake = wake
-        if self._is_current and self._value is not None:
-            return False
-        self._is_current = True  # before it is read: a watch that fires after that must not be forgotten
-        return True
-
-    def end(self, value: Value) -> None:
-        """Note what was read."""
-        self._value = value
-
-    def fail(self) -> None:
-        """Note that it could not be read."""
-        self._is_current = False
-
-    def compare(self, changes: int | None) -> bool:
-        """Have it read again if its count of changes differs from last time; say whether no watch had said so."""
-        is_news = self._is_current and changes != self._changes
-        if is_news:
-            self._is_current = False
-        self._changes = changes
-        return is_news
-
-    def __call__(self, _event: object) -> None:
-        self._is_current = False
-        self._wake()
-
-
 class _Watch:
     """A watch that compares equal for the same waker, so that reading often does not pile them up."""
 
@@ -291,27 +226,6 @@ class _Watch:
 
     def __hash__(self) -> int:
         return hash(self._wake)
-
-
-class _MemberWatch:
-    """The watch of a member's node: the member's subscription is no longer known."""
-
-    __slots__ = ("_forget", "_member", "_watch")
-
-    def __init__(self, forget: Callable[[str], None], member: str, watch: Watch) -> None:
-        self._forget = forget
-        self._member = member
-        self._watch = watch
-
-    def __call__(self, event: object) -> None:
-        self._forget(self._member)
-        self._watch(event)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _MemberWatch) and (self._member, self._watch) == (other._member, other._watch)
-
-    def __hash__(self) -> int:
-        return hash(self._member)
 
 
 class _OwnerWatch:

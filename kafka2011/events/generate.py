@@ -12,9 +12,10 @@ from __future__ import annotations
 import heapq
 import math
 import random
-import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka2011.events.event_ids import EventIds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,27 +116,28 @@ def generate(profile: Profile, seconds: float = math.inf) -> Iterator[Generated]
 def _in_time(profile: Profile, rng: random.Random, seconds: float) -> Iterator[Generated]:
     """Yield the events in the order in which they happen."""
     servers = [_Server(f"web-{number}") for number in range(1, profile.servers + 1)]
+    ids = EventIds(rng.getrandbits(60))
     count = min(max(int(profile.rate * _EVENT_EVERY_S), 1), _MAX_SESSIONS)
-    sessions = [_session(profile, rng, rng.choice(servers)) for _ in range(count)]
+    sessions = [_session(profile, rng, ids, rng.choice(servers)) for _ in range(count)]
     at_s, stats_at_s = 0.0, _STATS_EVERY_S
     while True:
         chosen = rng.randrange(count)
         turn = next(sessions[chosen], None)
         if turn is None:
-            sessions[chosen] = _session(profile, rng, rng.choice(servers))
+            sessions[chosen] = _session(profile, rng, ids, rng.choice(servers))
             continue
         for topic, event in turn:
             phase = 2 * math.pi * at_s / profile.day_s
             at_s += rng.expovariate(profile.rate * (1 + _RHYTHM * math.sin(phase)))
             while stats_at_s <= min(at_s, seconds):
-                yield from _stats(profile, rng, servers, stats_at_s)
+                yield from _stats(profile, rng, ids, servers, stats_at_s)
                 stats_at_s += _STATS_EVERY_S
             if at_s > seconds:
                 return
             yield Generated(at_s, topic, {"time": profile.start_us + int(at_s * 1_000_000), **event})
 
 
-def _session(profile: Profile, rng: random.Random, server: _Server) -> Iterator[Turn]:
+def _session(profile: Profile, rng: random.Random, ids: EventIds, server: _Server) -> Iterator[Turn]:
     """Yield the turns of one visit by one member."""
     who = {
         "server": server.name,
@@ -151,21 +153,21 @@ def _session(profile: Profile, rng: random.Random, server: _Server) -> Iterator[
         query = " ".join(rng.sample(_WORDS, rng.randint(1, 2))) if page == "/search" else ""
         if query:
             url = f"/search?q={query.replace(' ', '+')}"
-        turn: Turn = [("page_views", {**_view(rng, server, url, referrer), **who, **browser})]
+        turn: Turn = [("page_views", {**_view(rng, ids, server, url, referrer), **who, **browser})]
         shown: list[dict[str, Any]] = []
         if query:
             results = min(int(rng.paretovariate(0.7)) - 1, _MOST_RESULTS)
-            new = _new(rng)
+            new = {"id": ids.next()}
             turn.append(("searches", {**new, **who, "query": query, "results": results}))
             shown = _shown(rng, who, rng.choice(("profile", "jobs")), min(results, 5), new["id"])
         elif page in _SUGGESTING:
             shown = _shown(rng, who, _SUGGESTING[page], 2)
-        turn += [("impressions", {**_new(rng), **each}) for each in shown]
+        turn += [("impressions", {"id": ids.next(), **each}) for each in shown]
         yield turn
         referrer = f"https://www.example.com{url}"
         if shown and rng.random() < (_CLICKED_OF_FOUND if query else _CLICKED_OF_SUGGESTED):
             [clicked] = rng.choices(shown, [1 / each["position"] for each in shown])
-            yield [("clicks", {**_new(rng), **clicked})]
+            yield [("clicks", {"id": ids.next(), **clicked})]
             url = f"/{clicked['item']}"
             page = f"/{clicked['item'].partition('/')[0]}"
         else:
@@ -174,13 +176,13 @@ def _session(profile: Profile, rng: random.Random, server: _Server) -> Iterator[
             url = f"{page}/{rng.randrange(profile.users) + 1}" if page in {"/profile", "/jobs"} else page
 
 
-def _view(rng: random.Random, server: _Server, url: str, referrer: str | None) -> dict[str, Any]:
+def _view(rng: random.Random, ids: EventIds, server: _Server, url: str, referrer: str | None) -> dict[str, Any]:
     [status] = rng.choices((200, 404, 500), (987, 10, 3))
     server.requests += 1
     server.errors += status == 500
     size = int(rng.lognormvariate(9, 1))
     view = {"method": "GET", "url": url, "protocol": "HTTP/1.1", "status": status, "response_bytes": size}
-    return {**_new(rng), **view, "referrer": referrer}
+    return {"id": ids.next(), **view, "referrer": referrer}
 
 
 def _shown(
@@ -192,7 +194,9 @@ def _shown(
     ]
 
 
-def _stats(profile: Profile, rng: random.Random, servers: list[_Server], at_s: float) -> Iterator[Generated]:
+def _stats(
+    profile: Profile, rng: random.Random, ids: EventIds, servers: list[_Server], at_s: float
+) -> Iterator[Generated]:
     """Yield the state of each server, and reset its counts."""
     for server in servers:
         load = server.requests * profile.servers / (profile.rate * _STATS_EVERY_S)
@@ -200,7 +204,7 @@ def _stats(profile: Profile, rng: random.Random, servers: list[_Server], at_s: f
         event = {
             "time": profile.start_us + int(at_s * 1_000_000),
             "server": server.name,
-            **_new(rng),
+            "id": ids.next(),
             "cpu_percent": round(min(100.0, 5 + 60 * load + rng.gauss(0, 3) ** 2), 1),
             "memory_used_bytes": int((3 + load + rng.random()) * _GIB),
             "memory_total_bytes": 16 * _GIB,
@@ -211,7 +215,3 @@ def _stats(profile: Profile, rng: random.Random, servers: list[_Server], at_s: f
         }
         server.requests = server.errors = 0
         yield Generated(at_s, "server_stats", event)
-
-
-def _new(rng: random.Random) -> dict[str, str]:
-    return {"id": str(uuid.UUID(int=rng.getrandbits(128), version=4))}

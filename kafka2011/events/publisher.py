@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import threading
-import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafka2011.events.codec import read_stamp
+from kafka2011.events.event_ids import EventIds
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -75,6 +74,7 @@ class EventPublisher:
         self._server = socket.gethostname() if server is None else server
         self._counter = counter
         self._clock = clock
+        self._ids = EventIds()
         self._lock = threading.Condition()
         self._uncounted: dict[Future[Receipt], _Uncounted] = {}
         self._counting = 0
@@ -122,7 +122,7 @@ class EventPublisher:
         if filled["time"] is None:
             filled["time"] = now_us
         if filled.get("id") is None:
-            filled["id"] = str(uuid.UUID(bytes=os.urandom(16), version=4))
+            filled["id"] = self._ids.next()
         return filled
 
     def _counted(self, future: Future[Receipt], topic: str, payloads: list[bytes], stamped_us: int) -> Future[Receipt]:

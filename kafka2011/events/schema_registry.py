@@ -11,7 +11,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, UnknownSchemaError
+from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, SchemaError, UnknownSchemaError
 from kafka2011.events.schemas import EventSchema, KnownSchemas, check_compatible
 from kafka2011.message.topic import validate_topic
 from zk.clock import SYSTEM_CLOCK
@@ -19,13 +19,14 @@ from zk.errors import MalformedNode, NodeExists
 from zk.schemas import SchemaNodes
 
 if TYPE_CHECKING:
+    from kafka2011.errors import KafkaError
     from zk.client import ZkClient
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-_UNKNOWN_FOR_S = 10.0
-_MAX_UNKNOWN = 1000
+_AGAIN_AFTER_S = 10.0
+_MAX_FAILED = 1000
 
 
 class NumberedSchema(NamedTuple):
@@ -48,7 +49,7 @@ class SchemaRegistry:
         self._lock = threading.Lock()
         self._by_fingerprint: dict[str, EventSchema] = {}
         self._newest: dict[str, EventSchema] = {}
-        self._unknown: dict[str, float] = {}  # until when each is not looked up again
+        self._failed: dict[str, tuple[float, KafkaError]] = {}  # why, and until when each is not looked up again
 
     def register(self, topic: str, schema: EventSchema | str, *, force: bool = False) -> NumberedSchema:
         """Add a schema to a topic's list, and return it with its number; one already there is left as it is.
@@ -77,24 +78,27 @@ class SchemaRegistry:
             return NumberedSchema(number, schema)
 
     def schema_of(self, fingerprint: str) -> EventSchema:
-        """Return the schema that events of a fingerprint were written with. Raises UnknownSchemaError.
+        """Return the schema that events of a fingerprint were written with.
 
-        An unknown fingerprint is looked up again after 10 seconds at the earliest.
+        Raises UnknownSchemaError; InvalidSchemaError and MalformedNode where the znode holds no schema. A fingerprint
+        that was not found is looked up again after 10 seconds at the earliest.
         """
         found = self._by_fingerprint.get(fingerprint)
         if found is not None:
             return found
         with self._lock:
-            if self._unknown.get(fingerprint, 0.0) > self._clock.monotonic_s():
-                raise UnknownSchemaError.of_fingerprint(fingerprint)
-            text = self._nodes.text_of(fingerprint)
-            if text is None:
-                if len(self._unknown) >= _MAX_UNKNOWN:
-                    self._unknown.clear()
-                self._unknown[fingerprint] = self._clock.monotonic_s() + _UNKNOWN_FOR_S
-                raise UnknownSchemaError.of_fingerprint(fingerprint)
-            self._unknown.pop(fingerprint, None)
-            return self._by_fingerprint.setdefault(fingerprint, EventSchema(text))
+            until_s, error = self._failed.get(fingerprint, (0.0, None))
+            if error is not None and self._clock.monotonic_s() < until_s:
+                raise error.with_traceback(None)
+            try:
+                found = self._look_up(fingerprint)
+            except (SchemaError, MalformedNode) as failure:
+                if len(self._failed) >= _MAX_FAILED:
+                    self._failed.clear()
+                self._failed[fingerprint] = (self._clock.monotonic_s() + _AGAIN_AFTER_S, failure)
+                raise
+            self._failed.pop(fingerprint, None)
+            return self._by_fingerprint.setdefault(fingerprint, found)
 
     def newest(self, topic: str) -> EventSchema:
         """Return a topic's newest schema, as it was when first asked for. Raises UnknownSchemaError."""
@@ -131,6 +135,12 @@ class SchemaRegistry:
             except InvalidSchemaError as error:
                 logger.warning("The schema of fingerprint %s cannot be used: %s", fingerprint, error)
         return KnownSchemas(newest, others)
+
+    def _look_up(self, fingerprint: str) -> EventSchema:
+        text = self._nodes.text_of(fingerprint)
+        if text is None:
+            raise UnknownSchemaError.of_fingerprint(fingerprint)
+        return EventSchema(text)
 
     def _read_newest(self, topic: str) -> EventSchema:
         numbered = self._nodes.numbered(topic)

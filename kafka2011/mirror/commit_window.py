@@ -1,14 +1,18 @@
 """Tracks what was sent to the target but not settled, and so how far each source partition may be committed. Pure.
 
-A partition may be committed up to the first set that is not confirmed, however many after it are.
+A partition may be committed up to the first set that is not confirmed, however many after it are. What waits for one
+broker of the target has a share of the window, which may grow to as much as is left free: so a broker that is away,
+or several, leave room for what goes to the others.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,17 +20,21 @@ if TYPE_CHECKING:
 
     from kafka2011.message.message_set import MessageSet
     from kafka2011.producer.batch import Receipt
+    from zk.clock import Clock
     from zk.cluster import TopicPartition
 
 OVERHEAD_BYTES = 1024
 """What a set takes beside its bytes: there may be many small ones."""
+STUCK_S = 1.0
+"""A broker that confirms nothing for so long, though something waits for it, is away or next to it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SentSet:
     """Messages of a source partition, from `offset` to `next_offset`, on their way into the target.
 
-    Without a `future` they are settled: they were left out, and `message_set` is None.
+    Without a `future` they are settled: they were left out, and `message_set` is None. `broker_id` is the target's
+    broker that confirms them, None where any may.
     """
 
     where: TopicPartition
@@ -34,6 +42,7 @@ class SentSet:
     next_offset: int
     message_set: MessageSet | None
     future: Future[Receipt] | None
+    broker_id: int | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -62,21 +71,46 @@ class _Partition:
         return (self.sent[-1].next_offset if self.sent else self.settled_offset) - self.committed_offset
 
 
+class _Share:
+    """What of the window waits for one broker, and when that last became less, or began."""
+
+    __slots__ = ("bytes", "moved_s")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.moved_s = 0.0
+
+
 class CommitWindow:
-    """At most about `max_bytes` in all partitions together; a single set may be larger. Thread-safe.
+    """At most about `max_bytes` in all partitions together, and one set more for each broker. Thread-safe.
 
     The oldest sets of a partition are settled one after the other: take those of `done`, and give each to `settle`.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, clock: Clock = SYSTEM_CLOCK) -> None:
         self._max_bytes = max_bytes
+        self._now_s = clock.monotonic_s
         self._bytes = 0
+        self._shares: defaultdict[int | None, _Share] = defaultdict(_Share)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._lock = threading.Lock()
 
-    def fits(self, size_bytes: int) -> bool:
-        """Say whether there is room for a set of so many bytes."""
-        return not self._bytes or self._bytes + size_bytes + OVERHEAD_BYTES <= self._max_bytes
+    def fits(self, size_bytes: int, broker_id: int | None = None) -> bool:
+        """Say whether there is room for a set of so many bytes, for which that broker would have to be waited for.
+
+        There is for one where nothing waits for the broker, and else if no more waits for it than is left free then.
+        """
+        size_bytes += OVERHEAD_BYTES
+        with self._lock:
+            share_bytes = self._shares[broker_id].bytes
+            free_bytes = self._max_bytes - self._bytes - size_bytes
+            return not share_bytes or share_bytes + size_bytes <= free_bytes
+
+    def is_stuck(self, broker_id: int | None) -> bool:
+        """Say whether something waits for a broker that has confirmed nothing for a while."""
+        with self._lock:
+            share = self._shares[broker_id]
+            return share.bytes > 0 and self._now_s() - share.moved_s >= STUCK_S
 
     def add(self, sent: SentSet) -> None:
         """Add a set after those of its partition."""
@@ -86,11 +120,25 @@ class CommitWindow:
                 partition = self._partitions[sent.where] = _Partition(sent.offset)
             partition.sent.append(sent)
             self._bytes += sent.size_bytes
+            if sent.future is not None:
+                share = self._shares[sent.broker_id]
+                if not share.bytes:
+                    share.moved_s = self._now_s()
+                share.bytes += sent.size_bytes
 
     def oldest(self) -> list[SentSet]:
         """Return the first set of each partition: only their ends make room."""
         with self._lock:
             return [partition.sent[0] for partition in self._partitions.values() if partition.sent]
+
+    def awaited(self, broker_id: int | None) -> list[Future[Receipt]]:
+        """Return the futures of those of them whose ends can make room in a broker's share."""
+        with self._lock:
+            return [
+                partition.sent[0].future
+                for partition in self._partitions.values()
+                if any(sent.broker_id == broker_id for sent in partition.sent) and partition.sent[0].future is not None
+            ]
 
     def futures_of(self, partitions: Iterable[TopicPartition]) -> list[Future[Receipt]]:
         """Return the futures of all sets of some partitions."""
@@ -116,7 +164,7 @@ class CommitWindow:
                 return
             partition.sent.popleft()
             partition.settled_offset = sent.next_offset
-            self._bytes -= sent.size_bytes
+            self._leave(sent)
 
     def due(self) -> dict[TopicPartition, int]:
         """Return the offset to commit of each partition where it has moved."""
@@ -142,8 +190,16 @@ class CommitWindow:
             partition = self._partitions.pop(where, None)
             if partition is None:
                 return 0
-            self._bytes -= sum(sent.size_bytes for sent in partition.sent)
+            for sent in partition.sent:
+                self._leave(sent)
             return partition.uncommitted_bytes
+
+    def _leave(self, sent: SentSet) -> None:
+        self._bytes -= sent.size_bytes
+        if sent.future is not None:
+            share = self._shares[sent.broker_id]
+            share.bytes -= sent.size_bytes
+            share.moved_s = self._now_s()
 
     def _first(self, where: TopicPartition) -> SentSet | None:
         with self._lock:

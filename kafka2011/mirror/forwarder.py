@@ -104,6 +104,7 @@ class Forwarder:
     def forward(self, stored: StoredSet) -> None:
         """Send a set, once there is room for it; nothing after `stop`, or when its partition has gone.
 
+        While its broker in the target is away, a set of a stream is put back: it comes again once that broker answers.
         Raises MirrorError for what the target does not take.
         """
         try:
@@ -164,17 +165,44 @@ class Forwarder:
     # Inside ------------------------------------------------------------------------------------------------------
 
     def _send(self, stored: StoredSet, offset: int, message_set: MessageSet) -> None:
-        size_bytes = len(bytes(message_set))
-        if self._await_room(size_bytes) and stored.is_current:
-            future = self._publish(stored.where, message_set)
-            self._add(stored, SentSet(stored.where, offset, offset + size_bytes, message_set, future))
+        """Send a set once its broker's share of the window has room, or put it back if that broker seems to be away."""
+        end_offset = offset + len(bytes(message_set))
+        while not self._stop.is_set():
+            to = self._choose(stored.where)
+            broker_id = None if to is None else to.broker_id
+            if self._has_room(end_offset - offset, broker_id):
+                if stored.is_current:
+                    future = self._publish(stored.where, message_set, to)
+                    self._add(stored, SentSet(stored.where, offset, end_offset, message_set, future, broker_id))
+                return
+            awaited = self.window.awaited(broker_id)
+            if self.window.is_stuck(broker_id) and awaited and self._put_back(stored, offset, awaited[0]):
+                return
+            wait(awaited, _LOOK_S, return_when=FIRST_COMPLETED)
 
-    def _publish(self, where: TopicPartition, message_set: MessageSet) -> Future[Receipt]:
-        topic = self._topic_for(where)
-        targets = self._target.partitions(topic)
+    def _has_room(self, size_bytes: int, broker_id: int | None) -> bool:
+        if self.window.fits(size_bytes, broker_id):
+            return True
+        self.settle()
+        return self.window.fits(size_bytes, broker_id)
+
+    def _put_back(self, stored: StoredSet, offset: int, future: Future[Receipt]) -> bool:
+        """Leave a partition alone until a broker has confirmed something, so that its stream goes on with others."""
+        resume = stored.put_back(offset)
+        if resume is None:
+            return not stored.is_current
+        logger.info("%s waits at offset %d: its broker in the target confirms nothing", stored.where, offset)
+        future.add_done_callback(lambda _: resume())
+        return True
+
+    def _choose(self, where: TopicPartition) -> TopicPartition | None:
+        """Return the target's partition for a source's; None where any will do."""
+        targets = self._target.partitions(self._topic_for(where))
         with self._choosing:
-            partition = self._choice.choose(where, self._sources(where.topic), targets)
-        return self._target.send(topic, message_set, partition)
+            return self._choice.choose(where, self._sources(where.topic), targets)
+
+    def _publish(self, where: TopicPartition, message_set: MessageSet, to: TopicPartition | None) -> Future[Receipt]:
+        return self._target.send(self._topic_for(where), message_set, to)
 
     def _topic_for(self, where: TopicPartition) -> str:
         return where.topic if self._to_topic is None else self._to_topic
@@ -186,18 +214,6 @@ class Forwarder:
                 self.window.add(sent)
             elif sent.future is not None:
                 self.counts.add(repeated_bytes=sent.next_offset - sent.offset)
-
-    def _await_room(self, size_bytes: int) -> bool:
-        """Wait until the window has room; False after `stop`."""
-        while not self._stop.is_set():
-            if self.window.fits(size_bytes):
-                return True
-            self.settle()
-            if self.window.fits(size_bytes):
-                return True
-            futures = [sent.future for sent in self.window.oldest() if sent.future is not None]
-            wait(futures, _LOOK_S, return_when=FIRST_COMPLETED)
-        return False
 
     def _end(self, sent: SentSet) -> None:
         if sent.future is not None and sent.message_set is not None:
@@ -240,6 +256,8 @@ class Forwarder:
     def _forward_pieces(self, stored: StoredSet) -> None:
         """Send what is good of a set, and leave the rest out if that is wanted."""
         for start, end, fault in pieces(stored.data, self._target.max_payload_bytes):
+            if not stored.is_current:  # another has it, or it comes again from here on
+                return
             if fault is None:
                 self._send(stored, stored.offset + start, MessageSet.from_bytes(stored.data[start:end]))
             else:
@@ -260,7 +278,7 @@ class Forwarder:
             return
         offset = sent.offset
         for half in map(MessageSet.from_bytes, divided):
-            future = self._publish(sent.where, half)
+            future = self._publish(sent.where, half, self._choose(sent.where))
             again = SentSet(sent.where, offset, offset + len(bytes(half)), half, future)
             offset = again.next_offset
             failure = self._outcome(future)

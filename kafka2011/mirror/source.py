@@ -51,7 +51,11 @@ def source_config(
     return ConsumerConfig.from_sources(
         environ=environ,
         overrides=[*properties, f"zk.connect={zk_connect}", f"groupid={group}", *chosen],
-        defaults={"autooffset.newpartitions": "smallest", "autocommit.interval.ms": COMMIT_INTERVAL_MS},
+        defaults={
+            "autooffset.newpartitions": "smallest",
+            "autocommit.interval.ms": COMMIT_INTERVAL_MS,
+            "partition.assignment": "fair",
+        },
         option="--consumer-property",
     )
 

@@ -34,6 +34,7 @@ CHOSEN = {
     # A set for a broker that is away waits for it: were it to fail, those after it could arrive before it.
     "confirm.timeout.ms": 2**31 - 1,
     "queue.size": 2**31 - 1,  # the window bounds what is queued
+    "queue.max.bytes": 2**31 - 1,
     "queue.enqueueTimeout.ms": -1,
 }
 """Settings of the producer that are chosen here: what a mirror promises stands on them."""

@@ -15,3 +15,7 @@ class BrokerAwayError(KafkaError):
 
 class CorruptMessageError(KafkaError):
     """The bytes at an offset are not a message, or a compressed one does not open; names topic, partition, offset."""
+
+
+class SparkDiedError(KafkaError):
+    """The JVM under this Spark driver is gone, and everything that was running in it."""

@@ -4,8 +4,8 @@
    stand still, with the response there, until the application is out of messages. connection.py does the same where
    this was not built, one response at a time.
 
-   The kernel's own time-outs (SO_RCVTIMEO) begin anew after each signal and each piece that comes: so every wait is a
-   poll for what is left until the deadline.
+   The kernel's own time-out (SO_RCVTIMEO) begins anew with each call, such as the one after a signal. So a call waits in
+   the kernel only as long as that ends before the deadline, and later by a poll for what is left, which costs more.
 
    Only the stable ABI of Python 3.11 is used, so one build serves every later version. */
 
@@ -35,7 +35,8 @@ enum {
 /* How far an exchange has come; one that a signal interrupts goes on from there. */
 typedef struct {
     int fd;
-    double ends_s; /* by CLOCK_MONOTONIC */
+    double ends_s;  /* by CLOCK_MONOTONIC */
+    double waits_s; /* the socket's own time-out */
     const char *request;
     Py_ssize_t unsent;
     unsigned char size_field[SIZE_BYTES];
@@ -97,7 +98,8 @@ static Outcome
 receive(const Exchange *exchange, struct iovec *into, size_t areas, Py_ssize_t wanted, Py_ssize_t *received)
 {
     struct msghdr message = {.msg_iov = into, .msg_iovlen = areas};
-    ssize_t got = recvmsg(exchange->fd, &message, MSG_DONTWAIT);
+    int may_wait = now_s() + exchange->waits_s <= exchange->ends_s;
+    ssize_t got = recvmsg(exchange->fd, &message, may_wait ? MSG_WAITALL : MSG_DONTWAIT);
     if (got == 0) {
         return ENDED;
     }
@@ -185,8 +187,8 @@ exchange_exchange(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     Exchange exchange = {0};
     Py_buffer request;
-    if (!PyArg_ParseTuple(arguments, "iy*dn:exchange", &exchange.fd, &request, &exchange.ends_s,
-                          &exchange.room)) {
+    if (!PyArg_ParseTuple(arguments, "iy*ddn:exchange", &exchange.fd, &request, &exchange.ends_s,
+                          &exchange.waits_s, &exchange.room)) {
         return NULL;
     }
     PyObject *response = PyByteArray_FromStringAndSize(NULL, exchange.room);
@@ -319,8 +321,8 @@ exchange_fetch(PyObject *Py_UNUSED(module), PyObject *arguments)
     Fetch fetch = {0};
     Py_buffer request;
     int within_ms;
-    if (!PyArg_ParseTuple(arguments, "iy*dnni:fetch", &fetch.exchange.fd, &request, &fetch.exchange.ends_s,
-                          &fetch.set_bytes, &fetch.most, &within_ms)) {
+    if (!PyArg_ParseTuple(arguments, "iy*ddnni:fetch", &fetch.exchange.fd, &request, &fetch.exchange.ends_s,
+                          &fetch.exchange.waits_s, &fetch.set_bytes, &fetch.most, &within_ms)) {
         return NULL;
     }
     if (fetch.most > MOST_SETS) {

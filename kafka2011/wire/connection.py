@@ -37,20 +37,21 @@ logger = logging.getLogger(__name__)
 class ExchangeCode(Protocol):
     """What C does on a socket while other threads run; a file descriptor, a request and the time to end by come first.
 
-    That time is one of `time.monotonic`, however often signals interrupt; after it, a TimeoutError.
+    That time is one of `time.monotonic`, however often signals interrupt; after it, a TimeoutError. `waits_s` is the
+    socket's own time-out for one receiving call, SO_RCVTIMEO: as long as that ends before, it is relied on.
     """
 
     def send(self, fd: int, request: bytes, ends_s: float, /) -> None:
         """Send a request."""
 
-    def exchange(self, fd: int, request: bytes, ends_s: float, room_bytes: int, /) -> bytearray | int:
+    def exchange(self, fd: int, request: bytes, ends_s: float, waits_s: float, room_bytes: int, /) -> bytearray | int:
         """Return a response without its size field, or that size if it is none or there is no room for it.
 
         An empty request was sent before.
         """
 
     def fetch(
-        self, fd: int, request: bytes, ends_s: float, set_bytes: int, most: int, within_ms: int, /
+        self, fd: int, request: bytes, ends_s: float, waits_s: float, set_bytes: int, most: int, within_ms: int, /
     ) -> list[Fetched | int]:
         """Return what a fetch gives, and those that come after it while sets are at least half full.
 
@@ -67,6 +68,9 @@ SETS_WITHIN_MS = 2
 _SIZE = struct.Struct(">i")
 _RECEIVE_BYTES = 8 * 1024 * 1024
 _SMALL_BYTES = 1024  # what any response may have
+_WAIT_SHARE = 0.9
+"""Of the time for a request: how long one call may wait in the kernel, so that it ends before the request must."""
+_TIMEVAL = struct.Struct("@ll")
 
 
 class BrokerConnection:
@@ -95,6 +99,7 @@ class BrokerConnection:
         self.lock = threading.RLock()
         self._connect_timeout_s = connect_timeout_ms / 1000
         self._socket_timeout_s = self._limit_s = socket_timeout_ms / 1000
+        self._waits_s = self._socket_timeout_s * _WAIT_SHARE
         self._buffer_bytes = buffer_bytes
         self._max_frame_bytes = max_frame_bytes
         self._socket: socket.socket | None = None
@@ -233,7 +238,7 @@ class BrokerConnection:
         ends_s = self._ends_s()
         try:
             room_bytes = min(max(set_bytes, 0), _RECEIVE_BYTES)
-            found = self._code.fetch(opened.fileno(), frame, ends_s, room_bytes, most, SETS_WITHIN_MS)
+            found = self._code.fetch(opened.fileno(), frame, ends_s, self._waits_s, room_bytes, most, SETS_WITHIN_MS)
             if isinstance(size := found[-1], int):
                 self._check_size(size, limit_bytes)
                 found[-1] = self._fetched(memoryview(_receive_exactly(opened, size, ends_s)))
@@ -265,7 +270,7 @@ class BrokerConnection:
                 (size,) = _SIZE.unpack(_receive_exactly(opened, _SIZE.size, ends_s))
             else:
                 room_bytes = min(max(expected_bytes, _SMALL_BYTES), limit_bytes, _RECEIVE_BYTES)
-                found = self._code.exchange(opened.fileno(), frame, ends_s, room_bytes)
+                found = self._code.exchange(opened.fileno(), frame, ends_s, self._waits_s, room_bytes)
                 if isinstance(found, bytearray):
                     return memoryview(found)
                 size = found
@@ -287,6 +292,9 @@ class BrokerConnection:
                 opened.settimeout(None)
                 # Under gevent, which has sockets that never block, C would hold up everything.
                 self._code = compiled if os.get_blocking(opened.fileno()) else None
+                if self._code is not None:
+                    waits_us = max(1, int(self._waits_s * 1e6))  # 0 would be for ever
+                    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(*divmod(waits_us, 10**6)))
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             except BaseException as error:  # noqa: BLE001 (raised again)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,15 +84,52 @@ def test_the_largest_report_is_below_what_a_consumer_of_07_fetches() -> None:
     assert len(payload) < 300 * 1024
 
 
+def as_before(given: AuditReport) -> dict[str, Any]:
+    """Return the fields of a report as it was written before there were layouts."""
+    fields = {**to_event(given, NOW_US, "web1"), "ids": given.ids.astype("<u8").tobytes(), "layout": 0}
+    if given.places is not None:
+        fields["offsets"] = given.places.offsets.astype("<i8").tobytes()
+        fields["indexes"] = given.places.indexes.astype("<i4").tobytes() if given.places.indexes.any() else b""
+    return fields
+
+
+@pytest.mark.parametrize("indexes", [[0, 0, 0], [0, 1, 2]])
+def test_a_report_from_before_there_were_layouts(indexes: list[int]) -> None:
+    """It is read as it was."""
+    places = Places(np.array([5, 5, 2**40]), np.array(indexes, np.int32))
+    given = report(places=places, where=TopicPartition("views", 2, 1), start_offset=5, end_offset=2**40 + 9)
+    found = said_of(Event(AUDIT_COUNT, as_before(given)))
+    assert isinstance(found, AuditReport)
+    assert found.places is not None
+    assert found.ids.tolist() == given.ids.tolist()
+    assert [each.tolist() for each in found.places] == [each.tolist() for each in places]
+
+
+def test_ids_and_places_come_back_sorted() -> None:
+    """Each on their own, since sets are all that is compared; places by offset, then by number in the set."""
+    places = Places(np.array([70, 5, 5]), np.array([0, 1, 0], np.int32))
+    ids = np.array([9, 2**63, 1], np.uint64)
+    given = replace(report(places=places, where=TopicPartition("views", 2, 1), start_offset=5, end_offset=90), ids=ids)
+    found = through_bytes(given)
+    assert found.places is not None
+    assert found.ids.tolist() == [1, 9, 2**63]
+    assert (found.places.offsets.tolist(), found.places.indexes.tolist()) == ([5, 5, 70], [0, 1, 0])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"ids": b"1234567"}, "buffer size must be a multiple"),
-        ({"ids": b""}, "0 ids, count 3"),
-        ({"ids": b"", "count": 0}, "0 ids, count 0"),
-        ({"count": 4}, "3 ids, count 4"),
+        ({"ids": b"1234567"}, "7 bytes are not 3 packed numbers"),
+        ({"ids": b"", "count": 0}, "count 0"),
+        ({"count": 5}, "24 bytes are not 5 packed numbers"),
+        ({"count": MAX_REPORT_MESSAGES + 1, "ids": b""}, "at most 10000 are reported at once"),
         ({"window_ms": 0}, "window_ms 0"),
-        ({"broker_id": 0, "partition": 0, "offsets": bytes(16)}, "3 ids, 2 offsets, 3 indexes"),
+        ({"partition": 0}, "broker_id None, partition 0"),
+        ({"broker_id": 0, "partition": 0, "offsets": bytes(16)}, "16 bytes are not 3 packed numbers"),
+        ({"layout": 2}, "layout 2 is not understood"),
+        ({"layout": 0, "ids": bytes(23)}, "buffer size must be a multiple"),
+        ({"layout": 0, "ids": b""}, "0 ids, count 3"),
+        ({"layout": 0, "broker_id": 0, "partition": 0, "ids": bytes(24), "offsets": bytes(16)}, "2 offsets, count 3"),
         ({"tier": None}, "tier"),
     ],
 )
@@ -138,9 +176,19 @@ def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
         assert said_of(EventDecoder(OneSchema()).decode_payload(payload)) == given
 
 
+@pytest.mark.parametrize(("number", "first"), [(None, 0), (3, 4), (3, -1)])
+def test_a_statement_without_numbers_that_make_sense(number: int | None, first: int) -> None:
+    """It would prove something of nothing."""
+    said = Statement(tier="producer", instance="one", topic="views", number=3, first=0, at_ms=20)
+    fields = to_event(said, NOW_US, "web1")
+    fields |= {"number": number, "statement": {**fields["statement"], "first": first}}
+    with pytest.raises(InvalidReportError, match=f"number {number}, first {first}"):
+        said_of(Event(AUDIT_COUNT, fields))
+
+
 def test_a_report_from_before_there_were_numbers_has_none() -> None:
     """It counts, and cannot be missed."""
-    fields = to_event(report(), NOW_US, "web1")
-    for name in ("number", "statement", "accepted"):
+    fields = as_before(report())
+    for name in ("number", "statement", "accepted", "layout"):
         fields.pop(name, None)
     assert said_of(Event(AUDIT_COUNT, {"cluster": "", **fields})).number is None  # type: ignore[union-attr]

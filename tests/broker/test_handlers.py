@@ -297,8 +297,15 @@ def test_an_io_error_passes_through(broker: Broker) -> None:
         (FetchRequest("a/b", 0, 0, 1000), "00000002 ffff"),
         (FetchRequest("", 0, 0, 1000), "00000002 ffff"),
         (FetchRequest("t", 0, 0, -1), "00000002 0004"),
+        (FetchRequest("t", 0, 30, -1), "00000002 0004"),
+        (FetchRequest("t", 0, 31, -1), "00000002 0001"),
+        (FetchRequest("t", 0, -9, -1), "00000002 0001"),
+        (FetchRequest("t", 77, 0, -1), "00000002 0003"),
+        (FetchRequest("t", 1, 0, -1), "00000002 0000"),
+        (FetchRequest("unknown", 0, 0, -1), "00000002 0000"),
+        (FetchRequest("a/b", 0, 0, -1), "00000002 ffff"),
     ],
-    ids=range(16),
+    ids=range(23),
 )
 def test_a_fetch_is_answered_byte_for_byte(broker: Broker, request_: FetchRequest, reply: str) -> None:
     """Bytes of the log, nothing at its end or for what is not there yet, or the number of an error."""
@@ -349,6 +356,29 @@ def test_a_multifetch_of_many_parts(broker: Broker) -> None:
     assert reply == bytes.fromhex("00000025 0000 00000011 0000" + HELLO.hex() + "00000002 0003 00000004 0000 0000")
     assert broker.ask(MultiFetchRequest(())) == bytes.fromhex("00000002 0000")
     assert broker.handlers.counts == {"produce": 1, "messages_in": 1, "multifetch": 2, "fetch_error_3": 1}
+
+
+def test_a_multifetch_of_bad_names_is_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It names the first part and says how many more have an error; a file that cannot be read does not hide there."""
+    broker = Broker(tmp_path, max_segment_bytes=1)
+    bad = tuple(FetchRequest(f"../{number}", 0, 7, 100) for number in range(1000))
+    with broker.logs:
+        broker.produce(HELLO)
+        broker.produce(HELLO)
+        (tmp_path / "t-0" / f"{0:020}.kafka").rename(tmp_path / "away")
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            reply = broker.ask(MultiFetchRequest((*bad, FetchRequest("t", 0, 0, 100), FetchRequest("t", 9, 0, 1))))
+        said = {record.levelname: record.getMessage() for record in caplog.records}
+        assert len(caplog.records) == 2
+    assert reply is not None
+    assert len(reply) == 6 + 1002 * 6
+    assert broker.handlers.counts["fetch_error_-1"] == 1001
+    assert broker.handlers.counts["fetch_error_3"] == 1
+    assert said["INFO"].startswith("fetch of '../0'-0 at 7 answered with error -1: ")
+    assert said["INFO"].endswith("(and 1000 more parts of this multifetch with an error)")
+    assert said["WARNING"].startswith("fetch of 't'-0 at 0 answered with error -1: ")
+    assert "more parts" not in said["WARNING"]
 
 
 def test_requests_of_many_parts_give_others_their_turn(broker: Broker) -> None:

@@ -13,6 +13,7 @@ import click
 import pytest
 
 from kafka2011.cli.collect import command as collect
+from kafka2011.cli.load import command as load
 from kafka2011.cli.mirror import command as mirror
 from kafka2011.cli.sections import SectionedCommand, config_option
 from kafka2011.cli.stopping import stop_signals
@@ -218,7 +219,7 @@ def test_a_file_goes_alone(called: Called, arguments: tuple[str, ...]) -> None:
         called.main(*arguments)
 
 
-@pytest.mark.parametrize("command", [collect, mirror], ids=["collect", "mirror"])
+@pytest.mark.parametrize("command", [collect, load, mirror], ids=["collect", "load", "mirror"])
 def test_commands_that_take_a_file(command: SectionedCommand, tmp_path: Path) -> None:
     """They have all their options there."""
     file = tmp_path / "file.toml"

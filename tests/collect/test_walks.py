@@ -126,9 +126,11 @@ class Walk:
             self.arrived.update(self.reader.settle())
 
 
+@pytest.mark.parametrize("open_files", [1, 500])
 @pytest.mark.parametrize("seed", range(20))
-def test_every_line_arrives(tmp_path: Path, seed: int) -> None:
-    """Whole, and once unless the collector died; nothing is told to be lost."""
+def test_every_line_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, open_files: int) -> None:
+    """Whole, and once unless the collector died; nothing is told to be lost, also when not all files stay open."""
+    monkeypatch.setattr("kafka2011.collect.followed_files.OPEN_FILES", open_files)
     walk = Walk(tmp_path, seed)
     try:
         for _ in range(STEPS):

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.collect.counts import CollectCounts
+from kafka2011.collect.followed_files import ROTATED_WAIT_S
 from kafka2011.collect.lines import LineCutter, Nul
 from kafka2011.collect.placed import id_of
 from kafka2011.collect.positions import Positions
-from kafka2011.collect.watched_files import ROTATED_WAIT_S, WatchedFiles
+from kafka2011.collect.watched_files import WatchedFiles
 from kafka2011.collect.watches import BUSY_S, FIND_S
 from tests.support.clocks import ManualClock
 from tests.support.files import count_open_files
@@ -312,9 +313,9 @@ def test_confirmations_of_truncated_content_count_no_more(reader: Reader, tmp_pa
     log = tmp_path / "a.log"
     write(log, "one\n" * 10)
     reader.files.look()
-    [tail] = reader.files.tails.values()
-    old = tail.read()
-    assert old is not None
+    found = reader.files.read()
+    assert found is not None
+    tail, old = found
     write(log, "two\n" * 20, "w")
     assert reader.read(confirm=False) == [b"two"] * 20
     tail.confirm(old)
@@ -625,7 +626,7 @@ def test_a_directory_is_read_once_for_all_that_were_rotated(tmp_path: Path, monk
 
 def test_descriptors_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are idle are closed, and read on when they change, also when they were renamed or compressed then."""
-    monkeypatch.setattr("kafka2011.collect.watched_files.OPEN_FILES", 10)
+    monkeypatch.setattr("kafka2011.collect.followed_files.OPEN_FILES", 10)
     logs = [tmp_path / f"{number}.log" for number in range(50)]
     for log in logs:
         write(log, "one\n")
@@ -653,7 +654,7 @@ def test_descriptors_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_an_inode_that_is_used_again_while_its_file_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is another file, and the one before is read on where it is now."""
-    monkeypatch.setattr("kafka2011.collect.watched_files.OPEN_FILES", 1)
+    monkeypatch.setattr("kafka2011.collect.followed_files.OPEN_FILES", 1)
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
     reader = Reader(tmp_path, "a.log", "b.log")
     for log in logs:
@@ -664,6 +665,48 @@ def test_an_inode_that_is_used_again_while_its_file_is_closed(tmp_path: Path, mo
     pack(tmp_path / "a.log.1")
     replace_inode(logs[0], "another file, as long as it takes\n")
     assert reader.read() == [b"two", b"another file, as long as it takes"]
+    assert reader.counts.all_is_well
+    reader.close()
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_came_between_two_empty_files_of_one_inode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    """Closed, an empty file is only known by its inode, and another one may have that after two rotations."""
+    monkeypatch.setattr("kafka2011.collect.followed_files.OPEN_FILES", 1)
+    reader = Reader(tmp_path, "a.log", "b.log")
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).touch()
+    assert reader.read() == []
+    if is_restarted:
+        reader.die()
+    write(tmp_path / "a.log.1", "between\n")
+    pack(tmp_path / "a.log.1")
+    replace_inode(tmp_path / "a.log", "after\n")
+    assert sorted(reader.read()) == [b"after", b"between"]
+    assert reader.settle() == []
+    assert reader.counts.all_is_well
+    reader.close()
+
+
+def test_files_that_were_compressed_into_one_anothers_inodes(tmp_path: Path) -> None:
+    """Each goes on where the other one was, and neither waits for the other for ever."""
+    logs = tmp_path / "a.log", tmp_path / "b.log"
+    for log in logs:
+        write(log, f"{log.name} one\n")
+    reader = Reader(tmp_path, "*.log")
+    assert len(reader.read()) == 2
+    reader.positions.save()
+    contents = [log.read_bytes() + f"{log.name} two\n".encode() for log in logs]
+    for log, other, content in zip(logs, reversed(logs), contents, strict=True):
+        other.rename(tmp_path / f"{log.name}.1.gz")
+        (tmp_path / f"{log.name}.1.gz").write_bytes(gzip.compress(content))
+    for log in logs:
+        log.touch()
+    reader.die()
+    assert sorted(line for _ in range(2) for line in reader.read()) == [b"a.log two", b"b.log two"]
+    assert reader.settle() == []
     assert reader.counts.all_is_well
     reader.close()
 

@@ -690,6 +690,48 @@ def test_a_rewind_while_a_message_is_in_hand_is_not_undone_by_coming_back() -> N
     assert payloads(rig.stream) == [b"a", b"b", b"c"]
 
 
+def test_a_set_that_is_put_back_comes_again_when_its_partition_goes_on() -> None:
+    """From the message on that was not taken, and not before; meanwhile other partitions have all the room."""
+    rig = Rig(max_chunks=2)
+    held, other = rig.own(0), rig.own(1)
+    rig.fetch(held, messages([b"a", b"b"]))
+    rig.fetch(held, messages([b"c"]))
+    sets = rig.stream.sets()
+    stored = next(sets)
+    go_on = stored.put_back(ONE)
+    assert go_on is not None
+    assert not stored.is_current
+    assert stored.put_back(ONE) is None
+    rig.now_s += 100
+    assert not rig.fetch(held, b""), "nothing is fetched of it"
+    for payload in (b"x", b"y"):
+        assert rig.fetch(other, messages([payload]))
+    assert [list(MessageSet.from_bytes(each.data)) for each in rig.stream.sets()] == [[b"x"], [b"y"]]
+    assert held.consumed_offset == ONE
+    go_on()
+    assert rig.fetch(held, messages([b"b", b"c"]))
+    [again] = rig.stream.sets()
+    assert (again.offset, list(MessageSet.from_bytes(again.data))) == (ONE, [b"b", b"c"])
+    assert held.consumed_offset == 3 * ONE
+
+
+def test_a_partition_that_is_held_can_be_rewound_and_given_up() -> None:
+    """What it waited for changes nothing then."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"]))
+    go_on = next(rig.stream.sets()).put_back(0)
+    assert go_on is not None
+    feed.start_at(5)
+    assert feed.reserve() == (5, feed.epoch)
+    feed.cancel()
+    feed.postpone(1)
+    go_on()
+    assert feed.reserve() is None, "the postponement is another's"
+    rig.release(feed)
+    assert feed.hold(feed.epoch, 0) is None
+
+
 def test_a_rewind_forgets_what_was_decoded() -> None:
     """Messages that were not handed out are not counted, and an error among them is nobody else's."""
     rig = Rig()

@@ -81,7 +81,7 @@ def test_it_fills_in_the_header() -> None:
     [(topic, [payload], key)] = producer.sent
     event = decoded(payload)
     assert (topic, key) == ("views", 42)
-    assert uuid.UUID(event.pop("id")).version == 4
+    assert uuid.UUID(event.pop("id")).version == 8
     assert event == {"time": 1_000_500_000, "published_at": 1_000_500_000, "server": "web-1", "url": "/"}
 
 

@@ -148,6 +148,24 @@ def test_an_unknown_fingerprint_is_asked_for_again_after_a_while() -> None:
     assert reading.schema_of(V1.fingerprint) == V1
 
 
+@pytest.mark.parametrize("data", [b"{", b"\xff"])
+def test_a_znode_that_is_no_schema_is_asked_for_again_after_a_while(data: bytes) -> None:
+    """Not for every message of a topic that has many of it; but once it is mended, that is found."""
+    client, clock = ZkClientInMemory(), ManualClock()
+    registry(client).register("views", V1)
+    path = f"/schemas/fingerprints/{V1.fingerprint}"
+    good, client.tree[path].data = client.tree[path].data, data
+    client.calls.clear()
+    reading = registry(client, clock)
+    for _ in range(3):
+        with pytest.raises((InvalidSchemaError, MalformedNode)):
+            reading.schema_of(V1.fingerprint)
+    assert len(client.calls) == 1
+    client.tree[path].data = good
+    clock.now_s += 11
+    assert reading.schema_of(V1.fingerprint) == V1
+
+
 def test_a_topic_without_schemas_says_so() -> None:
     """The error names the topic; the next question asks ZooKeeper again."""
     client = ZkClientInMemory()

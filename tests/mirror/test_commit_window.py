@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import Future
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka2011.message.message_set import MessageSet
-from kafka2011.mirror.commit_window import OVERHEAD_BYTES, CommitWindow, SentSet
+from kafka2011.mirror.commit_window import OVERHEAD_BYTES, STUCK_S, CommitWindow, SentSet
 from kafka2011.producer.batch import Receipt
+from tests.support.clocks import ManualClock
 from zk.cluster import TopicPartition
 
 ONE = TopicPartition("views", 0, 0)
 OTHER = TopicPartition("views", 0, 1)
+THIRD = TopicPartition("views", 0, 2)
 RECEIPT = Receipt("views", 0, 0, 1, True, 0)
 
 
-def sent(where: TopicPartition, offset: int, next_offset: int) -> SentSet:
-    return SentSet(where, offset, next_offset, MessageSet(), Future())
+def sent(where: TopicPartition, offset: int, next_offset: int, broker_id: int | None = None) -> SentSet:
+    return SentSet(where, offset, next_offset, MessageSet(), Future(), broker_id)
 
 
 def confirm(*sets: SentSet) -> None:
@@ -94,8 +97,8 @@ def test_what_was_left_out_counts_as_settled() -> None:
 
 
 def test_it_is_bounded_in_bytes() -> None:
-    """A single set always fits; many small ones count for what they take."""
-    window = CommitWindow(10 * (OVERHEAD_BYTES + 1))
+    """A single set always fits; many small ones count for what they take, and as much stays free for other brokers."""
+    window = CommitWindow(20 * (OVERHEAD_BYTES + 1))
     assert window.fits(10**9)
     sets = [sent(ONE, offset, offset + 1) for offset in range(10)]
     for each in sets:
@@ -109,12 +112,61 @@ def test_it_is_bounded_in_bytes() -> None:
 
 def test_a_large_set_waits_for_room() -> None:
     """It fits beside others up to the last byte, and counts for as much."""
-    window = CommitWindow(10_000)
+    window = CommitWindow(20_000)
     window.add(sent(ONE, 0, 100))
     room_bytes = 10_000 - (100 + OVERHEAD_BYTES)
     assert window.fits(room_bytes - OVERHEAD_BYTES)
     assert not window.fits(room_bytes - OVERHEAD_BYTES + 1)
     assert not window.fits(10**9)
+
+
+def test_brokers_that_are_away_leave_room_for_the_others() -> None:
+    """Each may have as much as is left free, so the more are away, the less each of them has."""
+    window = CommitWindow(60 * (OVERHEAD_BYTES + 1))
+    held: Counter[int] = Counter()
+    for number in range(100):
+        for broker_id, where in ((1, ONE), (2, OTHER)):
+            if window.fits(1, broker_id):
+                held[broker_id] += 1
+                window.add(sent(where, number, number + 1, broker_id))
+    assert held == {1: 20, 2: 20}
+    for number in range(10):
+        assert window.fits(1, 3)
+        window.add(sent(THIRD, number, number + 1, 3))
+
+
+def test_a_broker_is_stuck_once_it_confirms_nothing_for_a_while() -> None:
+    """From when something began to wait for it, or from what it confirmed last; and never while nothing waits."""
+    clock = ManualClock()
+    window = CommitWindow(10_000, clock)
+    first, second = sent(ONE, 0, 10, 1), sent(ONE, 10, 20, 1)
+    clock.now_s += 2 * STUCK_S
+    assert not window.is_stuck(1)
+    window.add(first)
+    window.add(second)
+    assert window.awaited(1) == [first.future]
+    assert window.awaited(2) == []
+    clock.now_s += STUCK_S
+    assert window.is_stuck(1)
+    assert not window.is_stuck(2)
+    window.settle(first)
+    assert not window.is_stuck(1)
+    clock.now_s += STUCK_S
+    assert window.is_stuck(1)
+    window.drop(ONE)
+    assert not window.is_stuck(1)
+
+
+def test_what_was_left_out_waits_for_no_broker() -> None:
+    """Though it may be behind a set that does."""
+    clock = ManualClock()
+    window = CommitWindow(10_000, clock)
+    before = sent(ONE, 0, 10, 1)
+    window.add(before)
+    window.add(SentSet(ONE, 10, 25, None, None))
+    clock.now_s += STUCK_S
+    assert not window.is_stuck(None)
+    assert window.fits(10**9)
 
 
 def test_only_the_first_set_of_a_partition_is_settled() -> None:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafka2011.consumer.feed import StoredSet
+from kafka2011.consumer.stream import MessageStream
 from kafka2011.errors import KafkaError
 from kafka2011.message.message_set import Message, MessageSet, encode
-from kafka2011.mirror import forwarder
+from kafka2011.mirror import commit_window, forwarder
 from kafka2011.mirror.forwarder import Forwarder, MirrorError
 from kafka2011.producer.batch import Receipt
 from kafka2011.producer.errors import SetRefusedError
+from tests.support.clocks import ManualClock
+from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually
 from zk.cluster import TopicPartition
 
@@ -37,12 +40,14 @@ class TargetInMemory:
 
     def __init__(self) -> None:
         self.confirms_at_once = True
+        self.brokers = 1
+        self.away: set[int] = set()
         self.refused: set[bytes] = set()
         self.sent: list[tuple[str, list[bytes], TopicPartition | None]] = []
         self.futures: list[Future[Receipt]] = []
 
     def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
-        return (TopicPartition(topic, 7, 0),)
+        return tuple(TopicPartition(topic, 7 + number, 0) for number in range(self.brokers))
 
     def send(self, topic: str, message_set: MessageSet, partition: TopicPartition | None) -> Future[Receipt]:
         future: Future[Receipt] = Future()
@@ -52,7 +57,7 @@ class TargetInMemory:
             return future
         self.sent.append((topic, payloads, partition))
         self.futures.append(future)
-        if self.confirms_at_once:
+        if self.confirms_at_once and (partition is None or partition.broker_id not in self.away):
             self.confirm(future)
         return future
 
@@ -102,17 +107,19 @@ class Rig:
         self,
         *,
         window_bytes: int = 10**6,
+        brokers: int = 1,
         to_topic: str | None = None,
         skip_refused: bool = False,
         counter: CounterInMemory | None = None,
     ) -> None:
         self.target = TargetInMemory()
+        self.target.brokers = brokers
         self.stop = threading.Event()
         self.failures: list[Exception] = []
         self.position = 0
         self.forwarder = Forwarder(
             cast("Target", self.target),
-            lambda topic: (TopicPartition(topic, 0, 0),),
+            lambda topic: [TopicPartition(topic, 0, number) for number in range(brokers)],
             stop=self.stop,
             failed=self.failures.append,
             window_bytes=window_bytes,
@@ -156,7 +163,7 @@ def test_it_may_go_to_another_topic() -> None:
 
 def test_it_waits_for_room_until_something_is_confirmed() -> None:
     """The window bounds what a target that is away keeps in memory."""
-    rig = Rig(window_bytes=2000)
+    rig = Rig(window_bytes=4000)
     rig.target.confirms_at_once = False
     rig.forward([b"a"])
     thread = threading.Thread(target=rig.forward, args=([b"b"],), daemon=True)
@@ -168,9 +175,63 @@ def test_it_waits_for_room_until_something_is_confirmed() -> None:
     assert rig.target.payloads == [b"a", b"b"]
 
 
+def test_a_broker_that_is_away_stops_only_what_goes_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set for which there is no room is put back, and comes again once the broker confirms something."""
+    monkeypatch.setattr(commit_window, "STUCK_S", 0.0)
+    rig = Rig(window_bytes=4000, brokers=2)
+    rig.target.away.add(7)
+    stream = MessageStream("m-0", max_chunks=9, timeout_ms=0, shallow=False, clock=ManualClock())
+    away, other = (stream.feed(TopicPartition("views", 0, number), LeaseInMemory(1000)) for number in range(2))
+    logs = {away: encode(b"a") * 4, other: encode(b"b") * 4}
+    away.start_at(0)
+    other.start_at(0)
+
+    def forward_all() -> None:
+        for feed in (away, other):
+            while (fetch := feed.reserve()) is not None and fetch[0] < len(logs[feed]):
+                feed.deliver(fetch[1], fetch[0], logs[feed][fetch[0] : fetch[0] + ONE])
+            feed.recall()
+        for stored in stream.sets():
+            rig.forwarder.forward(stored)
+
+    forward_all()
+    forward_all()
+    assert rig.target.payloads == [b"a", *[b"b"] * 4]
+    assert rig.forwarder.due(WAIT_S) == {other.where: 4 * ONE}
+    rig.target.away.clear()
+    rig.target.confirm(rig.target.futures[0])
+    forward_all()
+    assert rig.target.payloads == [b"a", *[b"b"] * 4, *[b"a"] * 3]
+    assert rig.forwarder.due(WAIT_S)[away.where] == 4 * ONE
+
+
+def test_of_a_set_that_is_put_back_only_the_rest_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent of it stays sent, and what comes after that is left out once."""
+    monkeypatch.setattr(commit_window, "STUCK_S", 0.0)
+    rig = Rig(window_bytes=4000, brokers=2, skip_refused=True)
+    rig.target.away.add(7)
+    stream = MessageStream("m-0", max_chunks=9, timeout_ms=0, shallow=False, clock=ManualClock())
+    feed = stream.feed(WHERE, LeaseInMemory(1000))
+    bad = BAD["too-large"][0]
+    log = encode(b"a") + bad + encode(b"b") + bad
+    feed.start_at(0)
+    for _ in range(2):
+        fetch = feed.reserve()
+        assert fetch is not None
+        feed.deliver(fetch[1], fetch[0], log[fetch[0] :])
+        rig.forwarder.forward(next(stream.sets()))
+        if not rig.target.futures[0].done():
+            assert rig.forwarder.counts.skipped == 1
+            rig.target.away.clear()
+            rig.target.confirm(rig.target.futures[0])
+    assert rig.target.payloads == [b"a", b"b"]
+    assert rig.forwarder.due(WAIT_S) == {WHERE: len(log)}
+    assert rig.forwarder.counts.skipped == 2
+
+
 def test_the_end_stops_whoever_waits_for_room() -> None:
     """And nothing is sent after it."""
-    rig = Rig(window_bytes=2000)
+    rig = Rig(window_bytes=4000)
     rig.target.confirms_at_once = False
     rig.forward([b"a"])
     thread = threading.Thread(target=rig.forward, args=([b"b"],), daemon=True)

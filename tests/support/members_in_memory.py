@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import greenlet
 
+from kafka2011.consumer.division import TryAgainError
 from kafka2011.consumer.feed import State
 from kafka2011.consumer.offset_committer import OffsetCommitter
-from kafka2011.consumer.rebalancer import Rebalancer, TryAgainError
+from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from tests.support.registries_in_memory import Key, MemoryRegistries, World

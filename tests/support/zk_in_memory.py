@@ -18,6 +18,7 @@ class _Stat(NamedTuple):
     version: int
     cversion: int
     ephemeralOwner: int  # noqa: N815  # as kazoo calls it
+    ctime: int = 0
 
 
 class _Znode:

@@ -165,6 +165,29 @@ def test_a_broker_that_does_not_answer_is_not_asked_again(serve: Serve) -> None:
         assert connection.request(ASK) == BODY
 
 
+@pytest.mark.parametrize("limit_ms", [20, 20_000])
+def test_a_limit_may_be_shorter_or_longer_than_the_sockets_own(serve: Serve, limit_ms: int) -> None:
+    """Which C relies on where it ends in time: a broker that answers late is waited for, or not."""
+
+    def late(peer: Peer) -> None:
+        peer.request()
+        peer.send(REPLY)
+        peer.request()
+        if limit_ms > 1000:
+            time.sleep(0.1)  # longer than the socket's own: that it is over shows nowhere
+            peer.send(REPLY)
+        peer.request()
+
+    with connect(serve(late), socket_timeout_ms=50 if limit_ms > 1000 else 60_000) as connection:
+        connection.request(ASK)
+        connection.limit(limit_ms)
+        if limit_ms > 1000:
+            assert connection.request(ASK) == BODY
+        else:
+            with pytest.raises(BrokerConnectionError, match="timed out"):
+                connection.request(ASK)
+
+
 CALLS: dict[str, Callable[[BrokerConnection], object]] = {
     "request": lambda connection: connection.request(ASK),
     "fetch": lambda connection: connection.fetch(ASK, 1000, 2),

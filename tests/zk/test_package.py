@@ -48,10 +48,14 @@ def test_every_public_name_is_there() -> None:
         _ = zk.nonsense
 
 
-def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without the extra is told what to install."""
+def test_without_jars_the_error_names_both_ways_to_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A user who has neither PySpark nor Debian's package is told what to install."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(LocalZooKeeperError, match=r"pip install pyspark \(or '\.\[local\]' in a checkout"):
+    monkeypatch.setattr(local, "_DEBIAN_DIRECTORY", tmp_path)
+    with pytest.raises(LocalZooKeeperError, match=r"apt-get install libzookeeper-java, or pip install pyspark"):
+        local.find_jars()
+    (tmp_path / "zookeeper.jar").touch()
+    with pytest.raises(LocalZooKeeperError, match=r"no zookeeper-jute\.jar in "):
         local.find_jars()
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
 import numpy as np
 
-from kafka2011.audit.compare import Ledger, before_offsets
+from kafka2011.audit.compare import Ledger, is_before
 from kafka2011.audit.complete import complete
 from kafka2011.audit.evidence import AGAIN_MS, Evidence
 from kafka2011.audit.pending import FOREVER_S, Pending
@@ -116,9 +116,8 @@ class LoadAccount:
                 if not has_audit(client):
                     return
                 for report in audit.reader.read(client, [audit.topic], _again_from(before_ms), self._evidence):
-                    kept = before_offsets(report, stored) if report.tier == audit.tier else report
-                    if kept is not None:
-                        self._ledger.add(kept)
+                    if report.tier != audit.tier or is_before(report, stored):
+                        self._ledger.add(report)
             self._reading = audit.reader.reading
         except KafkaError as error:
             logger.warning("topic %s: through when it is complete is not known now: %s", audit.topic, error)
@@ -163,9 +162,8 @@ class LoadAccount:
     ) -> None:
         for report in self._audit.publish(before_s, look):
             self._evidence.add(report)
-            kept = before_offsets(report, offsets)
-            if kept is not None:
-                self._ledger.add(kept)
+            if is_before(report, offsets):
+                self._ledger.add(report)
 
     def through_ms(self, seen_ms: int, before_ms: int | None) -> int | None:
         """Say through when the topic is complete in the table; None where nobody can tell.

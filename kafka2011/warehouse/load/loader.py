@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.spark.driver_jvm import check_alive
 from kafka2011.spark.group_commit import commit_offsets
 from kafka2011.spark.offset_ranges import nest
 from kafka2011.warehouse.load.counting import LoadAudit
@@ -118,7 +119,7 @@ class Loader:
     def run(self, stopping: Callable[[], bool] = lambda: False) -> Round:
         """Load every topic once, one after the other; one that fails is logged, and leaves the others alone.
 
-        Before each it asks whether it should stop.
+        Before each it asks whether it should stop. Raises SparkDiedError.
         """
         loaded: list[Loaded] = []
         failed: dict[str, KafkaError] = {}
@@ -131,6 +132,7 @@ class Loader:
                 if self._settings.group and done.offsets:
                     commit_offsets(self._settings.zk_connect, self._settings.group, nest(done.offsets))
             except KafkaError as error:
+                check_alive(error)
                 logger.error("topic %s was not loaded: %s", topic, error)  # noqa: TRY400 (the text says it all)
                 failed[topic] = error
         return Round(tuple(loaded), failed)
@@ -143,6 +145,7 @@ class Loader:
             try:
                 loaded.append(self._redrive(topic))
             except KafkaError as error:
+                check_alive(error)
                 logger.error("topic %s: quarantine was not decoded again: %s", topic, error)  # noqa: TRY400
                 failed[topic] = error
         return Round(tuple(loaded), failed)

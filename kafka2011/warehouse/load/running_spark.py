@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from kafka2011.spark import register
+from kafka2011.errors import ConfigError
+from kafka2011.spark import driver_jvm, register
+from kafka2011.spark.errors import SparkDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,19 +29,34 @@ LIGHT = {
 }
 """Settings that suit short jobs on one machine."""
 
+_lock = threading.Lock()
+_users = 0
+"""How many use the Spark that was started here."""
+
 
 @contextlib.contextmanager
 def running_or_new_spark(
     name: str = "load", master: str | None = None, local: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Give a session of `open_spark`; where no Spark ran before, it ends with this block."""
-    is_ours = _running() is None
-    spark = open_spark(master, local=local, name=name)
+    """Give a session of `open_spark`; where no Spark ran before, it ends with the last block of any thread.
+
+    Raises ConfigError for another master than that of the Spark that another thread has started.
+    """
+    global _users  # noqa: PLW0603 (a process has one Spark)
+    with _lock:
+        is_ours = _users > 0 or _running() is None
+        spark = open_spark(master, local=local, name=name)
+        if _users and master is not None and master != spark.sparkContext.master:
+            raise ConfigError(f"master {master}: this process already has a Spark, with {spark.sparkContext.master}")
+        _users += is_ours
     try:
-        yield spark
+        with driver_jvm.telling_of_its_death():
+            yield spark
     finally:
-        if is_ours:
-            spark.stop()
+        with _lock:
+            _users -= is_ours
+            if is_ours and not _users:
+                _stop(spark)
 
 
 def open_spark(
@@ -63,18 +81,28 @@ def open_spark(
         register(spark)
         return spark
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(f"kafka2011 {name}")
+    conf = SparkConf().setAppName(f"kafka2011 {name}")
     if master is not None:
-        builder = builder.master(master)
+        conf.setMaster(master)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which has set these already
     is_local = not submitted and (master is None or master.startswith("local"))
     here = {**_LOCAL, **(local or {})} if is_local else {}
     for key, value in {**_SETTINGS, **here, **(settings or {})}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+        conf.set(key, value)
+    driver_jvm.quieten(SparkContext(conf=conf, gateway=driver_jvm.launch(conf)))
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
+
+
+def _stop(spark: SparkSession) -> None:
+    """End Spark, if its JVM still runs."""
+    try:
+        driver_jvm.check_alive()
+    except SparkDiedError:  # which whoever used it has been told
+        return
+    spark.stop()
 
 
 def _running() -> SparkSession | None:

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kafka2011.audit.compare import Ledger, before_offsets
+from kafka2011.audit.compare import Ledger, is_before
 from kafka2011.audit.complete import complete
+from kafka2011.audit.encoding import AUDIT_COUNT, said_of, to_event
 from kafka2011.audit.evidence import Evidence, Reading, Rules
 from kafka2011.audit.pending import Pending
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport, Places
 from kafka2011.audit.standing import Instance
 from kafka2011.audit.statement import Acceptance, Statement
 from kafka2011.audit.windows import Windows
+from kafka2011.events.codec import Event as AvroEvent
 from tests.models.audit.clusters import BROKERS, SKEW_MS, VIEWS, AwayError, Cluster
 from zk.cluster import TopicPartition
 
@@ -141,7 +143,8 @@ class World:
                     lost = lost and each.number != 0  # whoever is lost from the first word on, nobody can miss
                     self.lost_reports += lost
                     if not lost:
-                        cluster.append(AUDIT_TOPIC, broker, each, self.now_ms)
+                        said = said_of(AvroEvent(AUDIT_COUNT, to_event(each, 0, "")))
+                        cluster.append(AUDIT_TOPIC, broker, said, self.now_ms)
                 if fate == "well":
                     yield
                     cluster.noted.add(broker)
@@ -320,10 +323,10 @@ class World:
         evidence, ledger = Evidence(), Ledger(io.BytesIO())
         for item in found:
             evidence.add(item)
-            if isinstance(item, AuditReport) and (from_ms is None or item.start_ms >= from_ms):
-                kept = before_offsets(item, self.loaded) if item.tier == "load" else item
-                if kept is not None:
-                    ledger.add(kept)
+            if not isinstance(item, AuditReport) or (from_ms is not None and item.start_ms < from_ms):
+                continue
+            if item.tier != "load" or is_before(item, self.loaded):
+                ledger.add(item)
         read_ms = min(self.seen.values())
         if not read_ms:
             return

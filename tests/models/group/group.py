@@ -6,12 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafka2011.consumer.fair_assignment import RULE
 from kafka2011.message.message_set import MessageSet
 from tests.models.group.client import ModelClient
 from tests.models.group.ensemble import Change, Ensemble
 from tests.models.group.member import ModelMember
 from tests.models.group.member_of_07 import MemberOf07
-from tests.models.group.referee import GROUP, OFFSETS, OWNERS, TOPIC, TOPICS, Referee
+from tests.models.group.referee import GROUP, OFFSETS, OWNERS, RULES, TOPIC, TOPICS, Referee
 from tests.models.group.tasks import Tasks
 from tests.support.clocks import ManualClock
 from zk.cluster import TopicPartition
@@ -31,14 +32,16 @@ _MOST_PARTITIONS = 3  # of a broker, now or later
 class Scenario:
     """Where a search begins, and what may happen in it, each so many times at most.
 
-    `members` says which server each is connected to; those `of_07` behave as Kafka 0.7 does. `is_atomic`: what a member
-    does is not interrupted, so that only the order of events is searched.
+    `members` says which server each is connected to; those `of_07` behave as Kafka 0.7 does, those that are `fair` say
+    that they divide fairly. `is_atomic`: what a member does is not interrupted, so that only the order of events is
+    searched.
     """
 
     members: Mapping[str, int]
     events: Mapping[Action, int] = field(default_factory=dict)
     partitions: Mapping[int, int] = field(default_factory=lambda: {0: 2})
     of_07: frozenset[str] = frozenset()
+    fair: frozenset[str] = frozenset()
     followers: int = 0
     messages: int = 3
     begin: Callable[[GroupModel], None] = lambda _: None
@@ -55,7 +58,7 @@ class GroupModel:
         self.scenario = scenario
         self.clock = ManualClock(now_s=100)
         self.tasks = Tasks(self.clock)
-        self.ensemble = Ensemble(self.clock, scenario.followers, _tree(scenario.partitions))
+        self.ensemble = Ensemble(self.clock, scenario.followers, _tree(scenario))
         self.members: dict[str, Member] = {}
         self.referee = Referee(self.ensemble, self._member_of, scenario.of_07)
         self.logs: dict[TopicPartition, bytes] = {}
@@ -187,7 +190,7 @@ class GroupModel:
         self.members[name] = (
             MemberOf07(name, client, self.tasks, self.referee)
             if name in self.scenario.of_07
-            else ModelMember(name, client, self.tasks, self.referee, self)
+            else ModelMember(name, client, self.tasks, self.referee, self, RULE if name in self.scenario.fair else None)
         )
 
     def second(self) -> None:
@@ -250,7 +253,7 @@ def _is_possible_for(what: str, member: Member) -> bool:
     return possible.get(what, what not in member.running)
 
 
-def _tree(partitions: Mapping[int, int]) -> dict[str, bytes | None]:
+def _tree(scenario: Scenario) -> dict[str, bytes | None]:
     """Lay out brokers and the group's persistent parents, as they are when a group is not the first ever."""
     group = f"/consumers/{GROUP}"
     tree: dict[str, bytes | None] = dict.fromkeys(
@@ -258,7 +261,9 @@ def _tree(partitions: Mapping[int, int]) -> dict[str, bytes | None]:
     )
     tree |= dict.fromkeys(("/consumers", group, f"{group}/ids", f"{group}/owners", f"{group}/offsets"))
     tree |= dict.fromkeys((OWNERS.rstrip("/"), OFFSETS.rstrip("/")))
-    for broker_id, count in partitions.items():
+    if scenario.fair:
+        tree[RULES.rstrip("/")] = None
+    for broker_id, count in scenario.partitions.items():
         tree[f"/brokers/ids/{broker_id}"] = b"h-%d:h:%d" % (broker_id, 9000 + broker_id)
         tree[f"{TOPICS}{broker_id}"] = b"%d" % count
     return tree

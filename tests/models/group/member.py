@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.feed import State
+from kafka2011.consumer.known import KnownTexts
 from kafka2011.consumer.membership import AUDIT_INTERVAL_S, Membership
 from kafka2011.consumer.offset_committer import OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from kafka2011.consumer.feed import Chunk
+    from kafka2011.consumer.known import Known
     from kafka2011.consumer.owned_partition import OwnedPartition
-    from kafka2011.consumer.zk_group import _Known
     from kafka2011.message.message_set import Message
     from tests.models.group.client import ModelClient
     from tests.models.group.referee import Referee
@@ -51,7 +52,9 @@ _APPLICATION = threading.Thread(name="the application, for whose message in hand
 class ModelMember:
     """One member with one stream. Its threads are tasks; at `try_at_s` it tries to rebalance without being woken."""
 
-    def __init__(self, name: str, client: ModelClient, tasks: Tasks, referee: Referee, logs: Logs) -> None:
+    def __init__(
+        self, name: str, client: ModelClient, tasks: Tasks, referee: Referee, logs: Logs, rule: str | None = None
+    ) -> None:
         self.name = name
         self.client = client
         self.is_gone = False
@@ -85,6 +88,7 @@ class ModelMember:
             wake=self.wake.set,
             clock=self._clock,
             release_wait_ms=CONFIG.rebalance_backoff_ms,
+            rule=rule,
         )
         self.membership = Membership(
             name,
@@ -248,8 +252,9 @@ class ModelMember:
         if session is None:
             return None
         lease, now_s = session.lease, self._clock.now_s
-        known: list[_Known[Any]] = [
+        known: list[Known[Any]] = [
             session._known_subscriptions,
+            *([] if session._known_rules is None else [session._known_rules]),
             session._known_brokers,
             *session._known_partitions.values(),
             *session._known_owned_names.values(),
@@ -259,7 +264,7 @@ class ModelMember:
             max(lease.until_s - now_s, 0),
             tuple((asked_s - now_s, answered_s - now_s) for asked_s, answered_s in lease._answered),
             tuple((each.path, repr(each._value), each._is_current, each._changes) for each in known),
-            tuple(session._subscribed.items()),
+            tuple(tuple(each.texts.items()) for each in known if isinstance(each, KnownTexts)),
             frozenset(session._standing),
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka2011.consumer.division import Division
+from kafka2011.consumer.known import KnownTexts
 from kafka2011.consumer.offset_committer import Left, OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.stream import MessageStream
@@ -97,9 +99,9 @@ early = self.__dict__.pop("early", None)
         "a member joins while another looks who has joined",
         [
             (
-                ZkGroupSession._read_subscriptions,
-                "members = self._consumers.members(self._group, watch)",
-                "members = self._consumers.members(self._group)\n    self._consumers.members(self._group, watch)",
+                KnownTexts._read_new,
+                "names = self._names(watch)",
+                "names = self._names(None)\n    self._names(watch)",
             )
         ],
     ),
@@ -172,6 +174,20 @@ early = self.__dict__.pop("early", None)
                 "outcomes = {w: c.version for w, c in offsets.items()}",
             )
         ],
+    ),
+    "one that says nothing is not heard": Mutant(
+        "a member that divides as 0.7 does joins two that do not",
+        [
+            (
+                Division._agree,
+                "others = [member for member in members if rules.get(member) != self._rule]",
+                "others = []",
+            )
+        ],
+    ),
+    "who comes or goes seems to say nothing": Mutant(
+        "one that divides fairly ends while another looks who does",
+        [(Division._agree, "self._members(session).keys() != members.keys() or any(", "False and any(")],
     ),
     "a failed last commit is forgotten": Mutant(
         "a connection is lost",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.consumer.fair_assignment import assign_fairly
+from kafka2011.consumer.topic_count import TopicCount
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 GROUP = "g"
 TOPIC = "t"
 IDS = f"/consumers/{GROUP}/ids/"
+RULES = f"/consumers/{GROUP}/assignment/"
 OWNERS = f"/consumers/{GROUP}/owners/{TOPIC}/"
 OFFSETS = f"/consumers/{GROUP}/offsets/{TOPIC}/"
 TOPICS = f"/brokers/topics/{TOPIC}/"
@@ -164,7 +167,10 @@ class Referee:
     # Whose what is ---------------------------------------------------------------------------------------------------
 
     def division(self) -> dict[TopicPartition, str]:
-        """Divide the partitions of the brokers that live among the members, one stream each."""
+        """Divide the partitions of the brokers that live among the members, one stream each.
+
+        Fairly where all members say so; with one topic, that is another division, and hardly a fairer one.
+        """
         tree = self.ensemble.leader.tree
         partitions = [
             TopicPartition(TOPIC, int(path[len(TOPICS) :]), number)
@@ -172,11 +178,15 @@ class Referee:
             if path.startswith(TOPICS)
             for number in range(int(node.data or b"0"))
         ]
-        return divide(partitions, [f"{path[len(IDS) :]}-0" for path in tree if path.startswith(IDS)])
+        members = [path[len(IDS) :] for path in tree if path.startswith(IDS)]
+        if members and all((said := tree.get(f"{RULES}{member}")) and said.data == b"fair" for member in members):
+            shares = assign_fairly(partitions, dict.fromkeys(members, TopicCount.static({TOPIC: 1})))
+            return {where: stream for stream, share in shares.items() for where in share}
+        return divide(partitions, [f"{member}-0" for member in members])
 
     def note_division(self, change: Change) -> None:
-        """Note whose what is after a change of members or partitions."""
-        if change.kind == "end" or change.path.startswith((IDS, TOPICS)):
+        """Note whose what is after a change of members, of what they say, or of partitions."""
+        if change.kind == "end" or change.path.startswith((IDS, RULES, TOPICS)):
             shares = self.division()
             for where, seen in self.divisions.items():
                 seen.add(shares.get(where, ""))

@@ -174,6 +174,37 @@ SCENARIOS = {
         of_07=frozenset("a"),
         begin=joined("b", reads=1),
     ),
+    "two join at once and divide fairly": Scenario(
+        {"a": 0, "b": 0}, fair=frozenset("ab"), begin=then(do(("join", "a"), ("join", "b")))
+    ),
+    "one that divides fairly ends while another looks who does": Scenario(
+        {"a": 0, "b": 0, "c": 0},
+        {("kill", "b"): 1},
+        {0: 1, 1: 2},
+        fair=frozenset("abc"),
+        begin=then(joined("a", "b"), entered("c")),
+    ),
+    "one of two that divide fairly leaves": Scenario(
+        {"a": 0, "b": 0, "c": 0},
+        {("leave", "b"): 1, ("join", "c"): 1},
+        {0: 3},
+        fair=frozenset("abc"),
+        begin=joined("a", "b", reads=1),
+    ),
+    "a member that divides as 0.7 does joins two that do not": Scenario(
+        {"a": 0, "b": 0, "c": 0},
+        {("join", "c"): 1, ("read", "a"): 1, ("kill", "c"): 1},
+        fair=frozenset("ab"),
+        begin=joined("a", "b", reads=1),
+    ),
+    "one of 0.7 joins one that divides fairly": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "a"): 1, ("read", "b"): 1, ("commit", "b"): 1, ("kill", "a"): 1},
+        {0: 3},
+        of_07=frozenset("a"),
+        fair=frozenset("b"),
+        begin=joined("b", reads=1),
+    ),
     "a process stands still": Scenario(
         {"a": 1, "b": 0}, _STILL, _ONE, followers=1, begin=joined("a", "b"), is_atomic=True
     ),
@@ -243,10 +274,12 @@ def anything(random: Random) -> Scenario:
     if random.random() < 0.1 and len(partitions) > 1:
         events |= {("partitions", 1, 0): 1, ("partitions", 1, 1): 1}
     of_07 = frozenset(random.sample(names, 1)) if random.random() < 0.25 else frozenset()
+    fair = frozenset({*names} - of_07 if random.random() < 0.7 else random.sample(names, 1)) - of_07
     return Scenario(
         members,
         events,
         of_07=of_07,
+        fair=fair if random.random() < 0.5 else frozenset(),
         partitions=partitions,
         followers=followers,
         begin=joined(*names[: random.randrange(2)], reads=1),

@@ -15,6 +15,7 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from kafka2011.warehouse.errors import OvertakenError, UnknownOutcomeError, WarehouseError
 from kafka2011.warehouse.table.commits import Operation
 from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
+from tests.support.files import open_files_below
 from tests.support.iceberg_tables import load, offsets_in, staged
 from tests.support.tables import FIRST_MS, HOUR_MS, PARTITION, SCHEMA, TOPIC, commit_of, rows_of, write_rows
 
@@ -312,6 +313,15 @@ def test_any_catalogue_of_pyiceberg_serves(tmp_path: Path) -> None:
     assert again.iceberg().location().startswith(f"file://{tmp_path}/lake")
     named = IcebergTable("s3a://bucket/warehouse", TOPIC, catalog=properties | {"name": "another"})
     assert named.newest() is None
+
+
+def test_a_catalogue_in_sqlite_keeps_no_file_open(tmp_path: Path) -> None:
+    """Nobody has to close it, and Python 3.13 warns of connections that nobody closed."""
+    other = {"type": "sql", "uri": f"sqlite:///{tmp_path}/other.db", "warehouse": f"file://{tmp_path}/lake"}
+    tables = [IcebergTable(tmp_path, TOPIC), IcebergTable(tmp_path, TOPIC, catalog=other)]
+    for table in tables:
+        load(table, [FIRST_MS])
+    assert open_files_below(tmp_path) == []
 
 
 def test_two_tables_never_share_a_directory(tmp_path: Path) -> None:

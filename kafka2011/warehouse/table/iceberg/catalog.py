@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from sqlalchemy import NullPool, QueuePool, create_engine
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from kafka2011.warehouse.errors import WarehouseError
@@ -41,6 +43,7 @@ def open_catalog(warehouse: str | Path, properties: Mapping[str, str] | None = N
     for tries_left in reversed(range(_OPENING_TRIES)):
         try:
             catalog = load_catalog(name, **(_FILE_IO | given))
+            _keep_no_file_open(catalog)
             _ensure_namespace(catalog)
         except OperationalError as error:
             if not tries_left:
@@ -84,6 +87,16 @@ def _sqlite_inside(warehouse: str | Path) -> dict[str, str]:
     local = _local(warehouse)
     local.mkdir(parents=True, exist_ok=True)
     return {"type": "sql", "uri": f"sqlite:///{local}/{SQLITE_NAME}?timeout={_SQLITE_TIMEOUT_S}"}
+
+
+def _keep_no_file_open(catalog: Catalog) -> None:
+    """Have a catalogue in SQLite open its file when it is used: whoever has one never has to close it."""
+    if not isinstance(catalog, SqlCatalog):
+        return
+    engine = catalog.engine
+    if engine.dialect.name == "sqlite" and isinstance(engine.pool, QueuePool):  # one in memory has another pool
+        engine.dispose()
+        catalog.engine = create_engine(engine.url, echo=engine.echo, poolclass=NullPool)
 
 
 def _ensure_namespace(catalog: Catalog) -> None:

@@ -1,0 +1,229 @@
+"""What can be wrong with a cluster: each check takes what was seen of it, and yields what it finds. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from kafka2011.admin.doctor.seen import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kafka2011.admin.doctor.seen import Seen
+
+CLOCK_LIMIT_MS = 5_000
+"""More apart than this are two clocks that nobody keeps; less may be the way of a write to ZooKeeper."""
+SLOW_ANSWER_MS = 1_000
+_CREATED = re.compile(r".*-(\d{13})(?:-[0-9a-f]{8})?")
+_LATENCY = "Latency min/avg/max"
+
+
+def servers_that_do_not_serve(seen: Seen) -> Iterator[Finding]:
+    """Find ZooKeeper servers that are away, slow, or too few to survive what the others would."""
+    for server in seen.servers:
+        if server.error:
+            yield Finding(
+                f"ZooKeeper {server.address}",
+                server.error,
+                "start it again, or take it out of zk.connect: while a majority is left, the cluster works on",
+            )
+        most_ms = server.fields.get(_LATENCY, "").rpartition("/")[2]
+        if most_ms and float(most_ms) > SLOW_ANSWER_MS:
+            yield Finding(
+                f"ZooKeeper {server.address}",
+                f"an answer took {float(most_ms) / 1000:.1f} s; sessions end when one takes longer than they last",
+                "give it a disk of its own for its log, and memory without swapping",
+            )
+    if len(seen.servers) > 1 and len(seen.servers) % 2 == 0:
+        yield Finding(
+            "ZooKeeper",
+            f"{len(seen.servers)} servers survive the loss of no more than {len(seen.servers) - 1} would",
+            "run an odd number of them",
+        )
+
+
+def brokers_that_do_not_answer(seen: Seen) -> Iterator[Finding]:
+    """Find brokers that are registered, so clients go to them, and do not answer."""
+    for number, each in seen.brokers.items():
+        if each.error:
+            yield Finding(
+                f"broker {number}",
+                f"is registered at {each.broker.address}, which does not answer: {each.error}",
+                "if clients on its own machine reach it, it registers a hostname that others do not reach, or a"
+                " firewall is between; else its log says what it waits for",
+            )
+    if not seen.brokers:
+        yield Finding("brokers", "none is registered", "start one, with zk.connect as given here, chroot included")
+
+
+def addresses_that_clash(seen: Seen) -> Iterator[Finding]:
+    """Find brokers whose address is another's, or means another machine on each machine."""
+    by_address = defaultdict(list)
+    for number, each in seen.brokers.items():
+        by_address[each.broker.address].append(number)
+    for address, numbers in by_address.items():
+        if len(numbers) > 1:
+            yield Finding(
+                f"brokers {', '.join(map(str, numbers))}",
+                f"are all registered at {address}: one of them is reached under the others' names",
+                "give each its own port, or wait until the session of the one that is gone has ended",
+            )
+    local = {number for number, each in seen.brokers.items() if _is_loopback(each.broker.host)}
+    if local and local != set(seen.brokers):
+        for number in sorted(local):
+            yield Finding(
+                f"broker {number}",
+                f"is registered as {seen.brokers[number].broker.host}, which each machine takes for itself",
+                "set hostname to a name that all clients reach it by",
+            )
+
+
+def clocks_that_are_apart(seen: Seen) -> Iterator[Finding]:
+    """Find machines whose clock differs from ZooKeeper's: both wrote down the moment of a registration."""
+    names = [(f"broker {number}", each.broker.creator, each.registered_ms) for number, each in seen.brokers.items()]
+    for group in seen.groups.values():
+        names += [(f"member {member}", member, at_ms) for member, at_ms in group.registered_ms.items()]
+    for who, creator, at_ms in names:
+        found = _CREATED.fullmatch(creator)
+        ahead_ms = int(found[1]) - at_ms if found else 0
+        # A process may register long after it started; its clock was ahead in any case if it started later.
+        if ahead_ms > CLOCK_LIMIT_MS:
+            yield Finding(
+                who,
+                f"its clock was {ahead_ms / 1000:.0f} s ahead of ZooKeeper's when it registered",
+                "have NTP keep the clocks of all machines: retention, the audit and loads go by them",
+            )
+
+
+def topics_without_a_broker(seen: Seen) -> Iterator[Finding]:
+    """Find topics that no living broker has, and topics that only some brokers have."""
+    for topic, counts in seen.topics.items():
+        if not counts:
+            yield Finding(
+                f"topic {topic}",
+                "no living broker has it: what is stored of it is on a broker that is away",
+                "start that broker; if it will not come back, the name stays behind and harms nobody",
+            )
+            continue
+        without = sorted(seen.brokers.keys() - counts.keys())
+        if without:
+            yield Finding(
+                f"topic {topic}",
+                f"only {_listed(counts)} of {len(seen.brokers)} brokers have it, so they take all its load",
+                f"kafka2011 topics create {topic} extends it to {_listed(without)}, unless this was meant",
+            )
+        strangers = sorted(counts.keys() - seen.brokers.keys())
+        if strangers:
+            yield Finding(
+                f"topic {topic}",
+                f"{_listed(strangers)} has registered it, and not itself: producers cannot reach its partitions",
+                "restart that broker",
+            )
+
+
+def partitions_without_an_owner(seen: Seen) -> Iterator[Finding]:
+    """Find what keeps groups that have members from reading each partition once."""
+    for group in seen.groups.values():
+        if not group.registered_ms:
+            continue
+        for problem in group.problems:
+            yield Finding(
+                f"group {group.name}",
+                problem,
+                "within a few seconds of a change this is a rebalance; if it stays, look in the members' logs, and"
+                " restart the member that is named",
+            )
+
+
+def owners_without_a_member(seen: Seen) -> Iterator[Finding]:
+    """Find partitions whose owner is no member of the group: nobody reads them, and nobody else can."""
+    for group in seen.groups.values():
+        if group.registered_ms:
+            continue
+        for where, owner in group.owners.items():
+            yield Finding(
+                f"group {group.name}",
+                f"{where} is owned by {owner}, and the group has no members",
+                "the session of the owner lives on: end its process, or wait until the session has ended",
+            )
+
+
+def offsets_outside_the_log(seen: Seen) -> Iterator[Finding]:
+    """Find committed offsets that a partition no longer has, or does not have yet."""
+    for group in seen.groups.values():
+        for where, offset in group.committed.items():
+            ends = seen.ends.get(where)
+            if ends is None:
+                continue
+            if offset > ends.latest:
+                yield Finding(
+                    f"group {group.name}",
+                    f"has committed offset {offset} of {where}, which ends at {ends.latest}: its log was lost or"
+                    " made again",
+                    f"stop the members; kafka2011 groups reset --group {group.name} --topic {where.topic} --to"
+                    " earliest",
+                )
+            elif offset < ends.earliest:
+                yield Finding(
+                    f"group {group.name}",
+                    f"has committed offset {offset} of {where}, which begins at {ends.earliest}: retention has"
+                    f" taken {ends.earliest - offset} bytes that it has not read",
+                    "they are gone; keep logs longer, or read faster. The members' autooffset.reset says where they"
+                    " go on",
+                )
+
+
+def lag_that_grows(before: Seen, now: Seen) -> Iterator[Finding]:
+    """Find partitions of which a group with members has committed nothing while more has come."""
+    for name, group in now.groups.items():
+        earlier = before.groups.get(name)
+        if earlier is None or not group.registered_ms or not earlier.registered_ms:
+            continue
+        for where, offset in group.committed.items():
+            ends, ends_before = now.ends.get(where), before.ends.get(where)
+            if ends is None or ends_before is None or where not in earlier.committed:
+                continue
+            lag, lag_before = ends.latest - offset, ends_before.latest - earlier.committed[where]
+            if lag > lag_before and offset == earlier.committed[where]:
+                yield Finding(
+                    f"group {name}",
+                    f"is {lag} bytes behind in {where}, {lag - lag_before} more than at the first look, and has"
+                    " committed nothing meanwhile",
+                    f"{group.owners.get(where, 'nobody')} should read it: its log says what it waits for. An"
+                    " autocommit.interval.ms that is longer than this look looks the same",
+                )
+
+
+def nodes_that_cannot_be_read(seen: Seen) -> Iterator[Finding]:
+    """Find znodes that no broker or consumer of 0.7 has written."""
+    for text in seen.malformed:
+        yield Finding("ZooKeeper", text, "some other program writes below this chroot: give it one of its own")
+
+
+CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
+    servers_that_do_not_serve,
+    nodes_that_cannot_be_read,
+    brokers_that_do_not_answer,
+    addresses_that_clash,
+    clocks_that_are_apart,
+    topics_without_a_broker,
+    partitions_without_an_owner,
+    owners_without_a_member,
+    offsets_outside_the_log,
+)
+"""All that look at one moment."""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    names = [str(number) for number in brokers]
+    return f"broker {names[0]}" if len(names) == 1 else f"brokers {', '.join(names)}"

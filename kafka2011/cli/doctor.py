@@ -1,0 +1,89 @@
+"""`kafka2011 doctor`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.admin.doctor.checks import CHECKS, lag_that_grows
+from kafka2011.admin.doctor.looking import look
+from kafka2011.admin.doctor.machine import disk_against_retention, settings_that_do_not_fit, snapshots_that_pile_up
+from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.output import counted, json_option, printable, show_json_list
+from kafka2011.cli.session import open_session
+from kafka2011.cli.stopping import stop_signals
+from kafka2011.config import BrokerConfig
+from kafka2011.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka2011.admin.doctor.seen import Finding
+
+
+@click.command(
+    "doctor",
+    epilog=examples(
+        "kafka2011 doctor",
+        "kafka2011 doctor --seconds 0 --json",
+        "kafka2011 doctor --config server.properties --zookeeper-data /var/lib/zookeeper",
+    ),
+)
+@zookeeper_option
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 3600),
+    default=12,
+    show_default=True,
+    help="How long to watch whether lag grows: longer than members' autocommit.interval.ms. 0: not at all.",
+)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="SERVER.PROPERTIES",
+    help="On a broker's machine: look at its settings and its disk too.",
+)
+@click.option(
+    "--zookeeper-data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="On a ZooKeeper's machine: look at its snapshots too.",
+)
+@json_option
+def command(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: Path | None, as_json: bool) -> None:
+    """Look for what is wrong with a cluster, and say what to do about it.
+
+    It looks at ZooKeeper's servers, at brokers that do not answer or whose addresses clash, clocks that are apart,
+    topics without a broker or on some of them only, partitions without an owner, owners without a member, offsets
+    that are not in the log, and lag that grows; with files of this machine, also at settings that do not fit
+    together, the disk against retention, and ZooKeeper's snapshots. It changes nothing. Fails when it finds something.
+    """
+    found = list(_findings(zk_connect, seconds, file, zookeeper_data))
+    if as_json:
+        show_json_list(finding._asdict() for finding in found)
+    else:
+        for finding in found:
+            click.echo(f"{printable(finding.where)}: {printable(finding.what)}\n  -> {printable(finding.remedy)}")
+    if found:
+        raise KafkaError(f"{counted(len(found), 'thing')} to look at")
+    if not as_json:
+        click.echo("Nothing is wrong that can be seen from here.")
+
+
+def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: Path | None) -> Iterator[Finding]:
+    with open_session(zk_connect) as client, stop_signals() as stop:
+        seen = look(client, zk_connect)
+        for check in CHECKS:
+            yield from check(seen)
+        if seconds and seen.groups and not stop.wait(seconds):
+            yield from lag_that_grows(seen, look(client, zk_connect))
+    if file is not None:
+        config = BrokerConfig.from_sources(file, os.environ, ())
+        yield from settings_that_do_not_fit(config)
+        yield from disk_against_retention(config)
+    if zookeeper_data is not None:
+        yield from snapshots_that_pile_up(zookeeper_data)

@@ -1,0 +1,161 @@
+"""What became of the files that had a watched path before: they are found, read to their end, or told to be lost."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka2011.collect.content import MovedError
+from kafka2011.collect.positions import FilePosition
+from kafka2011.collect.rotation import Listing, find_former
+
+if TYPE_CHECKING:
+    from kafka2011.collect.counts import CollectCounts
+    from kafka2011.collect.followed_files import FollowedFiles
+    from kafka2011.collect.positions import FileKey, Positions
+    from kafka2011.collect.rotation import Former, FoundFile
+    from kafka2011.collect.tail import FileTail
+
+logger = logging.getLogger(__name__)
+
+_MOVING = 20
+"""How many paths may wait for one another while their files are taken elsewhere; the next look does the others."""
+
+
+class FormerFiles:
+    """Takes what is known of files to where their content is by now. Directories are read once in a look at all."""
+
+    def __init__(self, followed: FollowedFiles, positions: Positions, counts: CollectCounts) -> None:
+        self._followed = followed
+        self._positions = positions
+        self._counts = counts
+        self._listings: dict[Path, Listing] = {}
+        self._moving: list[str] = []  # paths whose files are taken elsewhere, each where files of the next one were
+
+    def begin_look(self) -> None:
+        """Forget what directories held at the last look."""
+        self._listings.clear()
+
+    def find(self, path: str, current: FileKey | None, replaced: FileKey | None = None) -> None:
+        """Have read what was rotated away and is not read yet, and tell of what cannot be read any more.
+
+        `current` is the file that has the path now; `replaced` one that has other content now. Raises OSError.
+        """
+        known = self._positions.of(path)
+        family = self._followed.family(path)
+        is_known = current is not None and known.keys() == {current} and replaced is None
+        if not known or (is_known and all(_is_sure(saved, family.get(saved.key)) for saved in known.values())):
+            return
+        former = self._look_around(path, family, replaced)
+        elsewhere = {*former.gone, *(key for key, _ in former.read), *(each.continues for each in former.unread)}
+        if current is not None and current in elsewhere:
+            self._counts.add(truncations=1)
+        for file in former.there:
+            if file.key in family and not family[file.key].content.is_held:
+                family[file.key].content.path = file.path
+        self._move(path, current, former, family)
+        for file, why in former.broken:
+            self._broken(path, file, why)
+        for unread in former.unread:
+            if unread.file.key != current:
+                tail = family.get(unread.continues) if unread.continues is not None else None
+                self._followed.go_on(path, unread, tail)
+
+    def _look_around(self, path: str, family: dict[FileKey, FileTail], replaced: FileKey | None) -> Former:
+        """Look for all files that had a path. Raises OSError."""
+        known = self._positions.of(path)
+        since_ns = max(each.modified_ns for each in known.values())
+        for key, tail in family.items():
+            if tail.content.is_held and key != replaced:
+                status = tail.content.status()
+                if not tail.is_as_seen(status.size_bytes, status.modified_ns):
+                    tail.see(status)
+            known[key] = tail.known
+        held = {key for key, tail in family.items() if tail.content.is_held and key != replaced}
+        directory = Path(path).resolve().parent
+        find = partial(find_former, path, known, since_ns, self._followed.open_files, held=held, replaced=replaced)
+        if directory in self._listings:
+            former = find(self._listings[directory])
+            if not former.gone:
+                return former
+            former.close()  # they may have another name since
+        self._listings[directory] = Listing(directory)
+        return find(self._listings[directory])
+
+    def _move(self, path: str, current: FileKey | None, former: Former, family: dict[FileKey, FileTail]) -> None:
+        """Take known files to where their content is now, and leave those that are gone."""
+        moves = [*former.read, *((each.continues, each.file) for each in former.unread if each.continues is not None)]
+        # All are taken out before any gets its new key, which may be the former one of another, of another path too.
+        taken = [self._take_out(key) for key, _ in moves]
+        for key in former.gone:
+            self._gone(path, key, family.get(key), is_current=key == current)
+        try:
+            for _, file in moves:
+                self._make_room(path, file)
+        except BaseException:
+            for saved, tail in taken:
+                self._positions.add(saved)
+                self._followed.put_back(tail)
+            raise
+        for (saved, _), (_, file) in zip(taken, moves, strict=True):
+            self._positions.move(saved, file.key)
+        for key, file in former.read:
+            logger.info("%s was %s, and was read", file.path, path)
+            if key in family:
+                self._followed.end(family[key], key)
+
+    def _take_out(self, key: FileKey) -> tuple[FilePosition, FileTail | None]:
+        """Let a file go that is gone, while what it held is elsewhere."""
+        saved = self._positions.files[key]
+        self._positions.remove(key)
+        return saved, self._followed.take_out(key)
+
+    def _make_room(self, path: str, file: FoundFile) -> None:
+        """Take the file of another path that is gone, and had this inode, to where its content is. Raises OSError."""
+        other = self._positions.files.get(file.key)
+        if other is None or other.watched == path:
+            return
+        if other.watched in self._moving or len(self._moving) == _MOVING:
+            raise MovedError(file.path)
+        self._moving.append(path)
+        try:
+            self.find(other.watched, None, file.key)
+        finally:
+            self._moving.pop()
+
+    def _broken(self, path: str, file: FoundFile, why: str) -> None:
+        """Tell of a compressed file that cannot be read, once."""
+        self._counts.add(losses=1)
+        logger.error("%s was %s, but was compressed before it was read: it is lost (%s)", file.path, path, why)
+        known = FilePosition(file.key, path, file.size_bytes, size_bytes=file.size_bytes, modified_ns=file.modified_ns)
+        self._positions.add(known)
+
+    def _gone(self, path: str, key: FileKey, tail: FileTail | None, *, is_current: bool) -> None:
+        """Tell what is lost with a file that is nowhere any more, or has other content."""
+        saved = self._positions.files[key]
+        self._positions.remove(key)
+        position = saved.position if tail is None else tail.position
+        lost_bytes = max(saved.size_bytes - position, 0)
+        if lost_bytes:
+            self._counts.add(losses=1, bytes_lost=lost_bytes)
+        if is_current:
+            where = f"{path} was truncated, or is another file, after {position} bytes of it were read"
+            if lost_bytes:
+                logger.error("%s: the next %d bytes, and whatever followed them, are lost", where, lost_bytes)
+            else:
+                logger.warning("%s: what was written between then and the truncation is lost, if anything was", where)
+        elif lost_bytes:
+            logger.error(
+                "a file that was %s is no longer in its directory: its %d bytes from %d on, and whatever followed"
+                " them, are lost",
+                *(path, lost_bytes, position),
+            )
+        if tail is not None:
+            self._followed.end(tail, key)
+
+
+def _is_sure(saved: FilePosition, tail: FileTail | None) -> bool:
+    """Whether more than its inode tells that a file is the same: another may have that, and others come between."""
+    return saved.position > 0 or (tail is not None and tail.content.is_held)
