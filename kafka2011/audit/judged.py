@@ -140,8 +140,8 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def until_when(settled_ms: int | None, before_ms: int | None) -> int | None:
+def until_when(settled_ms: int | None, before_ms: int | None, again_ms: int = AGAIN_MS) -> int | None:
     """Return until when windows are judged for good, if nothing before `settled_ms` is in doubt; it never goes back."""
-    if settled_ms is None or (before_ms is not None and settled_ms - AGAIN_MS <= before_ms):
+    if settled_ms is None or (before_ms is not None and settled_ms - again_ms <= before_ms):
         return before_ms
-    return settled_ms - AGAIN_MS
+    return settled_ms - again_ms

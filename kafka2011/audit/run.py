@@ -7,8 +7,8 @@ import tempfile
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kafka2011.audit.compare import Ledger
-from kafka2011.audit.evidence import Evidence, Rules
-from kafka2011.audit.judged import KEEP_MS, AuditStateError, Judged, until_when
+from kafka2011.audit.evidence import AGAIN_MS, Evidence, Rules
+from kafka2011.audit.judged import KEEP_MS, AuditStateError, Judged, ReadPlace, until_when
 from kafka2011.audit.reading import AuditReader
 from kafka2011.audit.verdict import Verdict, judge
 
@@ -54,7 +54,7 @@ def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, state: Pat
         logger.warning("tier %s has reported on windows that were judged for good: all is read again", min(late))
         judged = None
         outcome, reader = _run(client, config, scope, None)
-    _keep(outcome, reader, scope, judged).save(state)
+    keep(outcome, reader.place, reader.reading.home, scope, judged).save(state)
     return outcome
 
 
@@ -94,25 +94,28 @@ def _check(judged: Judged, reader: AuditReader, ledger: Ledger) -> None:
         raise AuditStateError(f"the state has windows of {judged.window_ms} ms, and now they have {ledger.window_ms}")
 
 
-def _keep(outcome: Outcome, reader: AuditReader, scope: Scope, before: Judged | None) -> Judged:
-    """Return what is judged for good after a run."""
+def keep(
+    outcome: Outcome, place: ReadPlace, home: str, scope: Scope, before: Judged | None, again_ms: int = AGAIN_MS
+) -> Judged:
+    """Return what is judged for good after a run, in a cluster, that began where `before` ended. Pure.
+
+    What may be judged again is as long as `again_ms`.
+    """
     verdict, window_ms = outcome.verdict, outcome.window_ms
-    before_ms = None if before is None else before.until_ms
     settled_ms = None if verdict.settled_ms is None else verdict.settled_ms // window_ms * window_ms
-    until_ms = until_when(settled_ms, before_ms)
+    until_ms = until_when(settled_ms, None if before is None else before.until_ms, again_ms)
     gaps = set(verdict.gaps)
     windows = {} if before is None else dict(before.windows)
     if until_ms is not None:
-        windows |= {
-            each: each in gaps for each in verdict.accounts if (before_ms or each.start_ms) <= each.start_ms < until_ms
-        }
+        new = [each for each in verdict.accounts if each not in windows and each.start_ms < until_ms]
+        windows |= {each: each in gaps for each in new}
     assert scope.tiers is not None
     return Judged(
-        home=reader.reading.home,
+        home=home,
         tiers=scope.tiers,
         topics=tuple(sorted(scope.topics)),
         window_ms=window_ms,
         until_ms=until_ms,
-        place=reader.place,
+        place=place,
         windows={each: is_gap for each, is_gap in windows.items() if each.start_ms >= scope.until_ms - KEEP_MS},
     )
