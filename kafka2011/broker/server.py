@@ -26,6 +26,7 @@ from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.registrar import BrokerRegistrar
 from kafka2011.broker.socket_server import SocketServer
 from kafka2011.errors import KafkaError, LogError
+from kafka2011.log.label import Label
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
@@ -86,6 +87,7 @@ class KafkaServer:
             disk=DiskThreads(),
             request_flush=self._request_flush,
             on_new_topic=self._topic_added,
+            label=Label(config.brokerid, is_required=config.log_dir_label_required),
         )
         self.handlers = RequestHandlers(self.logs)
         self.budget = MemoryBudget(config.queued_max_bytes)
