@@ -335,6 +335,33 @@ def test_large_requests_that_never_end(
     assert counts_of(limited)["refused"] >= counts["memory_refused"]
 
 
+def test_small_requests_that_never_end(
+    limited: LocalBroker, bystander: Callable[[LocalBroker], None], counts_of: Counts
+) -> None:
+    """Beginnings of requests, all below 64 KiB, have a bound together: the oldest goes, even one that drips."""
+    beginning = struct.pack(">i", MIB) + bytes(60_000)
+    with ExitStack() as stack:
+
+        def open_half() -> socket.socket:
+            half = stack.enter_context(socket.create_connection((limited.host, limited.port), timeout=20))
+            half.sendall(beginning)
+            return half
+
+        halves = [open_half() for _ in range(QUEUED_BYTES // 4 // len(beginning) + 1)]
+
+        def is_one_refused() -> bool:
+            with suppress(OSError):  # the first was the one
+                halves[0].sendall(b"0")
+            halves.append(open_half())
+            return counts_of(limited)["memory_refused"] > 0
+
+        eventually(is_one_refused)
+        with suppress(ConnectionResetError):
+            assert halves[0].recv(1) == b""
+        bystander(limited)
+    assert b"6291456 bytes beside queued.max.bytes are used up: closing 127.0.0.1:" in limited.output()
+
+
 def test_announced_sizes_cost_nothing(
     limited: LocalBroker, bystander: Callable[[LocalBroker], None], peak_bytes_of: Callable[[LocalBroker], int]
 ) -> None:
