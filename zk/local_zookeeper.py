@@ -275,8 +275,8 @@ def find_jars() -> str:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise LocalZooKeeperError(
-            "a local ZooKeeper runs from PySpark's jars: pip install pyspark (or '.[local]' in a checkout of"
-            " kafka2011), or give zk.connect of a ZooKeeper that runs elsewhere"
+            "a local ZooKeeper runs from PySpark's jars: pip install pyspark, or give zk.connect of a ZooKeeper that"
+            " runs elsewhere"
         )
     directory = Path(next(iter(spec.submodule_search_locations)), "jars")
     jars: list[str] = []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka2011.cli.extras import missing_for
 from kafka2011.cli.logs import configure
 from kafka2011.errors import ConfigError, KafkaError
 
@@ -79,6 +80,11 @@ class LazyGroup(click.Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except ImportError as error:
+            missing = missing_for(ctx.invoked_subcommand or "", error)
+            if missing is None:
+                raise
+            raise missing from error
         except BrokenPipeError:
             # The interpreter would try to flush it again at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

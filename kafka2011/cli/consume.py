@@ -153,8 +153,8 @@ def command(
         option="--property",
     )
     by_partition = bool(partitions) or last is not None
-    if by_partition and tier is not None:
-        raise click.UsageError("--audit counts what a group reads: it excludes --partition and --last")
+    if tier is not None:
+        _check_audit(by_partition=by_partition)
     if by_partition and (topic is None or context.get_parameter_source("group") is ParameterSource.COMMANDLINE):
         raise click.UsageError("--partition and --last need --topic and exclude --group, whose members share all")
     with _format(given_format, formatter, delimiter, zk_connect if decode else None) as to_bytes:
@@ -170,6 +170,13 @@ def command(
         with contextlib.nullcontext() if group is not None else _removed_at_the_end(zk_connect, name):
             _prepare(config, chosen, start)
             _join(config, chosen, max_messages, to_bytes, tier, is_kept=group is not None)
+
+
+def _check_audit(*, by_partition: bool) -> None:
+    """Raise UsageError or MissingExtraError for an audit that cannot be, before a group is moved."""
+    if by_partition:
+        raise click.UsageError("--audit counts what a group reads: it excludes --partition and --last")
+    import kafka2011.audit.publishing  # noqa: F401
 
 
 @contextlib.contextmanager
