@@ -51,6 +51,8 @@ def test_every_command_and_option_is_named(script: ModuleType) -> None:
         section = commands[start : commands.find("\n## ", start + 4)]
         for parameter in command.params:
             if isinstance(parameter, click.Option):
+                if parameter.hidden:
+                    continue
                 for name in parameter.opts:
                     assert name in section, f"{context.command_path} {name}"
             else:
