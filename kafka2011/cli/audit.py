@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.cli.app import EXIT_CANNOT_TELL
-from kafka2011.cli.options import examples, parse_time_ms, zookeeper_option
+from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, printable, show_json, show_table
 from kafka2011.cli.session import open_session
+from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
 
@@ -34,7 +35,7 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str |
     try:
         return parse_time_ms(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no ISO 8601 time, nor @ and ms") from error
+        raise click.BadParameter(f"{text!r} is no time: {TIMES}") from error
 
 
 def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
@@ -69,7 +70,7 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
     "from_ms",
     callback=_read_time,
     metavar="TIME",
-    help="Only windows from this time on; ISO 8601, local without a zone, or @ and ms since 1970.",
+    help="Only windows from this time on, such as -1h or yesterday, ISO 8601 (local without a zone) or @ and ms.",
 )
 @click.option(
     "--until",
