@@ -1,4 +1,4 @@
-"""The two commands of README.md set themselves up on bare Debian systems: the oldest that is tried, and the newest."""
+"""What README.md has one type works on bare Debian systems: the oldest that is tried, and the newest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from integration.operations.machine import blocks_of
+from integration.pasting import LOOPBACK_UP, first_steps, for_a_shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,19 +65,28 @@ class System:
 
     def run(self, command: str) -> str:
         """Run a command in the project's directory, and return what it printed; no process of it stays."""
+        return self._inside(["sh", "-c", command])
+
+    def paste(self, text: str, *, own_network: bool = False) -> str:
+        """Paste commands into a shell there, perhaps in a network where every port is free."""
+        if not own_network:
+            return self._inside(["bash"], for_a_shell(text))
+        return self._inside(["python3", "-c", LOOPBACK_UP, "bash"], for_a_shell(text), "--net")
+
+    def _inside(self, command: list[str], stdin: str = "", *more: str) -> str:
         root = self._directory
-        inside = (
+        script = (
             f"mount -t proc proc '{root}/proc' && mount -t devpts -o newinstance,ptmxmode=0666 devpts '{root}/dev/pts'"
-            f" && exec chroot '{root}' sh -c \"$1\""
+            f" && exec chroot '{root}' sh -c 'cd /project && exec \"$@\"' sh \"$@\""
         )
-        arguments = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh"]
-        return _checked([*arguments, f"cd /project && {command}"], COMMAND_TIMEOUT_S, self._environ)
+        own = ["unshare", "--mount", "--pid", "--fork", "--kill-child", *more]
+        return _checked([*own, "sh", "-c", script, "sh", *command], COMMAND_TIMEOUT_S, self._environ, stdin)
 
 
-def _checked(command: list[str], timeout_s: float, environ: dict[str, str] | None = None) -> str:
+def _checked(command: list[str], timeout_s: float, environ: dict[str, str] | None = None, stdin: str = "") -> str:
     done = subprocess.run(
         command,
-        stdin=subprocess.DEVNULL,
+        input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -140,3 +152,20 @@ def test_the_unit_tests(system: System) -> None:
     assert " failed" not in said
     system.run(".venv/bin/python -c 'import crcmod._crcfunext'")
     system.run(".venv/bin/python -m pytest integration/cli")
+
+
+def test_the_first_steps(system: System) -> None:
+    """The README's lines, pasted, lead to the messages that it shows, where Java and Python's venv are installed."""
+    steps = first_steps()
+    system.paste("apt-get -q update\napt-get -q install -y default-jre-headless python3-venv")
+    enter = "python3 -m venv /first-steps\n. /first-steps/bin/activate\n"
+    system.paste(enter + steps.setup)
+    assert system.paste(enter + steps.text, own_network=True).endswith(steps.prints)
+
+
+def test_an_installation_for_systemd(system: System) -> None:
+    """What docs/operations.md has one type to install brokers leaves a program, its user, and the units."""
+    system.run("make dist 2>&1")
+    system.paste(blocks_of("Brokers under systemd")[0])
+    assert system.run("kafka2011 --version").startswith("kafka2011 ")
+    system.run("id kafka2011 && test -s /etc/systemd/system/kafka2011-broker@.service && test -d /etc/kafka2011")

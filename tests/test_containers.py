@@ -56,3 +56,10 @@ def test_one_service_builds_for_all() -> None:
     assert len(re.findall(r"^ +build:", COMPOSE, re.MULTILINE)) == 1
     assert COMPOSE.count("pull_policy: never") == COMPOSE.count("KAFKA_IMAGE") == 1
     assert f"image: ${{KAFKA_SPARK_IMAGE:-{TAGGED.replace(':', '-spark:')}}}" in COMPOSE
+
+
+def test_the_readme_names_no_compose_that_a_debian_lacks() -> None:
+    """Debian 12 has docker-compose, others `docker compose`: what is to be typed finds the one that is there."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## In containers\n")[1].split("\n## ")[0]
+    [typed] = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert {line.split(" | ")[-1].split()[0] for line in typed.splitlines()} == {"make", "scripts/compose.sh"}

@@ -15,6 +15,7 @@ from kafka2011.broker.ready import Ready
 from kafka2011.cli.app import EXIT_INTERRUPTED
 from kafka2011.cli.logs import log_progress_of_a_server
 from kafka2011.cli.options import examples
+from kafka2011.cli.service_manager import notify_ready
 from kafka2011.config import BrokerConfig
 
 if TYPE_CHECKING:
@@ -36,13 +37,14 @@ def command(file: Path | None, overrides: tuple[str, ...]) -> int:
     """Run a broker until it is stopped.
 
     Settings come from the file, then from KAFKA2011_ variables of the environment, then from --override. Ctrl-C or
-    SIGTERM stops the broker in order; a second signal stops it at once.
+    SIGTERM stops the broker in order; a second signal stops it at once. A unit of systemd may say Type=notify.
     """
     log_progress_of_a_server()
     config = BrokerConfig.from_sources(file, os.environ, overrides)
 
     def say_ready(server: KafkaServer) -> None:
         click.echo(str(Ready(config.brokerid, config.hostname, server.port)))
+        notify_ready()
 
     interrupted: list[bool] = []
     gevent.signal_handler(signal.SIGINT, interrupted.append, True)

@@ -1,0 +1,201 @@
+"""What docs/operations.md says to type is typed here, on a cluster under a stand-in for systemd."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.operations.ensemble import Ensemble
+from integration.operations.machine import PAGE, ROOT, ZK_CONNECT, Machine, blocks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(600)
+
+NOT_TYPED = {
+    "apt-get": "installs packages (in the section on ZooKeeper, nothing happens in its place)",
+    "adduser": "makes a user of this machine",
+    "python3": "/opt/kafka2011 is the environment of the tests",
+    "/opt/kafka2011/bin/pip": "the same",
+    "ln": "writes to /usr/local",
+    "cp": "writes to /etc/systemd",
+    "mkdir": "writes to /etc, and stands with the others",
+}
+"""Programs of the first block on brokers, which proof/test_debian.py types as they stand, and why tests do not.
+
+`systemctl` is typed, but a stand-in does what the units say: no systemd runs where tests do.
+"""
+DONE = (
+    "ZooKeeper",
+    "Brokers under systemd",
+    "Adding a broker",
+    "Moving a broker to another disk or machine",
+    "Removing a broker",
+    "Moving a topic, or a partition",
+    "Upgrade and rolling restart",
+    "Backup and restore",
+    "Full disks",
+    "I consume, and nothing comes",
+)
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> Iterator[Ensemble]:
+    """Set up ZooKeeper as the page says."""
+    with Ensemble() as made:
+        yield made
+
+
+@pytest.fixture
+def machine(ensemble: Ensemble, request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """Set up two brokers as the page says, in a part of ZooKeeper that no other test uses."""
+    with Machine({ZK_CONNECT: f"{ensemble.zk_connect}/{request.node.name}"}) as made:
+        made.run(blocks_of("Brokers under systemd")[1])
+        made.do("Adding a broker")
+        yield made
+
+
+def publish(machine: Machine, word: str, count: int) -> list[str]:
+    """Publish numbered lines to all partitions of `views`, confirmed, and return them."""
+    lines = [f"{word}-{n}" for n in range(count)]
+    machine.run(f"printf '%s\\n' {shlex.join(lines)} | kafka2011 produce views --key-regex '(.*)'")
+    return lines
+
+
+def consume(machine: Machine, count: int) -> list[str]:
+    """Have the group `reports` read as many lines, from where it was."""
+    command = f"kafka2011 consume --topic views --group reports --from-beginning --max-messages {count}"
+    return machine.run(command).splitlines()
+
+
+def stored(machine: Machine) -> list[str]:
+    """Return all lines of `views` that brokers have."""
+    return machine.run("kafka2011 fetch views").splitlines()
+
+
+def brokers_of(machine: Machine, topic: str) -> set[int]:
+    """Return which brokers have a topic."""
+    return {row["broker"] for row in json.loads(machine.run(f"kafka2011 topics describe {topic} --json"))}
+
+
+def test_all_that_the_page_says_to_type_is_typed() -> None:
+    """Every section with commands is done by a test, and the address that they go by is the page's."""
+    sections = re.findall(r"^## (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [section for section in sections if blocks_of(section)] == list(DONE)
+    installing = blocks_of("Brokers under systemd")[0].splitlines()
+    assert {line.split()[0] for line in installing} == set(NOT_TYPED)
+    assert f"```sh\nexport KAFKA2011_ZK_CONNECT={ZK_CONNECT}\n```" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "systemd").iterdir()), ids=lambda path: path.name)
+def test_systemd_reads_the_units(path: Path, tmp_path: Path) -> None:
+    """Each unit is one that systemd has nothing to say about."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze here")
+    unit = tmp_path / path.name
+    unit.write_text(path.read_text(encoding="utf-8").replace("/opt/kafka2011/bin/kafka2011", "/bin/true"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "systemd").iterdir()), ids=lambda path: path.name)
+def test_units_start_what_there_is(path: Path) -> None:
+    """A unit's command is one of the command line's, with its options."""
+    [line] = re.findall(r"^ExecStart=/opt/kafka2011/bin/kafka2011 (.*)$", path.read_text(), re.MULTILINE)
+    command, *options = shlex.split(line)
+    said = subprocess.run(
+        [sys.executable, "-m", "kafka2011", command, "--help"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert all(option in said.stdout for option in options if option.startswith("--"))
+
+
+def test_adding_and_moving_a_broker(machine: Machine) -> None:
+    """Another broker shares the topic; on another disk it has the same messages at the same offsets."""
+    assert brokers_of(machine, "views") == {1, 2}
+    publish(machine, "shared", 40)
+    before = machine.run("kafka2011 offsets show views --json")
+    machine.do("Moving a broker to another disk or machine")
+    assert machine.run("kafka2011 offsets show views --json") == before
+    assert list(machine.path("/srv/kafka2011/broker-2").glob("views-*/*.kafka"))
+
+
+def test_removing_a_broker(machine: Machine) -> None:
+    """What the group had not read of a broker that leaves, it reads from those that stay."""
+    consume(machine, len(publish(machine, "before", 40)))
+    lines = publish(machine, "leaving", 40)
+    read = consume(machine, 5)
+    said = machine.do("Removing a broker")
+    assert re.search(r"views/2-\d: \d+ bytes from offset [1-9]", said)
+    assert brokers_of(machine, "views") == {1}
+    assert sorted(read + consume(machine, len(lines) - len(read))) == sorted(lines)
+    assert "kafka2011-broker@2" not in machine.services.running
+
+
+def test_moving_a_topic(machine: Machine) -> None:
+    """The topic is served by another broker, the old one keeps its others, and the group reads everything."""
+    machine.run("kafka2011 topics create searches --brokers 1")
+    lines = publish(machine, "moved", 40)
+    read = consume(machine, 5)
+    machine.do("Moving a topic, or a partition")
+    assert brokers_of(machine, "views") == {2}
+    assert brokers_of(machine, "searches") == {1}
+    assert sorted(read + consume(machine, len(lines) - len(read))) == sorted(lines)
+
+
+def test_a_rolling_restart(machine: Machine) -> None:
+    """Every broker is there again, and nothing is missing."""
+    lines = publish(machine, "restarted", 20)
+    before = {name: child.pid for name, child in machine.services.running.items()}
+    machine.do("Upgrade and rolling restart")
+    assert all(child.pid != before[name] for name, child in machine.services.running.items())
+    assert sorted(consume(machine, len(lines))) == sorted(lines)
+
+
+def test_backup_and_restore(machine: Machine) -> None:
+    """A group reads again what it read after the backup, of the broker that was restored."""
+    consume(machine, len(publish(machine, "before", 20)))
+    backup, restore = blocks_of("Backup and restore")
+    machine.run(backup)
+    offsets = machine.run("kafka2011 offsets export --group reports")
+    consume(machine, len(publish(machine, "after", 20)))
+    stop, rest = restore.split("systemctl start", 1)
+    start, offsets_back = f"systemctl start{rest}".split("\n", 1)
+    machine.run(stop + start)
+    rows = json.loads(machine.run("kafka2011 groups --group reports --json"))
+    assert any(row["lag_bytes"] < 0 for row in rows)
+    machine.run(offsets_back)
+    assert machine.run("kafka2011 offsets export --group reports") == offsets
+    left = [line for line in stored(machine) if line.startswith("after-")]
+    assert 0 < len(left) < 20
+    assert sorted(consume(machine, len(left))) == sorted(left)
+
+
+def test_a_full_disk(machine: Machine) -> None:
+    """The oldest segment makes room, and what follows it is read as before."""
+    lines = [line for n in range(5) for line in publish(machine, f"disk-{n}", 100)]
+    said = machine.do("Full disks")
+    [removed] = re.findall(r"removed '(.*)'", said)
+    assert removed.endswith("/views-0/00000000000000000000.kafka")
+    left = stored(machine)
+    assert left
+    assert set(left) < set(lines)
+
+
+def test_nothing_comes(machine: Machine) -> None:
+    """The four commands for whoever gets nothing say what there is."""
+    lines = publish(machine, "there", 10)
+    consume(machine, 5)
+    said = machine.do("I consume, and nothing comes")
+    assert "127.0.0.1" in said
+    assert said.splitlines()[-1] in lines

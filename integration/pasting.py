@@ -1,0 +1,79 @@
+"""Pastes into a shell what documents have one type, as it stands, in a network and among processes of its own.
+
+So the ports that the documents name are free, whatever runs on this machine, and nothing outlives the shell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+OWN_NETWORK = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+# A new network has a loopback device that is down, and a small system has no `ip` to raise it.
+LOOPBACK_UP = """
+import fcntl, os, socket, struct, sys
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+with socket.socket() as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh", b"lo", IFF_UP))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+class Pasted(NamedTuple):
+    """What a section has one type: to install something, and then; and what the last command prints."""
+
+    setup: str
+    text: str
+    prints: str
+
+
+def first_steps() -> Pasted:
+    """Return the README's way to a first message."""
+    section = README.read_text(encoding="utf-8").split("\n## Five lines to the first message\n")[1].split("\n## ")[0]
+    [text] = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    [prints] = re.findall(r"prints\n\n```\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    begin = text.index("kafka2011 ")
+    return Pasted(text[:begin], text[begin:], prints)
+
+
+def for_a_shell(text: str) -> str:
+    """Return what a shell is to read: a paste goes on after a command that fails, and ends with status 1."""
+    trap = """trap 'failed=1; echo "this failed: $BASH_COMMAND" >&2' ERR"""
+    return f"{trap}\n{text}\nexit ${{failed:-0}}\n"
+
+
+@cache
+def why_no_own_network() -> str | None:
+    """Say why a process cannot have a network of its own here; None if it can."""
+    done = subprocess.run([*_unshare(), "true"], capture_output=True, text=True, timeout=30, check=False)
+    return done.stderr.strip() or f"unshare ends with {done.returncode}" if done.returncode else None
+
+
+def paste(text: str, python: str, cwd: Path, environ: dict[str, str], timeout_s: float) -> str:
+    """Paste into a shell, and return what it printed, errors included. Fails where a command fails."""
+    try:
+        done = subprocess.run(
+            [*_unshare(), python, "-c", LOOPBACK_UP, "bash"],
+            cwd=cwd,
+            env=environ,
+            input=for_a_shell(text).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AssertionError(f"not done within {timeout_s:g} s:\n{(error.output or b'').decode()}") from None
+    assert done.returncode == 0, done.stdout.decode()
+    return done.stdout.decode()
+
+
+def _unshare() -> tuple[str, ...]:
+    return OWN_NETWORK if os.geteuid() == 0 else (*OWN_NETWORK, "--map-root-user")

@@ -1,0 +1,46 @@
+"""What README and docs/commands.md have a newcomer type is pasted here, on the ports that it names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration.pasting import ROOT, first_steps, paste, why_no_own_network
+
+TIMEOUT_S = 240
+
+pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
+
+AFTERWARDS = (
+    "kafka2011 groups",
+    "kafka2011 groups list",
+    "kafka2011 registry",
+    "kafka2011 topics list --json",
+    "kafka2011 topics describe views --json",
+    "kafka2011 ping",
+    "kafka2011 ping --zookeeper localhost:2181",
+    "kafka2011 offsets views",
+    "kafka2011 replay views --to-topic views-again",
+    "kafka2011 fetch views",
+)
+"""Of docs/commands.md: what ends by itself, and needs nothing but the README's cluster."""
+
+
+def test_the_first_steps(tmp_path: Path) -> None:
+    """The README's lines lead to the messages that it shows; so do the commands that somebody tries next."""
+    why = why_no_own_network()
+    if why is not None:
+        pytest.skip(f"a network of its own, with the README's ports, cannot be had: {why}")
+    commands = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8").splitlines()
+    assert set(AFTERWARDS) <= set(commands)
+    steps = first_steps()
+    assert "pip install" in steps.setup  # this environment has it already
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("KAFKA2011_", "XDG_"))}
+    environ = {**kept, "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    said = paste("\n".join((steps.text, "echo == and then", *AFTERWARDS)), sys.executable, tmp_path, environ, TIMEOUT_S)
+    first, then = said.split("== and then\n")
+    assert first.endswith(steps.prints)
+    assert sorted(then.splitlines()[-2:]) == ["one", "two"]
