@@ -159,5 +159,61 @@ def test_a_reader_that_is_asked_again_finds_what_is_new(cluster: LocalCluster) -
         with open_counter("late", cluster.zk_connect) as counter:
             counter.count("other", [Stamp(second_ms * 1000, str(uuid.uuid4()), 0)])
         eventually(lambda: [each.tier for each in reader.read(client, ["other"], second_ms)] == ["late"])
+        other = AuditReader(place=reader.place)
+        assert [each.tier for each in other.read(client, ["other"], second_ms)] == ["late"]
+        assert other.late == set()
+        with open_counter("later", cluster.zk_connect) as counter:
+            counter.count("other", [Stamp(START_S * 1_000_000, str(uuid.uuid4()), 0)])
+
+        def later() -> set[str]:
+            one = AuditReader(place=reader.place)
+            assert [each.tier for each in one.read(client, ["other"], second_ms)] == ["late"]
+            return one.late
+
+        eventually(lambda: later() == {"later"})
         assert {report.report_id for report in reader.read(client, TOPICS)} == set(everything)
         assert has_audit(client)
+
+
+def test_an_audit_goes_on_where_the_last_one_ended(
+    cluster: LocalCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Windows that were judged for good are not read again, unless somebody reports on them nevertheless."""
+    topic, state, clock = "kept", tmp_path / "audit.json", ManualClock(START_S)
+    settings = {"zk.connect": cluster.zk_connect, "producer.type": "async", "confirm": True}
+    with (
+        connect(cluster.zk_connect) as client,
+        open_counter("producer", cluster.zk_connect, clock=clock) as counter,
+        Producer(settings) as producer,
+    ):
+        SchemaRegistry(client).register(topic, CLICK)
+        publisher = EventPublisher(producer, EventEncoder(SchemaRegistry(client)), counter=counter, clock=clock)
+        for _ in range(3):
+            publisher.publish(topic, CLICKED)
+            clock.now_s += 10
+    read = ("consume", "--topic", topic, "--group", "keepers", "--audit", "live", "--from-beginning")
+    ends = ("--property", "zk.sessiontimeout.ms=2000", "--zookeeper", cluster.zk_connect, "--timeout-ms", "4000")
+    assert subprocess.run(command(*read, *ends), timeout=TIMEOUT_S, check=False).returncode == 0
+    capfd.readouterr()
+
+    audit = ("audit", "--zookeeper", cluster.zk_connect, "--topic", topic, "--tiers", "producer,live", "--grace", "0")
+    goes_on = (*audit, "--until", "2023-11-14T23:13:20Z", "--state", str(state))
+    for _ in range(3):
+        assert main([*goes_on]) == 0
+        assert "3 windows compared, 0 open" in capfd.readouterr().out
+        assert len(json.loads(state.read_text())["windows"]) == 3
+    assert main([*goes_on, "--from", "2023-11-14T22:13:30Z"]) == 0
+    assert "2 windows compared" in capfd.readouterr().out
+
+    with open_counter("producer", cluster.zk_connect, clock=clock) as counter:
+        counter.count(topic, [Stamp(START_S * 1_000_000, str(uuid.uuid4()), 0)])
+    eventually(lambda: main([*goes_on]) == 1)
+    _, errors = capfd.readouterr()
+    assert "tier producer has reported on windows that were judged for good: all is read again" in caplog.text
+    assert f"{topic} at {WINDOW}, tier live: 1 missing" in errors
+    caplog.clear()
+    assert main([*goes_on]) == 1, "a gap is kept"
+    assert "all is read again" not in caplog.text
+    assert main([*audit, "--topic", WELL, "--state", str(state)]) == 1
+    assert f"{state} is of tiers producer,live and topics {topic}" in capfd.readouterr().err
+    assert main(["audit", "--zookeeper", cluster.zk_connect, "--state", str(state)]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from typing import ClassVar
 
 from zk.errors import KafkaError
@@ -120,13 +121,30 @@ class ErrorCodes:
         return error.code if isinstance(error, BrokerError) else UnknownError.code
 
 
+EXTRA_OF = {
+    **dict.fromkeys(("avro", "fastavro", "jinja2", "matplotlib", "numpy", "psutil"), "pipeline"),
+    **dict.fromkeys(("pyspark", "py4j", "pyarrow", "pandas"), "spark"),
+    **dict.fromkeys(("pyiceberg", "sqlalchemy"), "iceberg"),
+    "polars": "warehouse",
+}
+"""The extra that installs a package."""
+
+
 class MissingExtraError(KafkaError, ImportError):
     """A package is missing that one of the extras installs."""
 
 
-def missing_extra(error: ImportError, extra: str = "pipeline") -> MissingExtraError:
+def missing_extra(error: ImportError, extras: str = "") -> MissingExtraError:
     """Return the error to raise for an import that failed: it names the package, and what to install."""
     package = (error.name or "").partition(".")[0]
-    return MissingExtraError(
-        f"{package} is not installed: pip install {package} (or '.[{extra}]' in a checkout of kafka2011)", name=package
-    )
+    wanted = extras or EXTRA_OF.get(package, "pipeline")
+    return MissingExtraError(f"{package} is not installed: {_how_to_install(wanted)}", name=package)
+
+
+def _how_to_install(extras: str) -> str:
+    """Return what to call: of what pip has installed it adds an extra without looking for the project elsewhere."""
+    try:
+        importlib.metadata.distribution("kafka2011")
+    except importlib.metadata.PackageNotFoundError:
+        return f"pip install '.[{extras}]' in a checkout of kafka2011"
+    return f"pip install 'kafka2011[{extras}]'"

@@ -123,6 +123,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: kafka2011.ConsumerConnector(cast("Any", "localhost:2181")), "settings of the consumer are a dict"),
     (lambda: kafka2011.SimpleConsumer("h", 1, cast("Any", "x")), "settings of the simple consumer are a dict"),
     (lambda: kafka2011.SyncProducer("h", 1).send(cast("Any", 5), b"x"), "a topic is text, not int"),
+    (lambda: kafka2011.SyncProducer("h", 1).send("t", cast("Any", {"a": 1})), "a payload is bytes, not dict"),
     (lambda: kafka2011.SimpleConsumer("h", 1).fetch(cast("Any", b"t"), 0, 0), "a topic is text, not bytes"),
     (lambda: kafka2011.LocalCluster(cast("Any", "3")), "brokers is how many there are, not str"),
     (lambda: kafka2011.LocalCluster(1, properties=cast("Any", ["a"])), "properties are a dict"),

@@ -160,7 +160,7 @@ def test_each_refusal(
         assert " WARNING " in lines[0], name
         bystander(limited)
     assert counts_of(limited)["refused"] == len(REFUSED)
-    assert sorted(path.name for path in limited.log_dir.iterdir()) == ["bystander-0", "t-0"]
+    assert sorted(path.name for path in limited.log_dir.iterdir() if path.is_dir()) == ["bystander-0", "t-0"]
     assert [path.stat().st_size for path in (limited.log_dir / "t-0").iterdir()] == [0]
     assert not any(path.name == "x" for path in limited.log_dir.parent.parent.iterdir())
 
@@ -177,7 +177,7 @@ def test_parts_before_a_bad_one_stay(limited: LocalBroker, open_connection: Open
     with pytest.raises(BrokerConnectionError):
         connection.receive()
     eventually(lambda: [message.payload for message in read_all(limited, "first")] == [b"one"])
-    assert sorted(path.name for path in limited.log_dir.iterdir()) == ["bad-0", "first-0"]
+    assert sorted(path.name for path in limited.log_dir.iterdir() if path.is_dir()) == ["bad-0", "first-0"]
 
 
 def test_too_large_message(
@@ -333,6 +333,33 @@ def test_large_requests_that_never_end(
     assert peak_bytes_of(limited) - before < 4 * QUEUED_BYTES
     assert b"queued.max.bytes 25165824 is exhausted: closing" in limited.output()
     assert counts_of(limited)["refused"] >= counts["memory_refused"]
+
+
+def test_small_requests_that_never_end(
+    limited: LocalBroker, bystander: Callable[[LocalBroker], None], counts_of: Counts
+) -> None:
+    """Beginnings of requests, all below 64 KiB, have a bound together: the oldest goes, even one that drips."""
+    beginning = struct.pack(">i", MIB) + bytes(60_000)
+    with ExitStack() as stack:
+
+        def open_half() -> socket.socket:
+            half = stack.enter_context(socket.create_connection((limited.host, limited.port), timeout=20))
+            half.sendall(beginning)
+            return half
+
+        halves = [open_half() for _ in range(QUEUED_BYTES // 4 // len(beginning) + 1)]
+
+        def is_one_refused() -> bool:
+            with suppress(OSError):  # the first was the one
+                halves[0].sendall(b"0")
+            halves.append(open_half())
+            return counts_of(limited)["memory_refused"] > 0
+
+        eventually(is_one_refused)
+        with suppress(ConnectionResetError):
+            assert halves[0].recv(1) == b""
+        bystander(limited)
+    assert b"6291456 bytes beside queued.max.bytes are used up: closing 127.0.0.1:" in limited.output()
 
 
 def test_announced_sizes_cost_nothing(

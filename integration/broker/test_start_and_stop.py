@@ -65,7 +65,7 @@ def why_it_ended(broker: LocalBroker) -> str:
 
 
 def test_two_brokers_on_one_directory(new_broker: NewBroker, tmp_path: Path) -> None:
-    """The second one does not start, and says why; the first one's logs stay locked until it stops."""
+    """The second one does not start, and says why: the logs are locked until the first one stops, and stay its own."""
     first = new_broker(directory=tmp_path / "shared")
     first.start()
     second = new_broker(broker_id=1, directory=tmp_path / "shared")
@@ -74,7 +74,11 @@ def test_two_brokers_on_one_directory(new_broker: NewBroker, tmp_path: Path) -> 
     assert second.process.wait(30) == 1
     assert f"log.dir {first.log_dir} is in use by another broker" in why_it_ended(second)
     first.stop()
-    second.start()
+    second.output_path = tmp_path / "second-again.log"
+    second.launch()
+    assert second.process.wait(30) == 1
+    assert f"log.dir {first.log_dir} is that of broker 0, and this is broker 1" in why_it_ended(second)
+    first.start()
 
 
 def test_port_in_use(new_broker: NewBroker) -> None:

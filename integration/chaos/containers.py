@@ -167,6 +167,10 @@ class ContainerProcess(ChildProcess):
         inside = psutil.Process(self._pid)
         return int(next(iter(inside.children()), inside).pid)
 
+    def pause(self) -> None:
+        """Freeze all of the container; it is frozen when this returns."""
+        self.send_signal(signal.SIGSTOP)
+
     def send_signal(self, number: int) -> None:
         """Send a signal, to stop and to go on by freezing all of the container; nothing when it has ended."""
         is_over = not self.running or (number == signal.SIGCONT and self._state()[0] != "paused")

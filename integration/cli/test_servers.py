@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,9 +16,6 @@ from integration.cli.calling import TIMEOUT_S, command, output, rows, run
 from kafka2011 import LocalCluster
 from tests.support.waiting import eventually
 from zk.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -64,6 +61,46 @@ def test_a_cluster_whose_broker_dies_says_so() -> None:
         assert running.wait(TIMEOUT_S) == 1
         assert "broker 0 ended by itself" in running.stderr.read()
     eventually(lambda: not any(child.is_running() for child in children), what="the end of all processes")
+
+
+def test_a_cluster_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ready when the command returns: a topic is made on all brokers at once; `--stop` ends every process."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    arguments = ("cluster", "--brokers", 3, "--zookeeper-port", 0, "--port", 0)
+    running = json.loads(output(*arguments, "--background", "--json"))
+    try:
+        where = ("--zookeeper", running["zk.connect"])
+        assert output("groups", *where) == "no groups\n"
+        assert output("topics", "list", *where) == "no topics\n"
+        assert len(rows("topics", "create", "views", *where)) == 3
+        output("produce", "views", *where, text="one\ntwo\n")
+        group = ("--group", "reports", "--from-beginning", "--max-messages", 2)
+        assert output("consume", "--topic", "views", *where, *group) == "one\ntwo\n"
+        assert {row["group"] for row in rows("groups", *where)} == {"reports"}
+        again = run(*arguments, "--background")
+        assert (again.returncode, again.stdout) == (1, "")
+        assert "a cluster runs in the background already" in again.stderr
+        wrong = run("cluster", "--stop", "--brokers", 2)
+        assert wrong.returncode == 2
+        process = psutil.Process(running["pid"])
+        children = process.children()
+        assert len(children) == 4
+    finally:
+        assert output("cluster", "--stop") == f"stopped the cluster of {running['zk.connect']}\n"
+    # Where nobody waits for orphans they stay as zombies.
+    left = [each for each in [process, *children] if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    assert left == []
+    assert not Path(running["directory"]).exists()
+    assert "no cluster runs in the background" in run("cluster", "--stop").stderr
+
+
+def test_a_cluster_in_the_background_that_does_not_start(tmp_path: Path) -> None:
+    """The command fails with its last words, and says where the others are; logs are in the directory given."""
+    (tmp_path / "broker-0").touch()
+    done = run("cluster", "--background", "--directory", tmp_path, "--zookeeper-port", 0, "--port", 0)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"the cluster ended with status 1, see {tmp_path}/cluster.log: kafka2011: error: " in done.stderr
 
 
 def test_a_zookeeper_in_one_terminal_stops_cleanly() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from kafka2011.admin.partition_cursor import open_cursors, to_the_end
 from kafka2011.audit.encoding import InvalidReportError, open_decoder, said_of
 from kafka2011.audit.evidence import AGAIN_MS, Reading
+from kafka2011.audit.judged import ReadPlace
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.statement import Acceptance
 from kafka2011.config import SimpleConsumerConfig
@@ -42,17 +44,26 @@ class AuditReader:
     """Reads the reports of windows from a time on, as often as asked. Not thread-safe.
 
     `unreadable` counts the messages in the last reading that were not reports; each is logged. `reading` says what
-    could not be read at all, such as partitions whose broker is away.
+    could not be read at all, such as partitions whose broker is away. A reader may go on at the `place` of another:
+    then `late` has the tiers in reports of earlier windows that have come since.
     """
 
-    def __init__(self, config: SimpleConsumerConfig | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, config: SimpleConsumerConfig | None = None, clock: Clock = SYSTEM_CLOCK, place: ReadPlace | None = None
+    ) -> None:
         self._config = config or SimpleConsumerConfig()
         self._clock = clock
-        self._starts: dict[tuple[int | None, int], int] = {}  # offset of the first report that may be needed again
-        self._from_ms: int | None = None  # the first window for which that holds
+        self._from_ms, self._starts, self._ends = place or ReadPlace(None, {}, {})
+        self._known_ends = None if place is None else place.ends
+        self.late: set[str] = set()
         self._since_ms: int | None = None  # the time since when no report was deleted
         self.unreadable = 0
         self.reading = Reading(at_ms=0)
+
+    @property
+    def place(self) -> ReadPlace:
+        """Where the next reading goes on, if it is for windows that begin no earlier."""
+        return ReadPlace(self._from_ms, dict(self._starts), dict(self._ends))
 
     def read(
         self,
@@ -80,12 +91,10 @@ class AuditReader:
         faults = [f"broker {each} is away, and may hold reports" for each in away]
         for broker, partition in partitions:
             try:
-                for said in self._read(broker, partition, decoder, from_ms):
-                    if not _is_of(said, topics):
-                        continue
+                for said in self._read(broker, partition, decoder, topics, from_ms):
                     if evidence is not None:
                         evidence.add(said)
-                    if isinstance(said, AuditReport) and (from_ms is None or said.start_ms >= from_ms):
+                    if isinstance(said, AuditReport) and not _is_before(said, from_ms):
                         yield said
             except KafkaError as error:
                 logger.warning("partition %d of broker %d may hold reports: %s", partition, broker.id, error)
@@ -93,12 +102,20 @@ class AuditReader:
         self._from_ms = from_ms
         self.reading = Reading(at_ms=at_ms, home=nodes.cluster_id(), faults=tuple(faults), since_ms=self._since_ms)
 
-    def _read(self, broker: Broker, partition: int, decoder: EventDecoder, from_ms: int | None) -> Iterator[Said]:
-        """Yield everything in one partition that may be needed, and note where it begins."""
+    def _read(
+        self,
+        broker: Broker,
+        partition: int,
+        decoder: EventDecoder,
+        topics: Collection[str],
+        from_ms: int | None,
+    ) -> Iterator[Said]:
+        """Yield everything in one partition that may be needed, and note where it begins and ends."""
         first: int | None = None
+        known_end = math.inf if self._known_ends is None else self._known_ends.get((broker.id, partition), 0)
         with ExitStack() as stack:
             [place] = open_cursors(stack, AUDIT_TOPIC, [(broker, partition)], self._config)
-            is_cut = self._go_to_start(place, from_ms)
+            is_cut = self._go_to_start(place, broker.id, from_ms)
             for message in to_the_end([place]):
                 # Deleted events are older than the first one that can be read.
                 if is_cut and (stamp := read_stamps([message.payload])[0]) is not None:
@@ -109,12 +126,17 @@ class AuditReader:
                     continue
                 if first is None and (from_ms is None or _about_ms(said) >= from_ms):
                     first = message.offset
+                if not _is_of(said, topics):
+                    continue
+                if message.offset >= known_end and _is_before(said, from_ms):
+                    self.late.add(said.tier)
                 yield said
             self._starts[broker.id, partition] = place.offset if first is None else first
+            self._ends[broker.id, partition] = place.offset
 
-    def _go_to_start(self, place: PartitionCursor, from_ms: int | None) -> bool:
+    def _go_to_start(self, place: PartitionCursor, broker_id: int, from_ms: int | None) -> bool:
         """Seek to the first report that may be needed; say whether the log was cut, and so may lack some."""
-        start = self._starts.get((place.consumer.broker_id, place.partition))
+        start = self._starts.get((broker_id, place.partition))
         if start is not None:
             try:
                 place.consumer.fetch(AUDIT_TOPIC, place.partition, start, 0)
@@ -151,6 +173,11 @@ def _partitions(client: ZkClient) -> list[tuple[Broker, int]]:
 def _about_ms(said: Said) -> int:
     """Return a time; half an hour after it the event is no longer needed."""
     return said.start_ms if isinstance(said, AuditReport) else said.at_ms + BACK_MS
+
+
+def _is_before(said: Said, from_ms: int | None) -> TypeGuard[AuditReport]:
+    """Say whether it is a report of a window that begins before a time."""
+    return isinstance(said, AuditReport) and from_ms is not None and said.start_ms < from_ms
 
 
 def _is_of(said: Said, topics: Collection[str]) -> bool:

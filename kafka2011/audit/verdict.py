@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka2011.audit.evidence import DEFAULT_RULES, Doubt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafka2011.audit.compare import Ledger, WindowAccount
     from kafka2011.audit.evidence import Evidence, Reading, Rules
+    from kafka2011.audit.judged import Judged
 
 
 class Verdict(NamedTuple):
     """The findings about windows that end by a time.
 
     `gaps` are windows in which messages are missing for sure: the tier has stated that it read everything. `doubts`, by
-    topic, hold for part of the time; `lost_reports` counts the numbers that are missing.
+    topic, hold for part of the time; `lost_reports` counts the numbers that are missing. Windows that end by
+    `settled_ms` are beyond doubt, None if there are none.
     """
 
     accounts: list[WindowAccount]
     gaps: list[WindowAccount]
     doubts: list[tuple[str, Doubt]]
     lost_reports: int
+    settled_ms: int | None
 
 
 def judge(
@@ -36,11 +39,14 @@ def judge(
     from_ms: int | None,
     until_ms: int,
     rules: Rules = DEFAULT_RULES,
+    judged: Judged | None = None,
 ) -> Verdict:
     """Judge all windows that end by a time, for these topics, or for all if none are given.
 
     With `tiers`, each of them is expected to have counted every topic; without, only those that reported on it.
+    The ledger and `from_ms` begin where `judged` ends, whose windows count as they were judged.
     """
+    earlier: Mapping[WindowAccount, bool] = {} if judged is None else judged.windows
     accounts = list(ledger.accounts(until_ms, tiers))
     chosen = sorted(topics or evidence.topics)
     end_ms = ledger.window_of(until_ms)
@@ -58,10 +64,14 @@ def judge(
             since = [doubt.since_ms for doubt in evidence.doubts_of_tier(topic, tier, rules)]
             known = [each for each in since if each is not None]
             read_until[topic, tier] = None if len(known) < len(since) else min(known, default=until_ms)
-    if not accounts:
+    since_ms = [doubt.since_ms for _, doubt in doubts]
+    if not accounts and not earlier:
         doubts.append((", ".join(chosen), Doubt(None, "no window was compared")))
     gaps = [account for account in accounts if _is_gap(account, read_until, ledger)]
-    return Verdict(accounts, gaps, doubts, lost_reports)
+    gaps = sorted([*gaps, *(account for account, is_gap in earlier.items() if is_gap)])
+    is_settled = bool(chosen) and None not in since_ms
+    settled_ms = min([end_ms, *(each for each in since_ms if each is not None)]) if is_settled else None
+    return Verdict(sorted([*earlier, *accounts]), gaps, doubts, lost_reports, settled_ms)
 
 
 def _is_gap(account: WindowAccount, read_until: dict[tuple[str, str], int | None], ledger: Ledger) -> bool:

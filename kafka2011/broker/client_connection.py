@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gevent.lock import Semaphore
 
     from kafka2011.broker.memory_budget import MemoryBudget
+    from kafka2011.broker.small_share import SmallShare
     from kafka2011.log.segment import LogSlice
 
 logger = logging.getLogger(__name__)
@@ -48,8 +49,6 @@ LARGE_SHARE = 1 / 64
 """A request that holds more than this of the memory for requests is large: it needs a turn to go on."""
 LARGE_TURN_WAIT_S = 0.5
 """How long it waits for a turn before it goes on without one; shorter than the memory budget's patience."""
-FREE_BYTES = RECEIVE_BYTES
-"""What a connection may hold outside of the budget, so that small requests are served when large ones exhaust it."""
 SENDFILE_BYTES = 1024 * 1024
 """The most that one call sends: a fast reader would otherwise occupy the broker for a whole segment."""
 TURN_S = 0.005
@@ -78,6 +77,7 @@ class Connection:
         "_has_large_turn",
         "_large_bytes",
         "_large_turns",
+        "_small",
         "_turn_ends_s",
         "_unread_bytes",
         "claim",
@@ -88,13 +88,20 @@ class Connection:
     )
 
     def __init__(
-        self, accepted: socket.socket, name: str, budget: MemoryBudget, counts: Counter[str], large_turns: Semaphore
+        self,
+        accepted: socket.socket,
+        name: str,
+        budget: MemoryBudget,
+        small: SmallShare,
+        counts: Counter[str],
+        large_turns: Semaphore,
     ) -> None:
         self.socket = accepted
         self.name = name
         self.counts = counts
         self.claim = budget.claim(name, self.stop_both)
         self.opened_claim = budget.claim(name, self.stop_both)
+        self._small = small.claim(name, self._evict)
         self._large_turns = large_turns
         self._large_bytes = budget.max_bytes * LARGE_SHARE
         self._has_large_turn = False
@@ -125,22 +132,23 @@ class Connection:
     def serve(self, handle: FrameHandler, max_frame_bytes: int) -> None:
         """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
         reader = FrameReader(max_frame_bytes)
-        claim = self.claim
+        claim, small = self.claim, self._small
         receive_bytes = RECEIVE_BYTES
         while received_bytes := self._feed(reader, receive_bytes):
-            claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
-            if reader.buffered_bytes > self._large_bytes and not self._has_large_turn:
+            buffered_bytes = reader.buffered_bytes
+            claim.resize(small.hold(buffered_bytes))
+            if buffered_bytes > self._large_bytes and not self._has_large_turn:
                 self._has_large_turn = self._large_turns.acquire(timeout=LARGE_TURN_WAIT_S)
             while (frame := reader.next_frame()) is not None:
+                small.finish()
                 reply = handle(frame, reader.following_produces(frame))
                 if reply is not None:
                     self._answer(reply)
                 self.pause()
-            claim.resize(max(0, reader.buffered_bytes - FREE_BYTES))
-            if reader.buffered_bytes <= self._large_bytes:
-                self._end_large_turn()
+            buffered_bytes = reader.buffered_bytes
+            self._keep(buffered_bytes)
             has_more = received_bytes == receive_bytes or (
-                reader.buffered_bytes > 0 and reader.missing_bytes() > RECEIVE_BYTES
+                buffered_bytes > 0 and reader.missing_bytes() > RECEIVE_BYTES
             )
             receive_bytes = RECEIVE_BYTES
             if has_more:
@@ -151,12 +159,26 @@ class Connection:
         if reader.buffered_bytes:
             raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
 
+    def _keep(self, buffered_bytes: int) -> None:
+        """Hold what is left when all whole requests were handled: the beginning of one, or nothing."""
+        if buffered_bytes and not self._small.is_unfinished:
+            self._small.begin()
+        self.claim.resize(self._small.hold(buffered_bytes))
+        if buffered_bytes <= self._large_bytes:
+            self._end_large_turn()
+
     def close(self) -> None:
         """Close the socket and give back all memory; may be called twice."""
         self._end_large_turn()
+        self._small.finish()
+        self._small.hold(0)
         self.claim.resize(0)
         self.opened_claim.resize(0)
         self.socket.close()
+
+    def _evict(self) -> None:
+        self.claim.refuse()
+        self.stop_both()
 
     def _end_large_turn(self) -> None:
         if self._has_large_turn:

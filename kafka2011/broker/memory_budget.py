@@ -54,6 +54,11 @@ class MemoryClaim:
         if held_bytes != self.held_bytes:
             self._budget.resize(self, held_bytes)
 
+    def refuse(self) -> None:
+        """Let it have no more from now on; if it waits, that ends."""
+        self.refused = True
+        self.released.set()
+
 
 class MemoryBudget:
     """Shares a number of bytes among connections; `refused` counts those that had to go."""
@@ -137,8 +142,7 @@ class MemoryBudget:
         self._note_refused(name)
         claims = [claim for claim in {*self._claims, *self._waiting} if claim.name == name]
         for claim in claims:
-            claim.refused = True
-            claim.released.set()
+            claim.refuse()
         claims[0].evict()
 
     def _note_refused(self, name: str) -> None:

@@ -24,8 +24,10 @@ from kafka2011.broker.handlers import Client, RequestHandlers
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.registrar import BrokerRegistrar
+from kafka2011.broker.small_share import SHARE, SmallShare
 from kafka2011.broker.socket_server import SocketServer
 from kafka2011.errors import KafkaError, LogError
+from kafka2011.log.label import Label
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
@@ -86,14 +88,17 @@ class KafkaServer:
             disk=DiskThreads(),
             request_flush=self._request_flush,
             on_new_topic=self._topic_added,
+            label=Label(config.brokerid, is_required=config.log_dir_label_required),
         )
         self.handlers = RequestHandlers(self.logs)
         self.budget = MemoryBudget(config.queued_max_bytes)
+        self.small_share = SmallShare(int(config.queued_max_bytes * SHARE))
         self.socket_server = SocketServer(
             config.bind_address,
             config.port,
             self._new_handler,
             budget=self.budget,
+            small=self.small_share,
             max_frame_bytes=config.max_socket_request_bytes,
             send_buffer_bytes=config.socket_send_buffer,
             receive_buffer_bytes=config.socket_receive_buffer,
@@ -174,7 +179,7 @@ class KafkaServer:
         total["clock_jumps"] = self.logs.clock_jumps
         total["waits_for_files"] = self.logs.waits_for_files
         total["memory_peak_bytes"] = self.budget.peak_bytes
-        total["memory_refused"] = self.budget.refused
+        total["memory_refused"] = self.budget.refused + self.small_share.refused
         return dict(sorted(total.items()))
 
     def __enter__(self) -> Self:

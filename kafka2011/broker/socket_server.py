@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kafka2011.broker.client_connection import FrameHandler
     from kafka2011.broker.memory_budget import MemoryBudget
+    from kafka2011.broker.small_share import SmallShare
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class SocketServer:
         new_handler: Callable[[Connection], FrameHandler],
         *,
         budget: MemoryBudget,
+        small: SmallShare,
         max_frame_bytes: int,
         send_buffer_bytes: int,
         receive_buffer_bytes: int,
@@ -51,6 +53,7 @@ class SocketServer:
         self._requested_port = port
         self._new_handler = new_handler
         self._budget = budget
+        self._small = small
         self._max_frame_bytes = max_frame_bytes
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
@@ -124,7 +127,7 @@ class SocketServer:
                 accepted.close()
                 self._count_refusal(name, f"there are {self._max_connections} connections already")
                 continue
-            connection = Connection(accepted, name, self._budget, self.counts, self._large_turns)
+            connection = Connection(accepted, name, self._budget, self._small, self.counts, self._large_turns)
             self._connections.add(connection)  # here, so that `stop` also sees those that have not begun
             self._greenlets.spawn(self._serve, connection)
 

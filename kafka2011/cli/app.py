@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka2011.cli.command_group import CommandGroup
+from kafka2011.cli.extras import missing_for
 from kafka2011.cli.logs import configure
 from kafka2011.errors import ConfigError, KafkaError
 
@@ -35,8 +37,9 @@ COMMANDS = {
     "audit": "Compare what the tiers have counted, window by window, and fail when messages are missing in one.",
     "broker": "Run a broker until it is stopped.",
     "click-through": "Publish the click-through of searches over the last 1 and 5 minutes, until Ctrl-C.",
-    "cluster": "Run a ZooKeeper and several brokers until Ctrl-C.",
+    "cluster": "Run a ZooKeeper and several brokers until Ctrl-C, or in the background.",
     "collect": "Publish the lines of files, standard input and a local socket, each at least once.",
+    "completion": "Print what makes a shell complete commands and options.",
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "doctor": "Look for what is wrong with a cluster, and say what to do about it.",
@@ -53,6 +56,7 @@ COMMANDS = {
     "replay": "Publish a topic's stored messages again, into another topic or cluster.",
     "report": "Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.",
     "schemas": "List, show, check and register the schemas of events.",
+    "settings": "Show the settings of brokers, producers and consumers: name, default and meaning.",
     "tables": "Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine.",
     "topics": "List, describe and create topics.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
@@ -60,7 +64,7 @@ COMMANDS = {
 """Every command with the first line of its help, so that the overview imports none of them."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """A group that imports a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -80,6 +84,11 @@ class LazyGroup(click.Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except ImportError as error:
+            missing = missing_for(ctx.invoked_subcommand or "", error)
+            if missing is None:
+                raise
+            raise missing from error
         except BrokenPipeError:
             # The interpreter would try to flush it again at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from kafka2011.cli.app import EXIT_CANNOT_TELL
-from kafka2011.cli.options import examples, parse_time_ms, zookeeper_option
+from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, printable, show_json, show_table
 from kafka2011.cli.session import open_session
+from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafka2011.audit.compare import Ledger, TierCount, WindowAccount
-    from kafka2011.audit.evidence import Doubt, Evidence, Reading
+    from kafka2011.audit.compare import TierCount, WindowAccount
+    from kafka2011.audit.evidence import Doubt, Rules
 
 _COLUMNS = ("tier", "total", "distinct", "missing", "missing_since_first", "repeated", "never_counted")
 _REPORTING_MS = 60_000
@@ -35,7 +35,7 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str |
     try:
         return parse_time_ms(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no ISO 8601 time, nor @ and ms") from error
+        raise click.BadParameter(f"{text!r} is no time: {TIMES}") from error
 
 
 def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
@@ -70,7 +70,7 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
     "from_ms",
     callback=_read_time,
     metavar="TIME",
-    help="Only windows from this time on; ISO 8601, local without a zone, or @ and ms since 1970.",
+    help="Only windows from this time on, such as -1h or yesterday, ISO 8601 (local without a zone) or @ and ms.",
 )
 @click.option(
     "--until",
@@ -104,6 +104,14 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
     metavar="NAME",
     help="Expect nothing more of an instance, a partition, a cluster or a broker that is named in a doubt, and end.",
 )
+@click.option(
+    "--state",
+    "state_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Go on where the last run with this file ended: it keeps a line for each window that is beyond doubt, for a"
+    " week. Needs --tiers.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Show every window, not only those with a gap.")
 @click.option(
     "--strict",
@@ -128,6 +136,7 @@ def command(
     grace_s: float,
     dead_after_s: float,
     accepted: tuple[str, ...],
+    state_path: Path | None,
     is_all: bool,
     strict: bool,
     plot_path: Path | None,
@@ -139,25 +148,21 @@ def command(
     this one has; missing since first is what only the first tier has. A window with missing messages is a gap, and the
     exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
     """
-    from kafka2011.audit.compare import Ledger
-    from kafka2011.audit.evidence import Evidence, Rules
-    from kafka2011.audit.verdict import judge
+    from kafka2011.audit.evidence import Rules
+    from kafka2011.audit.run import Scope, run
 
-    evidence = Evidence()
     rules = Rules(margin_ms=int(grace_s * 1000), dead_after_ms=int(dead_after_s * 1000))
     if accepted:
-        _accept(zk_connect, evidence, accepted)
+        _accept(zk_connect, accepted)
         return
-    if until_ms is None:
-        until_ms = int(time.time() * 1000) - 2 * rules.margin_ms - _REPORTING_MS
-    with tempfile.TemporaryFile() as file:
-        ledger = Ledger(cast("BinaryIO", file), 0)
-        unreadable, reading = _read_reports(ledger, evidence, zk_connect, topics, from_ms)
-        found = judge(ledger, evidence, reading, topics, tiers, from_ms=from_ms, until_ms=until_ms, rules=rules)
-        open_windows, window_ms = ledger.open_windows(until_ms), ledger.window_ms
+    if state_path is not None and tiers is None:
+        raise click.UsageError("--state needs --tiers: what is kept is compared in their order")
+    scope = Scope(topics, tiers, from_ms, _until_ms(rules) if until_ms is None else until_ms, rules)
+    with open_session(zk_connect) as client:
+        found, open_windows, window_ms, unreadable = run(client, _consumer_config(), scope, state_path)
     accounts = found.accounts
-    lossy = set(map(id, found.gaps))
-    bad = [account for account in accounts if id(account) in lossy or (strict and not account.is_exact)]
+    lossy = set(found.gaps)
+    bad = [account for account in accounts if account in lossy or (strict and not account.is_exact)]
     if plot_path is not None:
         from kafka2011.audit.plot import plot
 
@@ -205,14 +210,15 @@ def command(
         context.exit(EXIT_CANNOT_TELL)
 
 
-def _accept(zk_connect: str, evidence: Evidence, names: tuple[str, ...]) -> None:
+def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
     """Publish that nothing more is expected of these. Raises KafkaError for one that nobody has heard of."""
+    from kafka2011.audit.evidence import Evidence
     from kafka2011.audit.publishing import open_publisher
     from kafka2011.audit.reading import AuditReader
     from kafka2011.audit.statement import Acceptance
     from zk.audit import AuditNodes
 
-    reader = AuditReader(SimpleConsumerConfig.from_sources(environ=os.environ))
+    evidence, reader = Evidence(), AuditReader(_consumer_config())
     with open_session(zk_connect) as client:
         for _ in reader.read(client, evidence=evidence):
             pass
@@ -230,17 +236,12 @@ def _accept(zk_connect: str, evidence: Evidence, names: tuple[str, ...]) -> None
         publisher.close()
 
 
-def _read_reports(
-    ledger: Ledger, evidence: Evidence, zk_connect: str, topics: tuple[str, ...], from_ms: int | None
-) -> tuple[int, Reading]:
-    """Read all that was reported of windows from a time on; return how many reports were not readable, and the rest."""
-    from kafka2011.audit.reading import AuditReader
+def _until_ms(rules: Rules) -> int:
+    return int(time.time() * 1000) - 2 * rules.margin_ms - _REPORTING_MS
 
-    reader = AuditReader(SimpleConsumerConfig.from_sources(environ=os.environ))
-    with open_session(zk_connect) as client:
-        for report in reader.read(client, topics, from_ms, evidence):
-            ledger.add(report)
-    return reader.unreadable, reader.reading
+
+def _consumer_config() -> SimpleConsumerConfig:
+    return SimpleConsumerConfig.from_sources(environ=os.environ)
 
 
 def _doubt_json(topic: str, doubt: Doubt) -> dict[str, object]:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from kafka2011.cli.background import Background
 from kafka2011.cli.options import examples, pairs_of
 from kafka2011.cli.output import json_option, show_json
+from kafka2011.cli.state import state_directory
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.config import BrokerConfig
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
 
+_NAME = "cluster"
+
 
 @click.command(
-    "cluster",
+    _NAME,
     epilog=examples(
         "kafka2011 cluster",
+        "kafka2011 cluster --background",
+        "kafka2011 cluster --stop",
         "kafka2011 cluster --brokers 1 --directory data --override num.partitions=4 --override log.flush.interval=1",
     ),
 )
@@ -49,24 +58,46 @@ from kafka2011.local_cluster import LocalCluster
     metavar="KEY=VALUE",
     help="One setting of all brokers; may be given many times.",
 )
+@click.option("--background", is_flag=True, help="Return once all are ready, and let them go on until --stop.")
+@click.option("--stop", is_flag=True, help="Stop what runs in the background; of --directory, if it was given one.")
+@click.option("--is-background", is_flag=True, hidden=True)
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
     brokers: int,
     zookeeper_port: int,
     first_port: int,
     directory: Path | None,
     overrides: tuple[str, ...],
+    background: bool,
+    stop: bool,
+    is_background: bool,
     as_json: bool,
 ) -> None:
-    """Run a ZooKeeper and several brokers until Ctrl-C.
+    """Run a ZooKeeper and several brokers until Ctrl-C, or in the background.
 
     Everything listens on 127.0.0.1; clients find the brokers in ZooKeeper. Prints the addresses, as text or as a JSON
     object, once all of them are ready.
     """
+    place = Background((directory or state_directory()).absolute(), _NAME)
+    if stop:
+        _check_alone(context)
+        document = place.stop()
+        click.echo(f"stopped the cluster of {document['zk.connect']}")
+        return
     properties = pairs_of(overrides)
     _check(properties)
+    if background:
+        arguments = [f"--brokers={brokers}", f"--zookeeper-port={zookeeper_port}", f"--port={first_port}"]
+        arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
+        document = place.start([_NAME, "--is-background", *arguments, *(f"--override={each}" for each in overrides)])
+        end = "--stop" if directory is None else f"--stop --directory {directory}"
+        _show(document, f"its own log is {place.log}; 'kafka2011 cluster {end}' stops all of it", as_json=as_json)
+        return
     with (
-        stop_signals() as stop,
+        stop_signals() as stopped,
+        place.running() if is_background else contextlib.nullcontext() as tell,
         LocalCluster(
             brokers,
             zookeeper_port=zookeeper_port,
@@ -75,8 +106,18 @@ def command(
             first_port=first_port,
         ) as cluster,
     ):
-        _show(cluster, as_json=as_json)
-        wait_for_stop(stop, lambda: _must_run(cluster))
+        if tell is not None:
+            tell(_described(cluster))
+        _show(_described(cluster), "Ctrl-C stops all of it", as_json=as_json)
+        wait_for_stop(stopped, lambda: _must_run(cluster))
+
+
+def _check_alone(context: click.Context) -> None:
+    """Raise UsageError for options that mean nothing beside --stop."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in {"stop", "directory"} and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--stop goes with --directory only, not with {parameter.opts[0]}")
 
 
 def _check(properties: dict[str, str]) -> None:
@@ -88,16 +129,20 @@ def _check(properties: dict[str, str]) -> None:
     BrokerConfig.from_properties({**properties, **own}, "--override")
 
 
-def _show(cluster: LocalCluster, *, as_json: bool) -> None:
+def _described(cluster: LocalCluster) -> dict[str, Any]:
     running = cluster.brokers.values()
+    addresses = [{"broker": each.broker_id, "address": f"{each.host}:{each.port}"} for each in running]
+    return {"zk.connect": cluster.zk_connect, "directory": str(cluster.directory), "brokers": addresses}
+
+
+def _show(document: dict[str, Any], how_to_stop: str, *, as_json: bool) -> None:
     if as_json:
-        addresses = [{"broker": each.broker_id, "address": f"{each.host}:{each.port}"} for each in running]
-        show_json({"zk.connect": cluster.zk_connect, "directory": str(cluster.directory), "brokers": addresses})
+        show_json(document)
         return
-    click.echo(f"ZooKeeper  {cluster.zk_connect}")
-    for broker in running:
-        click.echo(f"broker {broker.broker_id}   {broker.host}:{broker.port}")
-    click.echo(f"logs in    {cluster.directory}\nready; Ctrl-C stops all of it")
+    click.echo(f"ZooKeeper  {document['zk.connect']}")
+    for broker in document["brokers"]:
+        click.echo(f"broker {broker['broker']}   {broker['address']}")
+    click.echo(f"logs in    {document['directory']}\nready; {how_to_stop}")
 
 
 def _must_run(cluster: LocalCluster) -> None:

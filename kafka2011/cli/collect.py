@@ -21,6 +21,7 @@ from kafka2011.cli.options import (
 )
 from kafka2011.cli.output import counted
 from kafka2011.cli.sections import SectionedCommand, config_option
+from kafka2011.cli.state import state_directory
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.collect.counts import CollectCounts
 from kafka2011.collect.line_inputs import SocketAddress
@@ -190,7 +191,7 @@ def command(
     options = CollectOptions(
         files,
         topic,
-        _default_state(topic) if state is None else state,
+        state_directory("collect", topic) if state is None else state,
         longest_bytes,
         listen,
         follow,
@@ -212,11 +213,6 @@ def command(
         click.echo(_summary(counts), err=True)
     if not counts.all_is_well:
         raise KafkaError("not everything was collected: see above")
-
-
-def _default_state(topic: str) -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base, "kafka2011", "collect", topic)
 
 
 def _summary(counts: CollectCounts) -> str:

@@ -54,14 +54,15 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 @click.command(
     "consume",
     epilog=examples(
-        "kafka2011 consume --topic views --group reports --from-beginning",
-        "kafka2011 consume --topic views --from 2011-06-12T10:00Z --max-messages 100",
-        r"kafka2011 consume --topic views --last 10 -f '%t %b-%p %o: %s\n'",
+        "kafka2011 consume views --group reports --from-beginning",
+        "kafka2011 consume views --from 2011-06-12T10:00Z --max-messages 100",
+        r"kafka2011 consume views --last 10 -f '%t %b-%p %o: %s\n'",
         "kafka2011 consume --whitelist 'views.*' --property fetch.size=65536 --formatter json",
     ),
 )
+@click.argument("topic_argument", metavar="[TOPIC]", required=False)
 @zookeeper_option
-@click.option("--topic", help="The topic to read.")
+@click.option("--topic", "topic_option", help="The topic to read, as TOPIC does.")
 @click.option("--whitelist", metavar="REGEX", help="Read all topics whose whole name matches, including later ones.")
 @click.option("--blacklist", metavar="REGEX", help="Read all topics except those whose whole name matches.")
 @click.option(
@@ -76,8 +77,8 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
     "start",
     callback=read_target,
     metavar="earliest|latest|TIME|OFFSET",
-    help="Move the group there first; refused while it has members. A time means the newest segment from before it, and"
-    " is local without a zone; @ and ms since 1970 is one too. An offset is that of the one --partition.",
+    help="Move the group there first; refused while it has members. A time means the newest segment from before it:"
+    " -1h, yesterday, 20:00, ISO 8601 (local without a zone) or @ and ms. An offset is that of the one --partition.",
 )
 @partitions_option
 @click.option(
@@ -110,8 +111,9 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 @click.pass_context
 def command(
     context: click.Context,
+    topic_argument: str | None,
     zk_connect: str,
-    topic: str | None,
+    topic_option: str | None,
     whitelist: str | None,
     blacklist: str | None,
     group: str | None,
@@ -133,8 +135,9 @@ def command(
     Without --from-beginning a new group reads only messages published from now on. Ends with Ctrl-C, after committing
     what was printed. With --partition or --last it joins no group, and reads the partitions that exist now.
     """
-    if sum(given is not None for given in (topic, whitelist, blacklist)) != 1:
-        raise click.UsageError("give one of --topic, --whitelist and --blacklist")
+    if sum(given is not None for given in (topic_argument, topic_option, whitelist, blacklist)) != 1:
+        raise click.UsageError("give one of TOPIC, --topic, --whitelist and --blacklist")
+    topic = topic_argument or topic_option
     if sum((from_beginning, start is not None, last is not None)) > 1:
         raise click.UsageError("give one of --from-beginning, --from and --last")
     if isinstance(start, int) and len(partitions) != 1:
@@ -153,8 +156,8 @@ def command(
         option="--property",
     )
     by_partition = bool(partitions) or last is not None
-    if by_partition and tier is not None:
-        raise click.UsageError("--audit counts what a group reads: it excludes --partition and --last")
+    if tier is not None:
+        _check_audit(by_partition=by_partition)
     if by_partition and (topic is None or context.get_parameter_source("group") is ParameterSource.COMMANDLINE):
         raise click.UsageError("--partition and --last need --topic and exclude --group, whose members share all")
     with _format(given_format, formatter, delimiter, zk_connect if decode else None) as to_bytes:
@@ -170,6 +173,13 @@ def command(
         with contextlib.nullcontext() if group is not None else _removed_at_the_end(zk_connect, name):
             _prepare(config, chosen, start)
             _join(config, chosen, max_messages, to_bytes, tier, is_kept=group is not None)
+
+
+def _check_audit(*, by_partition: bool) -> None:
+    """Raise UsageError or MissingExtraError for an audit that cannot be, before a group is moved."""
+    if by_partition:
+        raise click.UsageError("--audit counts what a group reads: it excludes --partition and --last")
+    import kafka2011.audit.publishing  # noqa: F401
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ import click
 from kafka2011.cli.options import (
     examples,
     one_address,
-    parse_time_ms,
     property_option,
     read_broker,
     refuse_properties,
@@ -24,6 +23,7 @@ from kafka2011.cli.options import (
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
+from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import KafkaError
 from zk.clock import SYSTEM_CLOCK
@@ -56,7 +56,7 @@ def _read_start(_context: click.Context, _parameter: click.Parameter, text: str 
     try:
         return int(SYSTEM_CLOCK.wall_s() * 1_000_000) if text == "now" else parse_time_ms(text) * 1000
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is neither now nor a time") from error
+        raise click.BadParameter(f"{text!r} is neither now nor a time: {TIMES}") from error
 
 
 @click.command(

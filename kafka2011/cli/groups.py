@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.groups import Groups
+from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, read_target, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.partitions import find_partitions, partitions_option
@@ -24,6 +25,7 @@ WATCH_INTERVAL_S = 2.0
 
 @click.group(
     "groups",
+    cls=CommandGroup,
     invoke_without_command=True,
     epilog=examples(
         "kafka2011 groups",

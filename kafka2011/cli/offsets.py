@@ -11,10 +11,12 @@ import click
 
 from kafka2011.admin.groups import Groups
 from kafka2011.admin.partition_cursor import open_cursors
-from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, parse_time_ms, zookeeper_option
+from kafka2011.cli.command_group import CommandGroup
+from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.partitions import find_partitions, partitions_option
 from kafka2011.cli.session import open_session
+from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
 from kafka2011.wire.protocol import EARLIEST, LATEST
@@ -34,20 +36,18 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str) 
     try:
         return parse_time_ms(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is neither latest, earliest, milliseconds nor an ISO 8601 time") from error
+        raise click.BadParameter(f"{text!r} is neither latest, earliest, milliseconds nor a time: {TIMES}") from error
 
 
-class _ShowByDefault(click.Group):
-    """A group whose command `show` need not be named."""
+class _ShowByDefault(CommandGroup):
+    """A group whose command `show` need not be named, though it begins with a topic."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `show` before arguments that begin with no command of the group."""
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
+    def is_default(self, ctx: click.Context, args: list[str]) -> bool:
+        """Whether arguments begin with no command of the group."""
+        return bool(args) and args[0] not in self.commands and args[0] not in ctx.help_option_names
 
 
-@click.group("offsets", cls=_ShowByDefault)
+@click.group("offsets", cls=_ShowByDefault, default="show")
 def command() -> None:
     """Show where a partition begins and ends; save and restore a group's offsets.
 
@@ -73,7 +73,8 @@ def command() -> None:
     default="latest",
     show_default=True,
     metavar="TIME",
-    help="latest, earliest, milliseconds since 1970 or an ISO 8601 time, local without a zone: offsets from before it.",
+    help="latest, earliest, milliseconds since 1970, or a time such as -1h, yesterday or ISO 8601, local without a"
+    " zone: offsets from before it.",
 )
 @click.option(
     "--max-count", type=click.IntRange(1), default=1, show_default=True, help="How many offsets, newest first."

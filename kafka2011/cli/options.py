@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config.kinds import ZK_CONNECT
 from kafka2011.config.sources import from_overrides
 from zk.cluster import UNKNOWN_ID, Broker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-
-logger = logging.getLogger(__name__)
 
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+):(?P<port>[0-9]{1,5})")
 
@@ -58,20 +55,6 @@ def one_address(broker: Broker) -> str:
     return f"0:{broker.host}:{broker.port}"
 
 
-def parse_time_ms(text: str) -> int:
-    """Read an ISO 8601 time, or @ and a number of ms, as ms since 1970. Raises ValueError.
-
-    A time without a zone is local, and says so: what it is compared with comes from other machines.
-    """
-    if text.startswith("@") and text[1:].isascii() and text[1:].isdigit():
-        return int(text[1:])
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        time = time.astimezone()
-        logger.warning("%s names no zone: taken as local time, %s", text, time.isoformat(timespec="minutes"))
-    return int(time.timestamp() * 1000)
-
-
 def read_target(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | str | None:
     """Read where to go: earliest, latest, an offset, or a time, which becomes @ and ms."""
     if text is None or text in {"earliest", "latest"}:
@@ -81,7 +64,7 @@ def read_target(_context: click.Context, _parameter: click.Parameter, text: str 
     try:
         return f"@{parse_time_ms(text)}"
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not earliest, latest, an offset, a time or @ and ms") from error
+        raise click.BadParameter(f"{text!r} is not earliest, latest, an offset or a time: {TIMES}") from error
 
 
 def read_broker(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Broker | None:

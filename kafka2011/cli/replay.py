@@ -35,7 +35,7 @@ from zk.cluster import TopicPartition
     "replay",
     epilog=examples(
         "kafka2011 replay views --to-topic views-again",
-        "kafka2011 replay views --from 2011-06-12T10:00Z --to staging:2181 --delay-ms 100",
+        "kafka2011 replay views --from -2d --until yesterday --to staging:2181 --delay-ms 100",
         "kafka2011 replay views --partition 0-1 --from 4711 --max-messages 1000 --to-topic views",
     ),
 )
@@ -50,6 +50,15 @@ from zk.cluster import TopicPartition
     show_default=True,
     metavar="earliest|TIME|OFFSET",
     help="Where to begin. A time means the newest segment from before it; an offset is that of the one --partition.",
+)
+@click.option(
+    "--until",
+    "end",
+    callback=read_target,
+    default="latest",
+    show_default=True,
+    metavar="latest|TIME|OFFSET",
+    help="Where to end: where --from of the same would begin.",
 )
 @click.option("--to-topic", metavar="TOPIC", help="Where to publish.  [default: the same name, with --to]")
 @click.option(
@@ -77,6 +86,7 @@ def command(
     zk_connect: str,
     partitions: tuple[Wanted, ...],
     start: int | str,
+    end: int | str,
     to_topic: str | None,
     target: str | None,
     max_messages: int | None,
@@ -87,13 +97,14 @@ def command(
 ) -> None:
     """Publish a topic's stored messages again, into another topic or cluster.
 
-    It stops where each partition ended when the replay began, once everything is confirmed. So a topic can be
-    replayed into itself, but must then be named with --to-topic. Sets pass unopened. Progress is not saved.
+    It stops at --until, or where each partition ended when the replay began, once everything is confirmed. So a topic
+    can be replayed into itself, but must then be named with --to-topic. Sets pass unopened. Progress is not saved.
     """
     if to_topic is None and target is None:
         raise click.UsageError("give --to-topic, which may be the same topic, or --to")
-    if isinstance(start, int) and len(partitions) != 1:
-        raise click.UsageError(f"--from {start}: an offset is one partition's, name that with --partition")
+    for option, place in (("--from", start), ("--until", end)):
+        if isinstance(place, int) and len(partitions) != 1:
+            raise click.UsageError(f"{option} {place}: an offset is one partition's, name that with --partition")
     validate_topic(to_topic or topic)
     from kafka2011.mirror.forwarder import Forwarder
     from kafka2011.mirror.target import CHOSEN, Target, target_config
@@ -110,8 +121,8 @@ def command(
             stop.set()
 
         registered = _registered(topic, zk_connect)
-        places = open_cursors(stack, topic, find_partitions(topic, None, zk_connect, partitions), config)
-        ranges = [_range(place, start) for place in places]
+        cursors = open_cursors(stack, topic, find_partitions(topic, None, zk_connect, partitions), config)
+        ranges = [_range(cursor, start, end) for cursor in cursors]
         into = target_config(target or zk_connect, producer_properties, os.environ)
         forwarder = Forwarder(
             stack.enter_context(Target(into, stop=stop)),
@@ -135,15 +146,17 @@ def _registered(topic: str, zk_connect: str) -> list[TopicPartition]:
         return TopicPartition.all_of(topic, BrokerRegistry(client).partitions_of(topic))
 
 
-def _range(place: PartitionCursor, start: int | str) -> Range:
-    """Return what a place holds now from where the replay starts. Raises KafkaError for an offset that is not there."""
-    consumer = place.consumer
+def _range(cursor: PartitionCursor, start: int | str, end: int | str) -> Range:
+    """Return what a partition holds now between two places. Raises KafkaError for an offset that is not there."""
+    consumer = cursor.consumer
     assert consumer.broker_id is not None
-    where = TopicPartition(place.topic, consumer.broker_id, place.partition)
-    place.go_to(start)
-    if isinstance(start, int):
-        fault = fault_of_offset(consumer, where, start)
+    where = TopicPartition(cursor.topic, consumer.broker_id, cursor.partition)
+    for offset in (start, end):
+        fault = fault_of_offset(consumer, where, offset) if isinstance(offset, int) else None
         if fault is not None:
             raise KafkaError(fault)
-    _, end_offset = ends_of(consumer, place.topic, place.partition)
-    return Range(where, consumer, place.offset, end_offset)
+    _, end_offset = ends_of(consumer, cursor.topic, cursor.partition)
+    cursor.go_to(end)
+    end_offset = min(end_offset, cursor.offset)
+    cursor.go_to(start)
+    return Range(where, consumer, cursor.offset, end_offset)

@@ -54,7 +54,7 @@ def _setting_options() -> dict[ReportSetting[Any], click.Option]:
     try:
         from kafka2011.reports.catalog import REPORTS
     except ModuleNotFoundError as error:
-        raise missing_extra(error, "spark") from error
+        raise missing_extra(error) from error
 
     return {
         setting: click.Option(

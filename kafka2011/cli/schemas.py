@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.session import open_session
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 file_argument = click.argument("file", type=click.File("rb"))
 
 
-@click.group("schemas")
+@click.group("schemas", cls=CommandGroup)
 def command() -> None:
     """List, show, check and register the schemas of events."""
 

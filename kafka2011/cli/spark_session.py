@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from kafka2011.errors import KafkaError
+from kafka2011.errors import missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def spark_session(name: str, master: str | None = None, *, is_short: bool = False) -> Iterator[SparkSession]:
     """Open the session of `spark-submit`, where it runs the command, or else one on this machine.
 
-    `is_short` is for jobs that Spark's start and plans would take longer than the work. Raises KafkaError without
-    PySpark.
+    `is_short` is for jobs that Spark's start and plans would take longer than the work. Raises
+    MissingExtraError without PySpark.
     """
     try:
         from kafka2011.warehouse.load import running_spark
     except ImportError as error:
-        raise KafkaError("PySpark is not installed: pip install '.[spark]' in a checkout of kafka2011") from error
+        raise missing_extra(error) from error
     with running_spark.running_or_new_spark(name, master, running_spark.LIGHT if is_short else None) as spark:
         yield spark

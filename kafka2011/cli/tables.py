@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, raise_failed, show_json, show_json_line, show_table
 from kafka2011.cli.spark_session import spark_session
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.table.upkeep import Compacted, Tended
 
 
-@click.group("tables")
+@click.group("tables", cls=CommandGroup)
 def command() -> None:
     """Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine."""
 

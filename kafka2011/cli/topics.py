@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kafka2011.admin.topics import create_topic, describe_topic
+from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.session import open_session
@@ -12,9 +13,12 @@ from kafka2011.message.topic import validate_topic
 from zk.brokers import BrokerRegistry
 
 
-@click.group("topics")
+@click.group("topics", cls=CommandGroup, default="list")
 def command() -> None:
-    """List, describe and create topics."""
+    """List, describe and create topics.
+
+    `kafka2011 topics` is short for `kafka2011 topics list`.
+    """
 
 
 @command.command("list", epilog=examples("kafka2011 topics list --json"))

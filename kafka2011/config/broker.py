@@ -50,6 +50,11 @@ class BrokerConfig(Settings):
     )
     port: int = setting(6667, Integer(0, 65535), "The port to listen on; 0 picks a free one.")
     log_dir: Path = setting(None, Directory(), "The directory that holds the logs.")
+    log_dir_label_required: bool = setting(
+        False,
+        Boolean(),
+        "Do not start with a `log.dir` that has neither this broker's label nor logs, as when its disk is not mounted.",
+    )
 
     num_partitions: int = setting(1, Integer(1), "Partitions of each topic on this broker.")
     topic_partition_count_map: Mapping[str, int] = setting(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from hashlib import blake2b
-from heapq import heapify, heapreplace
+from heapq import heapreplace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,7 @@ def assign_fairly(
     shares: dict[str, list[TopicPartition]] = {}
     for member, owned in _spread(takers, weights).items():
         ids = stream_ids(member, weights[member])
-        shares |= _spread({w: ids[: streams[w.topic][member]] for w in owned}, dict.fromkeys(ids, 1))
+        shares |= _spread({w: ids[: streams[w.topic][member]] for w in owned}, Counter(ids))
     return shares
 
 
@@ -104,8 +104,7 @@ class _Quota:
 
     def __init__(self, count: int, weights: Mapping[str, int]) -> None:
         taken = Counter(dict.fromkeys(weights, 0))
-        turns = [(1 / weight, name) for name, weight in weights.items()]
-        heapify(turns)
+        turns = sorted((1 / weight, name) for name, weight in weights.items())
         last = -1.0  # whose turn is the last; nobody's yet
         for _ in range(count):
             last, name = turns[0]

@@ -1,6 +1,7 @@
 """All logs of a broker, in one directory: `{log.dir}/{topic}-{partition}` (paper, section 3.1).
 
 A clean shutdown leaves `.kafka_cleanshutdown` there; without it the last segment of every log is recovered at start.
+A label says whose directory it is.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from kafka2011.disk import SYSTEM_DISK, open_directory
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
+from kafka2011.log.label import is_label
 from kafka2011.log.log import Log
 from kafka2011.log.log_settings import LogSettings
-from kafka2011.log.recovery import Recovery, recover_last_segment
+from kafka2011.log.recovery import Recovery, TotalProgress, recover_last_segment
 from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
-from kafka2011.log.segment import find_segment_files, os_error_text
+from kafka2011.log.segment import os_error_text
 from kafka2011.message.topic import (
     DEFAULT_MAX_TOPIC_NAME_LENGTH,
     InvalidTopicError,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.disk import Disk
+    from kafka2011.log.label import Label
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -46,7 +49,7 @@ class LogManager:
 
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
     how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
-    log. `clock`, `disk` and `request_flush` are as for Log.
+    log. `clock`, `disk` and `request_flush` are as for Log. With a `label`, the directory must be its broker's.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class LogManager:
         disk: Disk = SYSTEM_DISK,
         request_flush: Callable[[Log], None] | None = None,
         on_new_topic: Callable[[str, int], None] | None = None,
+        label: Label | None = None,
     ) -> None:
         self.log_dir = log_dir
         self.recoveries: list[Recovery] = []
@@ -73,6 +77,7 @@ class LogManager:
         self._disk = disk
         self._request_flush = request_flush
         self._on_new_topic = on_new_topic
+        self._label = label
         self._logs: dict[tuple[str, int], Log] = {}
         self._topics: set[str] = set()
         self._creation_lock = disk.make_lock()  # taken before any lock of a log, and held while one is made
@@ -109,6 +114,8 @@ class LogManager:
     def _make_log_dir(self) -> None:
         """Make log.dir. Its own name is not on disk then, and must be before a log is made in it."""
         missing = [path for path in (self.log_dir, *self.log_dir.parents) if not path.exists()]
+        if missing and self._label is not None:
+            self._label.refuse_new(self.log_dir)
         for path in reversed(missing):
             self._sync_name(path.parent)  # an earlier start may have made it and ended at once
             path.mkdir(exist_ok=True)
@@ -131,8 +138,9 @@ class LogManager:
 
     def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
         try:
-            recover = not self._take_mark()
             found = self._find_log_directories()
+            self._claim_log_dir(has_logs=bool(found))
+            recover = not self._take_mark()
             if recover and found:
                 self._disk.fsync(self._lock_fd)  # the names of logs that were made just before the process ended
             elif recover:
@@ -142,7 +150,7 @@ class LogManager:
         report = None
         if recover and found:
             logger.info("the last stop was not clean: recovering %d logs in %s", len(found), self.log_dir)
-            report = _TotalProgress(sum(map(_last_segment_bytes, found)), progress).add if progress else None
+            report = TotalProgress(found, progress).add if progress else None
         for directory, (topic, partition) in found.items():
             refusal = self._refusal(topic, partition)
             if refusal is None:
@@ -157,6 +165,10 @@ class LogManager:
             if recovery is not None:
                 self.recoveries.append(recovery)
 
+    def _claim_log_dir(self, *, has_logs: bool) -> None:
+        if self._label is not None and self._label.claim(self.log_dir, has_logs=has_logs):
+            self._disk.fsync(self._lock_fd)
+
     def _take_mark(self) -> bool:
         """Remove the mark of a clean stop durably, and say whether it was there."""
         try:
@@ -169,6 +181,8 @@ class LogManager:
     def _find_log_directories(self) -> dict[Path, tuple[str, int]]:
         found = {}
         for path in sorted(self.log_dir.iterdir()):
+            if path.name == CLEAN_SHUTDOWN_MARK or is_label(path.name):
+                continue
             parsed = parse_log_directory_name(path.name)
             # The name must be the one we would give: "t-01" would be a second directory for "t-1".
             if parsed is None or path.name != log_directory_name(*parsed) or not path.is_dir():
@@ -370,24 +384,3 @@ class LogManager:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _TotalProgress:
-    """Adds up the progress of many logs."""
-
-    def __init__(self, total_bytes: int, report: Callable[[int, int], None]) -> None:
-        self._total_bytes = total_bytes
-        self._done_bytes = 0
-        self._report = report
-
-    def add(self, count: int) -> None:
-        self._done_bytes += count
-        self._report(self._done_bytes, self._total_bytes)
-
-
-def _last_segment_bytes(directory: Path) -> int:
-    try:
-        files = find_segment_files(directory)
-        return files[-1][1].stat().st_size if files else 0
-    except OSError as error:
-        raise LogError(os_error_text("cannot open the log in", directory, error)) from error

@@ -28,7 +28,7 @@ from kafka2011.message.header import LENGTH, LENGTH_AND_MAGIC, LENGTH_BYTES, Mes
 from kafka2011.message.message_set import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from kafka2011.disk import Disk
@@ -100,6 +100,28 @@ class Recovery:
     def is_corruption(self) -> bool:
         """True if good messages followed the bad one, so that this was not a torn write."""
         return self.survivors is not None and self.survivors.messages > 0
+
+
+class TotalProgress:
+    """Adds up the progress of recovering many logs, and reports (bytes done, bytes in all). Raises LogError."""
+
+    def __init__(self, directories: Iterable[Path], report: Callable[[int, int], None]) -> None:
+        self._total_bytes = sum(map(_last_segment_bytes, directories))
+        self._done_bytes = 0
+        self._report = report
+
+    def add(self, count: int) -> None:
+        """Add what one log has done."""
+        self._done_bytes += count
+        self._report(self._done_bytes, self._total_bytes)
+
+
+def _last_segment_bytes(directory: Path) -> int:
+    try:
+        files = find_segment_files(directory)
+        return files[-1][1].stat().st_size if files else 0
+    except OSError as error:
+        raise LogError(os_error_text("cannot open the log in", directory, error)) from error
 
 
 def recover_last_segment(

@@ -71,14 +71,12 @@ class _Partition:
         return (self.sent[-1].next_offset if self.sent else self.settled_offset) - self.committed_offset
 
 
+@dataclass(slots=True)
 class _Share:
     """What of the window waits for one broker, and when that last became less, or began."""
 
-    __slots__ = ("bytes", "moved_s")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.moved_s = 0.0
+    bytes: int = 0
+    moved_s: float = 0.0
 
 
 class CommitWindow:
@@ -110,7 +108,7 @@ class CommitWindow:
         """Say whether something waits for a broker that has confirmed nothing for a while."""
         with self._lock:
             share = self._shares[broker_id]
-            return share.bytes > 0 and self._now_s() - share.moved_s >= STUCK_S
+            return bool(share.bytes) and self._now_s() - share.moved_s >= STUCK_S
 
     def add(self, sent: SentSet) -> None:
         """Add a set after those of its partition."""

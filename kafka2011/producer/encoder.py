@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,7 +70,7 @@ def payloads_of(messages: object, encoder: Encoder | None = None) -> list[bytes]
         return [messages]
     if isinstance(messages, bytearray | memoryview):
         return [bytes(messages)]
-    if isinstance(messages, Iterable) and not isinstance(messages, str | MessageSet):
+    if isinstance(messages, Iterable) and not isinstance(messages, str | MessageSet | Mapping):
         payloads = list(messages)
         if set(map(type, payloads)) <= {bytes}:  # one pass without Python code for each payload
             return payloads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kafka2011.config import SyncProducerConfig
@@ -13,7 +14,7 @@ from kafka2011.wire.protocol import ANY_PARTITION, multiproduce_frame, produce_f
 from zk.cluster import UNKNOWN_ID, Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from types import TracebackType
 
 Messages: TypeAlias = "bytes | Iterable[bytes] | MessageSet"
@@ -89,6 +90,6 @@ def as_message_set(messages: Messages) -> MessageSet:
         return messages
     if isinstance(messages, bytes | bytearray | memoryview):
         return MessageSet([bytes(messages)])
-    if isinstance(messages, str):
-        raise TypeError("a payload is bytes, not str: encode it first")
+    if isinstance(messages, str | Mapping):  # whose keys would be the payloads
+        raise TypeError(f"a payload is bytes, not {type(messages).__name__}: encode it first")
     return MessageSet(messages)

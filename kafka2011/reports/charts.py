@@ -105,7 +105,7 @@ def _ticks(hours: Sequence[datetime]) -> tuple[list[int], list[str]]:
 def _finish(axes: Axes, *, with_legend: bool) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, pad=6)
     if with_legend:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0)
 

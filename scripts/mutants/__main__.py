@@ -41,7 +41,10 @@ MODULES = (
     "wire.protocol",
     *(f"log.{name}" for name in ("log", "segment", "recovery", "log_manager")),
     *(f"broker.{name}" for name in ("handlers", "message_check")),
-    *(f"consumer.{name}" for name in ("stream", "feed", "fetcher", "rebalancer", "offset_committer")),
+    *(
+        f"consumer.{name}"
+        for name in ("stream", "feed", "fetcher", "division", "fair_assignment", "rebalancer", "offset_committer")
+    ),
     *sorted(f"producer.{path.stem}" for path in (PACKAGE / "producer").glob("[!_]*.py")),
     *("spark.offset_ranges", "spark.plan"),
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
-from kafka2011.audit.compare import Ledger
+from kafka2011.audit.compare import Ledger, TierCount, WindowAccount
 from kafka2011.audit.evidence import Evidence, Reading, Rules
+from kafka2011.audit.judged import Judged, ReadPlace
 from kafka2011.audit.standing import Instance, Standing
 from kafka2011.audit.tally import Tally
 from kafka2011.audit.verdict import Verdict, judge
@@ -44,9 +46,9 @@ class Tiers:
             self.evidence.add(report)
             self.ledger.add(report)
 
-    def judge(self, *tiers: str, until_ms: int = 30) -> Verdict:
+    def judge(self, *tiers: str, until_ms: int = 30, judged: Judged | None = None) -> Verdict:
         known = self.ledger, self.evidence, Reading(at_ms=50)
-        return judge(*known, (), tiers or None, from_ms=None, until_ms=until_ms, rules=RULES)
+        return judge(*known, (), tiers or None, from_ms=None, until_ms=until_ms, rules=RULES, judged=judged)
 
 
 @pytest.fixture
@@ -60,6 +62,7 @@ def test_all_is_well(tiers: Tiers) -> None:
     tiers.count("live", ALL, read_ms=40)
     found = tiers.judge()
     assert (len(found.accounts), found.gaps, found.doubts, found.lost_reports) == (3, [], [], 0)
+    assert found.settled_ms == 30
 
 
 def test_what_is_missing_where_all_was_read_is_a_gap(tiers: Tiers) -> None:
@@ -74,6 +77,7 @@ def test_what_a_tier_has_not_read_yet_is_in_doubt(tiers: Tiers) -> None:
     found = tiers.judge()
     assert [account.start_ms for account in found.gaps] == [0]
     assert [doubt.since_ms for _, doubt in found.doubts] == [15]
+    assert found.settled_ms == 15
     assert tiers.judge(until_ms=10).doubts == []
 
 
@@ -85,8 +89,24 @@ def test_a_lost_report_is_no_lost_message(tiers: Tiers) -> None:
     assert found.gaps == []
     assert found.lost_reports == 1
     assert [doubt.since_ms for _, doubt in found.doubts] == [None]
+    assert found.settled_ms is None
     assert [count.missing_since_first for count in found.accounts[0].tiers] == [0, 1, 1]
     assert [count.missing for count in found.accounts[0].tiers] == [0, 1, 0]
+
+
+def test_what_was_judged_before_counts_as_it_was_judged(tiers: Tiers) -> None:
+    """In its place, with its gaps, though nothing of it is read any more."""
+    counts = TierCount("producer", 5, 5, 0, 0), TierCount("live", 4, 4, 1, 0, 1)
+    early, lossy = (WindowAccount(TOPIC, start_ms, counts) for start_ms in (-30, -20))
+    place = ReadPlace(None, {}, {})
+    judged = Judged(home="", tiers=("producer", "live"), topics=(), window_ms=10, until_ms=0, place=place)
+    judged = replace(judged, windows={lossy: True, early: False})
+    tiers.count("live", [FIRST, THIRD], read_ms=40)
+    found = tiers.judge("producer", "live", judged=judged)
+    assert [account.start_ms for account in found.accounts] == [-30, -20, 0, 10, 20]
+    assert [account.start_ms for account in found.gaps] == [-20, 10]
+    nothing_new = tiers.judge("producer", "live", until_ms=0, judged=judged)
+    assert (nothing_new.gaps, nothing_new.doubts) == ([lossy], [])
 
 
 def test_nothing_that_was_compared_is_no_proof(tiers: Tiers) -> None:

@@ -218,7 +218,7 @@ def test_one_that_does_not_go_is_closed_only_once() -> None:
 
 def test_when_all_wait_for_one_another_the_newest_goes() -> None:
     """Three half requests that all need more than is left: the last to ask goes, then the first two are completed."""
-    budget = MemoryBudget(100, SHORT_S)
+    budget = MemoryBudget(100, FOREVER_S)
     clients = [Client(budget, name) for name in ("first", "second", "third")]
 
     def grow(client: Client) -> None:
@@ -233,6 +233,9 @@ def test_when_all_wait_for_one_another_the_newest_goes() -> None:
     for client in clients:
         greenlets.append(gevent.spawn(grow, client))
         until(lambda: len(budget._waiting) == len(greenlets))
+    budget._patience_s = SHORT_S  # not before all of them wait, however busy the machine is
+    for claim in budget._waiting:
+        claim.released.set()
     gevent.joinall(greenlets)
     assert [type(greenlet.exception) for greenlet in greenlets] == [type(None), type(None), MemoryRefusedError]
     assert [client.claim.refused for client in clients] == [False, False, True]

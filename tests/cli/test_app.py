@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+import re
 import shlex
 import subprocess
 import sys
@@ -124,7 +126,9 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("produce", "t", "--key-regex", "x", "--partition", "1"), "--key-regex chooses partitions"),
         (("offsets", "t", "--time", "soon"), "'soon' is neither latest"),
         (("registry", "--zookeeper", "a b"), "'a b' is not host:port"),
-        (("consume",), "give one of --topic"),
+        (("consume",), "give one of TOPIC, --topic"),
+        (("consume", "t", "--topic", "t"), "give one of TOPIC, --topic"),
+        (("replay", "t", "--to", "a:1", "--until", "5"), "--until 5: an offset is one partition's"),
         (("consume", "--topic", "t", "--from", "5"), "--from 5: an offset is one partition's"),
         (("consume", "--topic", "t", "--from", "soon"), "'soon' is not earliest, latest, an offset"),
         (("consume", "--topic", "t", "--last", "1", "--from-beginning"), "give one of --from-beginning, --from and"),
@@ -134,7 +138,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("consume", "--topic", "t", "--last", "1", "--audit", "live"), "--audit counts what a group reads"),
         (("audit", "--tiers", "producer,,live"), "'producer,,live' is not a list of different tiers"),
         (("audit", "--tiers", "live,live"), "'live,live' is not a list of different tiers"),
-        (("audit", "--from", "soon"), "'soon' is no ISO 8601 time"),
+        (("audit", "--from", "soon"), "'soon' is no time: an ISO 8601 time, 20:00"),
         (("groups", "reset", "--group", "g", "--topic", "t", "--to", "now"), "'now' is not earliest"),
         (("topics", "create", "t", "--brokers", "one"), "'one' is not a list of broker ids"),
         (("ping", "host"), "'host' is not host:port"),
@@ -237,7 +241,7 @@ def test_a_reader_that_goes_away_is_no_failure_of_ours() -> None:
         assert process.wait(60) == 141
 
 
-@pytest.mark.parametrize("arguments", [(), ("topics",), ("offsets",)])
+@pytest.mark.parametrize("arguments", [(), ("schemas",), ("offsets",)])
 def test_without_a_command_there_is_help(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """A group by itself shows its help as it is, and counts as called wrongly."""
     assert app.main(list(arguments)) == 2
@@ -267,7 +271,7 @@ def test_every_command_has_examples() -> None:
             words = shlex.split(rest)
             assert program
             assert f"kafka2011 {words[0]}" in context.command_path
-            assert {word for word in words if word.startswith("-") and word != "-"} <= options, line
+            assert {word for word in words if re.match("--|-[a-zA-Z]", word)} <= options, line
 
 
 def test_warnings_look_like_errors() -> None:
@@ -278,3 +282,26 @@ def test_warnings_look_like_errors() -> None:
     server = code.replace("logging.warning", "logs.log_progress_of_a_server()\nlogging.warning")
     shown = subprocess.run([sys.executable, "-c", server], capture_output=True, text=True, timeout=60, check=True)
     assert " WARNING root: so" in shown.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed has the shell ask the command itself, which then names commands."""
+    done = run("completion", shell)
+    assert done.returncode == 0
+    assert f"_KAFKA2011_COMPLETE={shell}_complete" in done.stdout
+    monkeypatch.setenv("_KAFKA2011_COMPLETE", f"{shell}_complete")
+    monkeypatch.setenv("COMP_WORDS", "kafka2011 sch" if shell != "fish" else "sch")
+    monkeypatch.setenv("COMP_CWORD", "1" if shell != "fish" else "sch")
+    assert "schemas" in run().stdout
+
+
+def test_settings_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of one component, or of all: their names, defaults and meanings."""
+    assert app.main(["settings", "broker"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(
+        r"^broker +log\.retention\.hours +168 +KAFKA2011_LOG_RETENTION_HOURS +Segments", shown, re.MULTILINE
+    )
+    assert app.main(["settings", "--json"]) == 0
+    assert {row["component"] for row in json.loads(capsys.readouterr().out)} == {"broker", "producer", "consumer"}

@@ -34,6 +34,12 @@ def test_table_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out) == []
 
 
+def test_a_table_without_rows_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """In words, rather than by column names above nothing."""
+    show_table(("group", "lag_bytes"), [], as_json=False)
+    assert capsys.readouterr().out == "no groups\n"
+
+
 def test_piped_tables_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     """However long a cell is, a pipe gets it in one line; no markup, no colours."""
     path = "/[bold]" + "x" * 500

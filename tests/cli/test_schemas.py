@@ -114,7 +114,7 @@ def test_without_the_extra_commands_say_what_to_install() -> None:
         [sys.executable, "-c", script, __file__], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 10
-    assert "fastavro is not installed: pip install fastavro (or '.[pipeline]' in a checkout" in done.stderr
+    assert "fastavro is not installed: pip install 'kafka2011[pipeline]'" in done.stderr
     assert "internal error" not in done.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from itertools import product
 from random import Random
@@ -160,6 +161,23 @@ def test_the_outcome_is_that_of_other_versions() -> None:
         "g_b-0": ["clicks/0-0", "views/2-0"],
         "g_c-0": ["views/1-0", "views/0-0"],
     }
+
+
+def test_all_outcomes_are_those_of_other_versions() -> None:
+    """Of groups in which not all want the same, and not all have as many streams."""
+    random = Random(7)
+    found = hashlib.sha256()
+    for _ in range(40):
+        members = {f"g_{number}": everything(random.randrange(1, 5)) for number in range(random.randrange(1, 6))}
+        for number in range(random.randrange(4)):
+            wanted = random.sample(range(12), random.randrange(1, 6))
+            members[f"g_x{number}"] = TopicCount.static({f"topic-{each}": random.randrange(1, 4) for each in wanted})
+        if random.random() < 0.5:
+            members = {member: count for member, count in members.items() if count.topic_filter is None}
+        every = [TopicPartition(f"topic-{n}", b, 0) for n in range(12) for b in range(random.randrange(4))]
+        for stream, share in sorted(assign_fairly(every, members).items()):
+            found.update(f"{stream}: {', '.join(map(str, sorted(share)))}\n".encode())
+    assert found.hexdigest()[:16] == "b90fd1e135755da3"
 
 
 def test_nothing_is_computed_again_while_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:

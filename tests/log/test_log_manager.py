@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
-from kafka2011.log import log_manager as log_manager_module
+from kafka2011.log import recovery
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
 from kafka2011.log.log_settings import LogSettings
@@ -399,7 +399,7 @@ def test_a_directory_that_cannot_be_listed_is_named(
         raise OSError(5, "Input/output error")
 
     directory = write_log(log_dir, "views-0")
-    monkeypatch.setattr(log_manager_module, "find_segment_files", broken)
+    monkeypatch.setattr(recovery, "find_segment_files", broken)
     with pytest.raises(LogError, match=f"{directory}: Input/output error"):
         make_manager().open(lambda _done, _total: None)
 

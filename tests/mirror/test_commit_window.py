@@ -144,6 +144,7 @@ def test_a_broker_is_stuck_once_it_confirms_nothing_for_a_while() -> None:
     assert not window.is_stuck(1)
     window.add(first)
     window.add(second)
+    assert not window.is_stuck(1)
     assert window.awaited(1) == [first.future]
     assert window.awaited(2) == []
     clock.now_s += STUCK_S
@@ -155,6 +156,13 @@ def test_a_broker_is_stuck_once_it_confirms_nothing_for_a_while() -> None:
     assert window.is_stuck(1)
     window.drop(ONE)
     assert not window.is_stuck(1)
+    clock.now_s += STUCK_S
+    window.add(first)
+    assert not window.is_stuck(1)
+    clock.now_s += STUCK_S / 2
+    window.add(second)
+    clock.now_s += STUCK_S / 2
+    assert window.is_stuck(1), "one more that waits is no sign of life"
 
 
 def test_what_was_left_out_waits_for_no_broker() -> None:
@@ -167,6 +175,11 @@ def test_what_was_left_out_waits_for_no_broker() -> None:
     clock.now_s += STUCK_S
     assert not window.is_stuck(None)
     assert window.fits(10**9)
+    window.drop(ONE)
+    quarter_bytes = 2500 - OVERHEAD_BYTES
+    window.add(sent(ONE, 0, quarter_bytes, 1))
+    assert window.fits(quarter_bytes, 1), "what was dropped takes no room"
+    assert not window.fits(quarter_bytes + 1, 1)
 
 
 def test_only_the_first_set_of_a_partition_is_settled() -> None:

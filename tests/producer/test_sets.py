@@ -60,6 +60,8 @@ def test_what_send_takes() -> None:
     for wrong in ("text", 1, None, ["text"], [b"a", None]):
         with pytest.raises(TypeError, match="a payload is bytes, not"):
             payloads_of(wrong)
+    with pytest.raises(TypeError, match="a payload is bytes, not dict"):  # its keys are no payloads
+        payloads_of({"k": 1})
 
 
 def test_an_encoder_turns_values_into_payloads() -> None:

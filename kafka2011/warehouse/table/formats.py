@@ -80,7 +80,7 @@ def _iceberg(module: str) -> Any:
     except ImportError as error:
         if (error.name or "").startswith("kafka2011"):
             raise
-        raise missing_extra(error, "iceberg") from error
+        raise missing_extra(error) from error
 
 
 def open_quarantine(warehouse: str, topic: str, spark: SparkSession | None = None) -> Quarantine:

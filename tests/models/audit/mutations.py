@@ -8,7 +8,9 @@ from kafka2011.audit import evidence
 from kafka2011.audit.complete import complete
 from kafka2011.audit.evidence import Evidence
 from kafka2011.audit.heard import Heard
+from kafka2011.audit.run import keep
 from kafka2011.audit.standing import Standing
+from kafka2011.audit.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,5 +99,14 @@ MUTATIONS = (
         "ends.end is None or (",
         seed=320,
     ),
+    Mutation("what is in doubt is beyond doubt", judge, "if is_settled else None", "if False else end_ms"),
+    Mutation(
+        "gaps that were judged are forgotten",
+        judge,
+        "for account, is_gap in earlier.items() if is_gap",
+        "for account in ()",
+        seed=12,
+    ),
+    Mutation("what is judged has no gap", keep, "each: each in gaps", "each: False", seed=12),
     Mutation("missing messages are not missed", complete, "if missing:", "if missing < 0:", seed=2),
 )

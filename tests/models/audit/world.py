@@ -24,13 +24,15 @@ from kafka2011.audit.standing import Instance
 from kafka2011.audit.statement import Acceptance, Statement
 from kafka2011.audit.windows import Windows
 from kafka2011.events.codec import Event as AvroEvent
+from tests.models.audit.auditing import Auditor
 from tests.models.audit.clusters import BROKERS, SKEW_MS, VIEWS, AwayError, Cluster
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from kafka2011.audit.complete import Complete
+    from kafka2011.audit.verdict import Verdict
 
     Step = Generator[None, None, None]
 
@@ -42,6 +44,9 @@ AGAIN_MS = BACK_MS = 200
 WILD_MS = 150
 """A clock that is so far behind."""
 STEPS = 500
+AUDITOR_SPEED = 0.05
+JUDGED_AFTER_MS = 60
+"""So long before what is beyond doubt an audit judges for good."""
 
 
 class FalseCompleteError(AssertionError):
@@ -57,7 +62,7 @@ class Event:
     """One event. `state` is what its producer knows."""
 
     number: int
-    by: Producer
+    by: Producer = field(repr=False)
     stamped_us: int
     state: str = "under way"
     is_in_log: bool = False
@@ -113,6 +118,9 @@ class World:
             next(self.mirror)
         self.now_ms += 100
         self.loader = self.loading()
+        self.counted: set[int] = set()  # what any loader has read, though it may have died before its commit
+        self.auditor = Auditor(seed, self.offline, RULES, WINDOW_MS, JUDGED_AFTER_MS)
+        self.audit = self.auditor.running(lambda: self.now_ms, self.check_verdict)
         self.happenings = (
             (0.03, self.begin),
             (0.004, self.kill),
@@ -297,6 +305,7 @@ class World:
                     rows.update(event.number for event in events)
                     offsets[where] = each[1]
                     yield
+            self.counted |= rows
             taken = pending.take(now_ms() * 1000, looks={VIEWS: (looked_ms, ends)})
             yield from self.publish(self.offline, taken)
             own += [each for each in taken if isinstance(each, AuditReport)]
@@ -345,16 +354,28 @@ class World:
         if through_ms is None:
             return
         self.told += 1
+        for event in self.owed(through_ms, known):
+            if event.number not in self.rows:
+                raise FalseCompleteError(f"through {through_ms}, and it is not there: {event}")
+
+    def check_verdict(self, verdict: Verdict, known: set[str]) -> None:
+        """Look whether anything that no load has read is in a window that is beyond doubt and has no gap."""
+        if verdict.settled_ms is None:
+            return
+        gaps = {account.start_ms for account in verdict.gaps}
+        for event in self.owed(verdict.settled_ms // WINDOW_MS * WINDOW_MS, known):
+            if event.number not in self.counted and event.stamped_us // 1000 // WINDOW_MS * WINDOW_MS not in gaps:
+                raise FalseCompleteError(f"settled until {verdict.settled_ms}, and nobody misses {event}")
+
+    def owed(self, before_ms: int, known: set[str]) -> Iterator[Event]:
+        """Yield the events stamped before a time that producers must have counted, or have yet to count."""
         for who in self.producers:
             if who.is_accepted or (abs(who.skew_ms) > SKEW_MS and who.name not in known):
                 continue
             for event in who.events:
                 is_owed = event.state == "confirmed" or (event.state == "under way" and not who.is_dead)
-                if is_owed and event.stamped_us < through_ms * 1000 and event.number not in self.rows:
-                    raise FalseCompleteError(
-                        f"through {through_ms}, and event {event.number} of {who.name}, stamped {event.stamped_us} us,"
-                        f" {event.state}, is not there"
-                    )
+                if is_owed and event.stamped_us < before_ms * 1000:
+                    yield event
 
     # The walk --------------------------------------------------------------------------------------------------------
 
@@ -375,6 +396,8 @@ class World:
             next(self.mirror)
         if loads and self.chance.random() < self.loader_speed:
             next(self.loader)
+        if self.auditor.chance.random() < AUDITOR_SPEED:
+            next(self.audit)
 
     mirror_speed = 0.9
     loader_speed = 0.5

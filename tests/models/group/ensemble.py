@@ -33,6 +33,10 @@ class Znode(NamedTuple):
     def ephemeralOwner(self) -> int:  # noqa: N802 - the name that kazoo gives it
         return self.owner
 
+    @property
+    def ctime(self) -> int:
+        return 0
+
 
 class Request(NamedTuple):
     """What a client asks; `session_id` is the one that it goes out in."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import KafkaError, LogClosedError
+from kafka2011.log.label import Label
 from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet
@@ -91,6 +92,7 @@ class Life:
             clock=self.clock,
             disk=self.layer,
             request_flush=self._to_flush.append,
+            label=Label(0),
         )
         with self._shipped():
             manager.open()

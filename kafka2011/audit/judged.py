@@ -1,0 +1,147 @@
+"""What the audit has judged for good, one line for each window, and where in the topic `audit` it goes on.
+
+A window is judged for good once it, and all those of the half hour after it, are beyond doubt. Should a report of such
+a window come nevertheless, as when quarantined messages are loaded days later, everything is to be read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from kafka2011.audit.compare import TierCount, WindowAccount
+from kafka2011.audit.evidence import AGAIN_MS
+from kafka2011.disk import fsync_directory
+from kafka2011.errors import KafkaError
+from kafka2011.json_document import read_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_VERSION = 1
+KEEP_MS = 7 * 24 * 3_600_000
+"""Windows that are older are dropped, as brokers drop their reports unless told otherwise."""
+
+
+class AuditStateError(KafkaError):
+    """The file with what was judged cannot be used; the text names it."""
+
+
+class ReadPlace(NamedTuple):
+    """How far the topic `audit` was read, by broker and partition.
+
+    `starts` is where what windows from `from_ms` on need begins, and `ends` is where the log ended.
+    """
+
+    from_ms: int | None
+    starts: dict[tuple[int, int], int]
+    ends: dict[tuple[int, int], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """All windows of a cluster before `until_ms` (None: nothing is judged yet), and whether each has a gap.
+
+    They were compared in these tiers, for these topics or, if there are none, all. Reading goes on at `place`.
+    """
+
+    home: str
+    tiers: tuple[str, ...]
+    topics: tuple[str, ...]
+    window_ms: int
+    until_ms: int | None
+    place: ReadPlace
+    windows: Mapping[WindowAccount, bool] = field(default_factory=dict)
+
+    def within(self, from_ms: int | None, until_ms: int) -> Judged:
+        """Return the same with only those windows that begin at a time or later, and end by another one."""
+        last_ms = until_ms - self.window_ms
+        chosen = {
+            each: is_gap
+            for each, is_gap in self.windows.items()
+            if (from_ms is None or from_ms <= each.start_ms) and each.start_ms <= last_ms
+        }
+        return replace(self, windows=chosen)
+
+    @classmethod
+    def load(cls, path: Path, tiers: Iterable[str], topics: Iterable[str]) -> Self | None:
+        """Read the file; None if there is none. Raises AuditStateError, also when it is of other tiers or topics."""
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise AuditStateError(f"cannot read {path}: {error}") from error
+        found = read_document(text, cls._of, AuditStateError, f"{path} is no state of an audit", version=_VERSION)
+        wanted = tuple(tiers), tuple(sorted(topics))
+        if (found.tiers, found.topics) != wanted:
+            raise AuditStateError(
+                f"{path} is of tiers {','.join(found.tiers)} and topics {','.join(found.topics) or 'all'}: name another"
+                " file for others"
+            )
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the file; a crash leaves the one before. Raises AuditStateError."""
+        new = path.with_name(f"{path.name}.new")
+        try:
+            with new.open("w", encoding="utf-8") as file:
+                json.dump(self._document(), file, separators=(",", ":"))
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+            fsync_directory(path.parent)
+        except OSError as error:
+            raise AuditStateError(f"cannot write {path}: {error}") from error
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "version": _VERSION,
+            "home": self.home,
+            "tiers": self.tiers,
+            "topics": self.topics,
+            "window_ms": self.window_ms,
+            "until_ms": self.until_ms,
+            "read_from_ms": self.place.from_ms,
+            "starts": [[*where, offset] for where, offset in sorted(self.place.starts.items())],
+            "ends": [[*where, offset] for where, offset in sorted(self.place.ends.items())],
+            "windows": [
+                [each.topic, each.start_ms, is_gap, [count[1:] for count in each.tiers]]
+                for each, is_gap in self.windows.items()
+            ],
+        }
+
+    @classmethod
+    def _of(cls, document: dict[str, Any]) -> Self:
+        tiers = tuple(str(each) for each in document["tiers"])
+        windows: dict[WindowAccount, bool] = {}
+        for topic, start_ms, is_gap, every in document["windows"]:
+            counts = (TierCount(tier, *map(int, count)) for tier, count in zip(tiers, every, strict=True))
+            windows[WindowAccount(str(topic), int(start_ms), tuple(counts))] = bool(is_gap)
+        starts, ends = (
+            {(int(broker_id), int(partition)): int(offset) for broker_id, partition, offset in document[name]}
+            for name in ("starts", "ends")
+        )
+        return cls(
+            home=str(document["home"]),
+            tiers=tiers,
+            topics=tuple(str(each) for each in document["topics"]),
+            window_ms=int(document["window_ms"]),
+            until_ms=_number(document["until_ms"]),
+            place=ReadPlace(_number(document["read_from_ms"]), starts, ends),
+            windows=windows,
+        )
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def until_when(settled_ms: int | None, before_ms: int | None, again_ms: int = AGAIN_MS) -> int | None:
+    """Return until when windows are judged for good, if nothing before `settled_ms` is in doubt; it never goes back."""
+    if settled_ms is None or (before_ms is not None and settled_ms - again_ms <= before_ms):
+        return before_ms
+    return settled_ms - again_ms

@@ -1,0 +1,121 @@
+"""One run of the audit: reads the topic `audit`, judges, and keeps what is judged for good."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+from kafka2011.audit.compare import Ledger
+from kafka2011.audit.evidence import AGAIN_MS, Evidence, Rules
+from kafka2011.audit.judged import KEEP_MS, AuditStateError, Judged, ReadPlace, until_when
+from kafka2011.audit.reading import AuditReader
+from kafka2011.audit.verdict import Verdict, judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafka2011.config import SimpleConsumerConfig
+    from zk.client import ZkClient
+
+logger = logging.getLogger(__name__)
+
+
+class Scope(NamedTuple):
+    """What to judge: topics, or all if there are none; tiers, or those that report; and which windows."""
+
+    topics: tuple[str, ...]
+    tiers: tuple[str, ...] | None
+    from_ms: int | None
+    until_ms: int
+    rules: Rules
+
+
+class Outcome(NamedTuple):
+    """The verdict, how many windows cannot be judged yet, their length, and how many reports were not readable."""
+
+    verdict: Verdict
+    open_windows: int
+    window_ms: int
+    unreadable: int
+
+
+def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, state: Path | None = None) -> Outcome:
+    """Judge a scope. With the file `state`, go on where the last run ended, and save there how far this one has got.
+
+    A state needs a scope with tiers. Raises KafkaError, and AuditStateError if the state is of something else.
+    """
+    if state is None:
+        return _run(client, config, scope, None)[0]
+    assert scope.tiers is not None
+    judged = Judged.load(state, scope.tiers, scope.topics)
+    outcome, reader = _run(client, config, scope, judged)
+    if judged is not None and (late := reader.late & set(judged.tiers)):
+        logger.warning("tier %s has reported on windows that were judged for good: all is read again", min(late))
+        judged = None
+        outcome, reader = _run(client, config, scope, None)
+    keep(outcome, reader.place, reader.reading.home, scope, judged).save(state)
+    return outcome
+
+
+def _run(
+    client: ZkClient, config: SimpleConsumerConfig, scope: Scope, judged: Judged | None
+) -> tuple[Outcome, AuditReader]:
+    from_ms = scope.from_ms
+    if judged is not None and judged.until_ms is not None:
+        from_ms = judged.until_ms if from_ms is None else max(from_ms, judged.until_ms)
+    reader, evidence = AuditReader(config, place=None if judged is None else judged.place), Evidence()
+    with tempfile.TemporaryFile() as file:
+        ledger = Ledger(cast("BinaryIO", file), 0)
+        for report in reader.read(client, scope.topics, from_ms, evidence):
+            ledger.add(report)
+        if judged is not None:
+            _check(judged, reader, ledger)
+        verdict = judge(
+            ledger,
+            evidence,
+            reader.reading,
+            scope.topics,
+            scope.tiers,
+            from_ms=from_ms,
+            until_ms=scope.until_ms,
+            rules=scope.rules,
+            judged=None if judged is None else judged.within(scope.from_ms, scope.until_ms),
+        )
+        open_windows = ledger.open_windows(scope.until_ms)
+        return Outcome(verdict, open_windows, ledger.window_ms, reader.unreadable), reader
+
+
+def _check(judged: Judged, reader: AuditReader, ledger: Ledger) -> None:
+    """Raise AuditStateError if what was judged is of something else than what was read."""
+    if judged.home != reader.reading.home:
+        raise AuditStateError(f"the state is of cluster {judged.home}, and this one is {reader.reading.home}")
+    if judged.windows and ledger.topics and judged.window_ms != ledger.window_ms:
+        raise AuditStateError(f"the state has windows of {judged.window_ms} ms, and now they have {ledger.window_ms}")
+
+
+def keep(
+    outcome: Outcome, place: ReadPlace, home: str, scope: Scope, before: Judged | None, again_ms: int = AGAIN_MS
+) -> Judged:
+    """Return what is judged for good after a run, in a cluster, that began where `before` ended. Pure.
+
+    What may be judged again is as long as `again_ms`.
+    """
+    verdict, window_ms = outcome.verdict, outcome.window_ms
+    settled_ms = None if verdict.settled_ms is None else verdict.settled_ms // window_ms * window_ms
+    until_ms = until_when(settled_ms, None if before is None else before.until_ms, again_ms)
+    gaps = set(verdict.gaps)
+    windows = {} if before is None else dict(before.windows)
+    if until_ms is not None:
+        new = [each for each in verdict.accounts if each not in windows and each.start_ms < until_ms]
+        windows |= {each: each in gaps for each in new}
+    assert scope.tiers is not None
+    return Judged(
+        home=home,
+        tiers=scope.tiers,
+        topics=tuple(sorted(scope.topics)),
+        window_ms=window_ms,
+        until_ms=until_ms,
+        place=place,
+        windows={each: is_gap for each, is_gap in windows.items() if each.start_ms >= scope.until_ms - KEEP_MS},
+    )

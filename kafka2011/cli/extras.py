@@ -1,0 +1,23 @@
+"""Which extras each command needs, all together: who installs one should not meet the next one missing."""
+
+from __future__ import annotations
+
+from kafka2011.errors import EXTRA_OF, MissingExtraError, missing_extra
+
+EXTRAS = {
+    **dict.fromkeys(("load", "report", "tables"), "pipeline,spark,warehouse"),
+    "click-through": "pipeline,spark",
+    "demo": "demo",
+}
+"""Of commands whose extra is not simply that of the package that is missing."""
+
+
+def missing_for(command: str, error: ImportError) -> MissingExtraError | None:
+    """Return what to tell whoever called a command; None if it is no package of an extra that is missing."""
+    package = (error.name or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError | MissingExtraError) or package not in EXTRA_OF:
+        return None
+    extras = EXTRAS.get(command, "")
+    if extras and package in {"pyiceberg", "sqlalchemy"}:
+        extras += ",iceberg"
+    return missing_extra(error, extras)

@@ -1,0 +1,98 @@
+"""What the audit keeps of windows that it has judged for good."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.audit.compare import TierCount, WindowAccount
+from kafka2011.audit.evidence import AGAIN_MS
+from kafka2011.audit.judged import AuditStateError, Judged, ReadPlace, until_when
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIERS = ("producer", "live")
+
+
+def account(start_ms: int, missing: int = 0) -> WindowAccount:
+    return WindowAccount(
+        "views", start_ms, (TierCount("producer", 5, 4, 0, 4), TierCount("live", 4, 4 - missing, missing, 1, missing))
+    )
+
+
+JUDGED = Judged(
+    home="here",
+    tiers=TIERS,
+    topics=("views",),
+    window_ms=10,
+    until_ms=40,
+    place=ReadPlace(30, {(0, 0): 100, (1, 2): 2**40}, {(0, 0): 200, (1, 2): 2**41}),
+    windows={account(10): False, account(20, 1): True, account(30): False},
+)
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    """Without a file there is nothing yet, nor before anything was judged."""
+    path = tmp_path / "audit.json"
+    assert Judged.load(path, TIERS, ["views"]) is None
+    for each in (JUDGED, replace(JUDGED, until_ms=None, windows={}, place=ReadPlace(None, {}, {}))):
+        each.save(path)
+        assert Judged.load(path, TIERS, ["views"]) == each
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("tiers", "topics"), [(("live", "producer"), ["views"]), (TIERS, []), (TIERS, ["views", "a"])])
+def test_a_state_of_something_else_is_refused(tmp_path: Path, tiers: tuple[str, ...], topics: list[str]) -> None:
+    """Its windows were compared in another way."""
+    path = tmp_path / "audit.json"
+    JUDGED.save(path)
+    with pytest.raises(AuditStateError, match=r"audit.json is of tiers producer,live and topics views: name another"):
+        Judged.load(path, tiers, topics)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "its version is 2, and 1 is understood"),
+        ({"windows": [["views", 10, False, [[1, 2, 3, 4, 5]]]]}, "argument 2 is shorter"),
+        ({"windows": [["views", "x", False, []]]}, "invalid literal"),
+        ({"starts": [[0, 0]]}, "not enough values"),
+        ({"until_ms": "soon"}, "invalid literal"),
+        ({"tiers": 5}, "TypeError"),
+    ],
+)
+def test_a_damaged_state_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
+    """The error names the file."""
+    path = tmp_path / "audit.json"
+    JUDGED.save(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(AuditStateError, match=rf"audit.json is no state of an audit: .*{words}"):
+        Judged.load(path, TIERS, ["views"])
+
+
+def test_a_file_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+    """Such as a directory."""
+    with pytest.raises(AuditStateError, match="cannot read"):
+        Judged.load(tmp_path, TIERS, ["views"])
+    with pytest.raises(AuditStateError, match="cannot write"):
+        JUDGED.save(tmp_path / "none" / "audit.json")
+
+
+def test_windows_are_chosen_by_their_whole_length() -> None:
+    """The first one begins at a time, the last one ends by another."""
+    assert list(JUDGED.within(None, 100).windows) == [account(10), account(20, 1), account(30)]
+    assert JUDGED.within(20, 39).windows == {account(20, 1): True}
+    assert JUDGED.within(40, 100).windows == {}
+
+
+def test_windows_are_judged_for_good_half_an_hour_later() -> None:
+    """And that is never taken back: reports that come later have everything read again."""
+    assert until_when(None, None) is None
+    assert until_when(AGAIN_MS + 50, None) == 50
+    assert until_when(AGAIN_MS + 50, 40) == 50
+    assert until_when(AGAIN_MS + 50, 60) == 60
+    assert until_when(None, 60) == 60

@@ -1,0 +1,108 @@
+"""Commands whose extra is not installed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka2011.errors import missing_extra
+
+ROOT = Path(__file__).parent.parent.parent
+NOWHERE = ("--zookeeper", "127.0.0.1:1")
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1].split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from kafka2011.cli.app import main
+sys.exit(main(sys.argv[2:]))
+"""
+PIPELINE = "avro,fastavro,jinja2,matplotlib,numpy,psutil"
+SPARK = "pyspark,py4j,pyarrow,pandas"
+ALL = f"{PIPELINE},{SPARK},polars,pyiceberg,sqlalchemy"
+
+
+def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where some packages cannot be imported."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, missing, *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extras"),
+    [
+        (("audit", *NOWHERE, "--tiers", "a,b"), "pipeline"),
+        (("click-through", *NOWHERE, "--checkpoint", "STATE"), "pipeline,spark"),
+        (("collect", "--as", "access-log", "--topic", "t", "--state", "STATE", "FILE", *NOWHERE), "pipeline"),
+        (("collect", "--audit", "a", "--as", "access-log", "--topic", "t", "--state", "STATE", "FILE"), "pipeline"),
+        (("consume", "--topic", "t", "--decode", *NOWHERE), "pipeline"),
+        (("consume", "--topic", "t", "--audit", "a", *NOWHERE), "pipeline"),
+        (("demo", "--tiers", "all"), "demo"),
+        (("generate", *NOWHERE), "pipeline"),
+        (("load", *NOWHERE, "--warehouse", "STATE", "--topic", "t"), "pipeline,spark,warehouse"),
+        (("mirror", "--from", "a:1", "--to", "a:1/x", "--group", "g", "--whitelist", "t", "--audit", "a"), "pipeline"),
+        (("report", "--warehouse", "STATE", "--into", "STATE"), "pipeline,spark,warehouse"),
+        (("report", "--help"), "pipeline,spark,warehouse"),
+        (("schemas", "list", *NOWHERE), "pipeline"),
+        (("tables", "compact", "--warehouse", "STATE", "--topic", "t"), "pipeline,spark,warehouse"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+def test_a_command_says_which_extras_it_needs(arguments: tuple[str, ...], extras: str, tmp_path: Path) -> None:
+    """In words that work for a wheel too: pip takes what is installed, and adds what is missing."""
+    (tmp_path / "file").touch()
+    names = {"STATE": str(tmp_path / "state"), "FILE": str(tmp_path / "file")}
+    done = run(ALL, *(names.get(each, each) for each in arguments))
+    assert done.returncode == 1
+    assert done.stderr.endswith(f" is not installed: pip install 'kafka2011[{extras}]'\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_checkout_that_is_not_installed_is_where_pip_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index might have another project of that name."""
+
+    def unknown(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", unknown)
+    error = missing_extra(ModuleNotFoundError(name="fastavro.schema"))
+    assert str(error) == "fastavro is not installed: pip install '.[pipeline]' in a checkout of kafka2011"
+
+
+def test_iceberg_is_an_extra_more(tmp_path: Path) -> None:
+    """Of a command that has the others."""
+    arguments = ("tables", "status", "--format", "iceberg", "--warehouse", str(tmp_path))
+    done = run("pyiceberg,sqlalchemy", *arguments)
+    assert "pip install 'kafka2011[pipeline,spark,warehouse,iceberg]'" in done.stderr
+
+
+def test_what_is_broken_is_no_missing_extra() -> None:
+    """What every installation has, and cannot be imported, is an internal error."""
+    assert "internal error: ModuleNotFoundError" in run("javaproperties", "broker").stderr
+
+
+def test_commands_that_need_no_extra(tmp_path: Path) -> None:
+    """Brokers and clients."""
+    for name in (
+        "broker",
+        "produce",
+        "consume",
+        "fetch",
+        "topics",
+        "groups",
+        "offsets",
+        "mirror",
+        "replay",
+        "dump-log",
+    ):
+        assert run(ALL, name, "--help").returncode == 0, name

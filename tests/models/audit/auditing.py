@@ -1,0 +1,90 @@
+"""An audit that runs again and again on where it ended, beside the loader, and what it may judge for good."""
+
+from __future__ import annotations
+
+import io
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.audit.compare import Ledger
+from kafka2011.audit.evidence import Evidence, Reading, Rules
+from kafka2011.audit.judged import Judged, ReadPlace
+from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+from kafka2011.audit.run import Outcome, Scope, keep
+from kafka2011.audit.statement import Statement
+from kafka2011.audit.verdict import Verdict, judge
+from tests.models.audit.clusters import BROKERS, VIEWS, AwayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from tests.models.audit.clusters import Cluster
+
+TIERS = ("producer", "load")
+
+
+class Auditor:
+    """Judges what the loader has counted. It draws from chance of its own, so that walks are as they are without it."""
+
+    def __init__(self, seed: int, cluster: Cluster, rules: Rules, window_ms: int, again_ms: int) -> None:
+        self.chance = Random(f"{seed} audit")
+        self.kept: Judged | None = None
+        self._cluster = cluster
+        self._rules = rules
+        self._window_ms = window_ms
+        self._again_ms = again_ms
+
+    def running(
+        self, now_ms: Callable[[], int], check: Callable[[Verdict, set[str]], None]
+    ) -> Generator[None, None, None]:
+        """Read, judge and keep, again and again; `check` gets each verdict and who was heard of for it."""
+        while True:
+            before, at_ms, found, faults = self.kept, now_ms(), list[Any](), list[str]()
+            from_ms = None if before is None else before.until_ms
+            known_ends = {} if before is None else before.place.ends
+            ends, is_late = dict(known_ends), False
+            for broker in BROKERS:
+                try:
+                    for offset, entry in list(self._cluster.read(AUDIT_TOPIC, broker, 0, now_ms())):
+                        ends[broker, 0] = offset + 1
+                        if from_ms is None or entry.appended_ms >= from_ms - self._again_ms:
+                            found.append(entry.payload)
+                        is_late |= offset >= known_ends.get((broker, 0), 0) and _is_before(entry.payload, from_ms)
+                except AwayError:
+                    if broker in self._cluster.noted:
+                        faults.append(f"broker {broker} is away")
+                yield
+            if is_late:
+                self.kept = None
+                continue
+            scope = Scope((VIEWS,), TIERS, None, at_ms, self._rules)
+            reading = Reading(at_ms=at_ms, home=self._cluster.home, faults=tuple(faults))
+            outcome = self._judge(found, reading, scope, before)
+            check(outcome.verdict, {each.instance for each in found if isinstance(each, Statement)})
+            place = ReadPlace(from_ms, {}, ends)
+            self.kept = keep(outcome, place, self._cluster.home, scope, before, self._again_ms)
+            yield
+
+    def _judge(self, found: list[Any], reading: Reading, scope: Scope, before: Judged | None) -> Outcome:
+        evidence, ledger = Evidence(), Ledger(io.BytesIO(), 0)
+        from_ms = None if before is None else before.until_ms
+        for each in found:
+            evidence.add(each)
+            if isinstance(each, AuditReport) and not _is_before(each, from_ms):
+                ledger.add(each)
+        verdict = judge(
+            ledger,
+            evidence,
+            reading,
+            scope.topics,
+            scope.tiers,
+            from_ms=from_ms,
+            until_ms=scope.until_ms,
+            rules=scope.rules,
+            judged=before,
+        )
+        return Outcome(verdict, 0, self._window_ms, 0)
+
+
+def _is_before(each: object, from_ms: int | None) -> bool:
+    return isinstance(each, AuditReport) and each.tier in TIERS and from_ms is not None and each.start_ms < from_ms
