@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from kafka2011.cli.options import (
     zookeeper_option,
 )
 from kafka2011.cli.output import counted
+from kafka2011.cli.progress import told_progress
 from kafka2011.cli.sections import SectionedCommand, config_option
 from kafka2011.cli.state import state_directory
 from kafka2011.cli.stopping import stop_signals
@@ -207,7 +209,8 @@ def command(
         log_progress_of_a_server()
     counts = CollectCounts()
     try:
-        with stop_signals() as stop:
+        telling = contextlib.nullcontext() if options.runs_on else told_progress(lambda: _summary(counts))
+        with stop_signals() as stop, telling:
             collect(options, config, stop, counts)
     finally:
         click.echo(_summary(counts), err=True)

@@ -11,7 +11,7 @@ import click
 from kafka2011.cli.options import CommandWithoutMoved, examples, pairs_of, zookeeper_option
 from kafka2011.cli.output import raise_failed, show_json_line
 from kafka2011.cli.sections import SectionedCommand, config_option
-from kafka2011.cli.spark_session import spark_session
+from kafka2011.cli.spark_session import spark_session, told_tasks
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import (
     MB,
@@ -23,6 +23,8 @@ from kafka2011.cli.table_options import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kafka2011.cli.table_options import Tables
     from kafka2011.warehouse.load.loader import Loader, Round
     from zk.cluster import TopicPartition
@@ -173,7 +175,7 @@ def command(
             into=into,
         ) as loader,
     ):
-        done = _run(loader, stop, (interval_s or table_format.follow_interval_s) if follow else None)
+        done = _run(spark, loader, stop, (interval_s or table_format.follow_interval_s) if follow else None)
     raise_failed(done.failed, "topic", "loaded")
 
 
@@ -190,13 +192,13 @@ def _begin_offsets(topic: str, begin: str) -> dict[TopicPartition, int]:
         raise click.UsageError(f'--from {begin}: give earliest, or offsets such as {{"0-1": 123}}') from error
 
 
-def _run(loader: Loader, stop: threading.Event, interval_s: float | None) -> Round:
+def _run(spark: SparkSession, loader: Loader, stop: threading.Event, interval_s: float | None) -> Round:
     """Load once, or until the event; return how the last load went."""
     import time
 
     while True:
         began_s = time.monotonic()
-        with _turn:
+        with _turn, told_tasks(spark, "loading"):
             done = loader.run(stop.is_set)
         show_json_line(done.to_json())
         if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):

@@ -1,9 +1,10 @@
-"""Progress of long operations: on a terminal only, on standard error, so that output can be piped."""
+"""Progress of long operations, on standard error, so that output can be piped."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +13,59 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+LINE_INTERVAL_S = 10.0
+"""Where there is no terminal: often enough to see that it lives, and seldom enough for a log."""
+_DRAW_INTERVAL_S = 0.5
+_MB = 1_000_000
+
+
+@contextlib.contextmanager
+def told_progress(describe: Callable[[], str], interval_s: float = LINE_INTERVAL_S) -> Iterator[None]:
+    """Tell how far a long operation is while the block runs, in the words of `describe`, which a thread calls.
+
+    On a terminal it is one line that changes; elsewhere a line every ten seconds, where it differs from the last.
+    """
+    ended = threading.Event()
+
+    def tell() -> None:
+        told = ""
+        while not ended.wait(interval_s):
+            if (text := describe()) != told:
+                click.echo(text, err=True)
+                told = text
+
+    def draw() -> None:
+        from kafka2011.cli.output import console
+
+        with console(stderr=True).status("", spinner="line") as status:
+            while not ended.wait(_DRAW_INTERVAL_S):
+                status.update(describe())
+
+    teller = threading.Thread(target=draw if sys.stderr.isatty() else tell, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+
+
 @contextlib.contextmanager
 def byte_progress(what: str, total_bytes: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar while the block runs; what it is given is to be called with the bytes done since the last call."""
+    """Show a bar while the block runs, or lines where there is no terminal.
+
+    What it gives is to be called with the bytes done since the last call.
+    """
     if not sys.stderr.isatty():
-        yield lambda _done_bytes: None
+        done_bytes = 0
+
+        def add(more_bytes: int) -> None:
+            nonlocal done_bytes
+            done_bytes += more_bytes
+
+        of = "" if total_bytes is None else f" of {total_bytes / _MB:,.1f}"
+        with told_progress(lambda: f"{what}: {done_bytes / _MB:,.1f}{of} MB"):
+            yield add
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

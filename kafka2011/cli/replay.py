@@ -9,7 +9,7 @@ import click
 
 from kafka2011.admin.partition_cursor import PartitionCursor, open_cursors
 from kafka2011.admin.partitions import ends_of, fault_of_offset
-from kafka2011.cli.mirror import copied
+from kafka2011.cli.mirror import MB, copied
 from kafka2011.cli.options import (
     consumer_property_option,
     examples,
@@ -21,6 +21,7 @@ from kafka2011.cli.options import (
     zookeeper_option,
 )
 from kafka2011.cli.partitions import Wanted, find_partitions, partitions_option
+from kafka2011.cli.progress import told_progress
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import SimpleConsumerConfig
@@ -131,6 +132,10 @@ def command(
             failed=fail,
             to_topic=to_topic,
             skip_refused=skip_refused,
+        )
+        of_bytes = sum(each.end_offset - each.offset for each in ranges)
+        stack.enter_context(
+            told_progress(lambda: f"replayed {copied(forwarder.counts())}, of {of_bytes / MB:,.1f} MB of the log")
         )
         replay(
             ranges, forwarder, fetch_bytes=config.fetch_size, stop=stop, max_messages=max_messages, delay_ms=delay_ms

@@ -11,7 +11,7 @@ import click
 
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
-from kafka2011.cli.spark_session import spark_session
+from kafka2011.cli.spark_session import spark_session, told_tasks
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import ICEBERG, catalog_of, catalog_option, format_option
 from kafka2011.errors import KafkaError, missing_extra
@@ -151,15 +151,16 @@ def command(
                 inputs = _of_brokers(spark, zk_connect)
             else:
                 inputs = _of_tables(spark, warehouse, format_name, catalog)
-            derived = derive(
-                spark,
-                inputs,
-                results,
-                settings,
-                finish=lambda made, derivation: write_page(made, derivation, settings, days, inputs.quarantined),
-                again=again,
-                keep=keep,
-            )
+            with told_tasks(spark, "deriving"):
+                derived = derive(
+                    spark,
+                    inputs,
+                    results,
+                    settings,
+                    finish=lambda made, derivation: write_page(made, derivation, settings, days, inputs.quarantined),
+                    again=again,
+                    keep=keep,
+                )
             _show(results, derived, as_json=as_json)
 
         if follow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from kafka2011.cli.progress import told_progress
 from kafka2011.errors import missing_extra
 
 if TYPE_CHECKING:
@@ -26,3 +27,20 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
         raise missing_extra(error) from error
     with running_spark.running_or_new_spark(name, master, running_spark.LIGHT if is_short else None) as spark:
         yield spark
+
+
+@contextlib.contextmanager
+def told_tasks(spark: SparkSession, what: str) -> Iterator[None]:
+    """Tell how many tasks of Spark are done while the block runs."""
+    tracker = spark.sparkContext.statusTracker()
+
+    def describe() -> str:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        found = [stage for stage in stages if stage is not None]
+        if not found:
+            return f"{what}: between two jobs of Spark"
+        done, every = sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
+        return f"{what}: stage {max(stage.stageId for stage in found)} of Spark, {done} of {every} tasks"
+
+    with told_progress(describe):
+        yield

@@ -12,9 +12,10 @@ import sys
 
 import pytest
 
-from kafka2011.cli import produce
+from kafka2011.cli import produce, progress
 from kafka2011.cli.output import counted, printable, show_json_list, show_table
 from kafka2011.cli.progress import byte_progress
+from tests.support.waiting import eventually
 
 
 def test_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,12 +53,23 @@ def test_nothing_steers_the_terminal() -> None:
     assert printable("a\x1b[31mb\nü") == "a\\x1b[31mb\\nü"
 
 
-def test_no_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """When standard error is piped, nothing is drawn."""
+def test_nothing_is_drawn_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is short says nothing; what is long says how far it is, in lines that differ."""
     with byte_progress("reading", 10) as advance:
         advance(5)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
+    told: list[str] = []
+    monkeypatch.setattr("click.echo", lambda text, err: told.append(text) if err else None)
+    done = 0
+    with progress.told_progress(lambda: f"{done} done", interval_s=0.001):
+        done = 1
+        eventually(lambda: told[-1:] == ["1 done"])
+        done = 2
+        eventually(lambda: told[-1:] == ["2 done"])
+    assert told in (["1 done", "2 done"], ["0 done", "1 done", "2 done"])
 
 
 def test_tables_are_not_folded_at_a_terminal() -> None:
