@@ -31,7 +31,11 @@ class System:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._environ = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
-        self._environ |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+        self._environ |= {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": "/root",
+            "LANG": "C.UTF-8",
+        }
 
     def make(self, suite: str) -> None:
         """Fetch the smallest system of a suite, and put the project there as it is in the work tree."""
