@@ -57,7 +57,7 @@ COMMANDS = {
     "schemas": "List, show, check and register the schemas of events.",
     "settings": "Show the settings of brokers, producers and consumers: name, default and meaning.",
     "tables": "Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine.",
-    "topics": "List, describe and create topics.",
+    "topics": "List, describe and create topics, and say how to grow and delete them.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
 }
 """Every command with the first line of its help, so that the overview imports none of them."""
