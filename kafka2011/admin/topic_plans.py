@@ -65,6 +65,6 @@ def plan_of_growth(client: ZkClient, topic: str, partitions: int) -> Iterator[st
             " what is sent after"
         )
         yield (
-            "groups divide the new partitions by themselves; with autooffset.newpartitions=smallest they miss nothing of"
-            " what is sent before they notice, else autooffset.reset says where they begin"
+            "groups divide the new partitions by themselves; with autooffset.newpartitions=smallest they miss nothing"
+            " of what is sent before they notice, else autooffset.reset says where they begin"
         )

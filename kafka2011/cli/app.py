@@ -118,7 +118,10 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."
 )
 def cli(debug: bool) -> None:
-    """Run and use the messaging system of the 2011 Kafka paper."""
+    """Run and use the messaging system of the 2011 Kafka paper.
+
+    A command's --zookeeper may also stand before the command.
+    """
     configure(debug=debug)
 
 
