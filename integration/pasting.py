@@ -27,8 +27,9 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 class Pasted(NamedTuple):
-    """What a section has one type: to install something, and then; and what the last command prints."""
+    """What a section has one type: on Debian, to install it, and then; and what the last command prints."""
 
+    debian: str
     setup: str
     text: str
     prints: str
@@ -39,8 +40,9 @@ def first_steps() -> Pasted:
     section = README.read_text(encoding="utf-8").split("\n## Five lines to the first message\n")[1].split("\n## ")[0]
     [text] = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     [prints] = re.findall(r"prints\n\n```\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    [debian] = re.findall(r"`(apt-get install [^`]*)`", section)
     begin = text.index("kafka2011 ")
-    return Pasted(text[:begin], text[begin:], prints)
+    return Pasted(" ".join(debian.split()), text[:begin], text[begin:], prints)
 
 
 def for_a_shell(text: str) -> str:

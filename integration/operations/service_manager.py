@@ -103,6 +103,7 @@ class ServiceManager:
         if command is None:
             service = self._service(name)
             command = shlex.split(service["ExecStart"])
+            environ |= dict([service["Environment"].split("=", 1)] if "Environment" in service else [])
             if "StateDirectory" in service:
                 os.makedirs(self._rewritten(f"/var/lib/{service['StateDirectory']}"), exist_ok=True)  # noqa: PTH103
             if service.get("Type") == "notify":

@@ -192,6 +192,29 @@ def test_a_full_disk(machine: Machine) -> None:
     assert set(left) < set(lines)
 
 
+def test_collector_and_mirror(machine: Machine, tmp_path: Path) -> None:
+    """Their units do what the files in /etc say: lines of a log arrive in the other cluster."""
+    configs = machine.path("/etc/kafka2011")
+    settings = (configs / "broker-2.properties").read_text().replace("broker-2", "broker-3")
+    target = f"{machine.environ['KAFKA2011_ZK_CONNECT']}/offline"
+    (configs / "broker-3.properties").write_text(f"{settings}zk.connect={target}\n")
+    (tmp_path / "app.log").write_text("".join(f"line {n}\n" for n in range(20)))
+    (configs / "collect.toml").write_text(
+        f"[[collect]]\nfiles = ['{tmp_path}/*.log']\ntopic = 'views'\nfollow = true\n"
+        f"zookeeper = '{machine.environ['KAFKA2011_ZK_CONNECT']}'\n"
+    )
+    (configs / "mirror.toml").write_text(
+        f"[[mirror]]\nfrom = ['{machine.environ['KAFKA2011_ZK_CONNECT']}']\nto = '{target}'\n"
+        "whitelist = 'views'\ngroup = 'mirror'\n"
+    )
+    machine.run("systemctl start kafka2011-broker@3 kafka2011-collect kafka2011-mirror")
+    read = machine.run(f"kafka2011 consume --topic views --from-beginning --max-messages 20 --zookeeper {target}")
+    lines = [line for line in read.splitlines() if line.startswith("line ")]  # it may say that it waits for the topic
+    assert sorted(lines) == sorted(f"line {n}" for n in range(20))
+    machine.run("systemctl stop kafka2011-collect kafka2011-mirror")
+    assert (machine.path("/var/lib/kafka2011") / "collect" / "kafka2011" / "collect" / "views").is_dir()
+
+
 def test_nothing_comes(machine: Machine) -> None:
     """The four commands for whoever gets nothing say what there is."""
     lines = publish(machine, "there", 10)

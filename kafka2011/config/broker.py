@@ -98,9 +98,11 @@ class BrokerConfig(Settings):
     )
     topic_flush_intervals_ms: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for individual topics.")
 
-    max_message_size: int = setting(1_000_000, Integer(), "A set with a larger payload, in bytes, is dropped.")
+    max_message_size: int = setting(1_000_000, Integer(), "A set with a payload of more bytes is dropped.")
     max_socket_request_bytes: int = setting(
-        100 * 1024 * 1024, Integer(1), "A larger request, or a compressed set that opens to more, is refused."
+        100 * 1024 * 1024,
+        Integer(1),
+        "Larger requests, and compressed sets that decompress to more bytes, are refused.",
     )
     queued_max_bytes: int = setting(
         None,

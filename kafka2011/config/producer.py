@@ -38,7 +38,7 @@ class SyncProducerConfig(Settings):
     max_message_size: int = setting(
         1_000_000,
         Integer(),
-        "A larger payload is refused before anything is sent, in bytes. Must not exceed the brokers' own limit.",
+        "The largest payload in bytes; others are refused before anything is sent. At most the brokers' own limit.",
     )
 
 
@@ -81,7 +81,7 @@ class ProducerConfig(SyncProducerConfig):
         "Compresses in place of a built-in codec, `module:Class` with a `codec` (1 or 2) and `compress(bytes)`.",
     )
     compressed_topics: tuple[str, ...] = setting(
-        (), Topics(), "Compress only these topics, `topic,...`; all, when a codec is set and none are named."
+        (), Topics(), "Compress only these topics, `topic,...`. Default: all topics, when a codec is set."
     )
 
     queue_time: int = setting(5000, Integer(1), "`async`: the longest wait for a batch to fill, in ms.")
@@ -101,7 +101,7 @@ class ProducerConfig(SyncProducerConfig):
     confirm: bool = setting(
         False,
         Boolean(),
-        "Wait until the broker has answered a request sent after the set, which proves the set written.",
+        "Wait until the broker has answered a request sent after the set, which proves that the set was written.",
     )
     confirm_timeout_ms: int = setting(30000, Integer(1), "How long to keep trying a confirmed send before it fails.")
 
