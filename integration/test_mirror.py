@@ -263,3 +263,19 @@ def test_a_replay_publishes_a_topic_again(live: LocalCluster, offline: LocalClus
         assert done.stdout == f"replayed 20 messages, 0.0 MB from {topic} into {topic}\n"
     eventually(lambda: stored(offline, topic) == before)
     eventually(lambda: stored(live, topic) == [each + each for each in before])
+
+
+def test_a_replay_ends_where_the_next_one_would_begin(live: LocalCluster, offline: LocalCluster, topic: str) -> None:
+    """With --until and --from of the same offset, nothing is left out, and nothing comes twice."""
+    produce(live.brokers[0], topic, range(50), codec=Codec.SNAPPY)
+    eventually(lambda: payloads(live, topic) == expected(50))
+    base = [sys.executable, "-m", "kafka2011", "replay", topic, "--zookeeper", live.zk_connect]
+    base += ["--to", offline.zk_connect, "--partition", "0-0"]
+    with SimpleConsumer(live.brokers[0].host, live.brokers[0].port) as consumer:
+        before = consumer.fetch(topic, 0, 0).data
+    middle = 4 + int.from_bytes(before[:4], "big")
+    assert 0 < middle < len(before)
+    for options, size_bytes in ((("--until", f"{middle}"), middle), (("--from", f"{middle}"), len(before))):
+        subprocess.run([*base, *options], check=True, capture_output=True, timeout=WAIT_S)
+        eventually(lambda: len(b"".join(stored(offline, topic))) == size_bytes)  # noqa: B023 (called at once)
+    assert b"".join(stored(offline, topic)) == before

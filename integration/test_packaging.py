@@ -178,7 +178,16 @@ def test_a_missing_extra_is_named(command: tuple[str, ...], empty_environment: P
     done = run(empty_environment.parent / "kafka2011", *command, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "pip install pyspark (or '.[local]' in a checkout of kafka2011)" in done.stderr
+    assert "pip install pyspark, or give zk.connect" in done.stderr
+
+
+def test_pip_adds_the_extra_that_is_named(empty_environment: Path, tmp_path: Path) -> None:
+    """By the name of what is installed, which it need not look for elsewhere."""
+    done = run(str(empty_environment), "-m", "kafka2011", "schemas", "list", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.endswith("fastavro is not installed: pip install 'kafka2011[pipeline]'\n")
+    found = run(str(empty_environment), "-m", "pip", "install", "--no-index", "kafka2011[pipeline]", cwd=tmp_path)
+    assert "satisfied: kafka2011[pipeline]" in found.stdout
 
 
 def test_command_is_installed(empty_environment: Path, tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from kafka2011.disk import SYSTEM_DISK, fsync_directory, fsync_tree, publish_directory
+from kafka2011.disk import SYSTEM_DISK, fsync_directory, fsync_tree, is_directory, is_regular_file, publish_directory
 from kafka2011.errors import LogClosedError, LogError
 from tests.support.disks import DiskWith
 
@@ -80,3 +81,20 @@ def test_a_file_takes_a_name_too(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match=f"'{tmp_path}/taken'"):
         publish_directory(tmp_path / "new", tmp_path, "taken")
     assert (tmp_path / "new").is_dir()
+
+
+def test_what_a_disk_does_not_tell_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since Python 3.14 Path.is_file says False to an I/O error too, and a log would begin anew beside its segments."""
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    names = ("", "file", "missing", "file/below", "loop")
+    assert [is_directory(tmp_path / name) for name in names] == [True, False, False, False, False]
+    assert [is_regular_file(tmp_path / name) for name in names] == [False, True, False, False, False]
+
+    def broken(_path: Path, **_options: object) -> os.stat_result:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "stat", broken)
+    for ask in (is_directory, is_regular_file):
+        with pytest.raises(OSError, match="Input/output error"):
+            ask(tmp_path / "file")

@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
@@ -40,7 +41,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FIRST_PATIENCE_S = 1.0
+_NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 _wanted_session: ContextVar[int | None] = ContextVar("wanted_session", default=None)
+
+
+_kazoo_logger = logging.getLogger("zk.kazoo")
+
+
+def _is_no_single_try(record: logging.LogRecord) -> bool:
+    """Make kazoo's warnings, of every single try to connect, less than that: that all failed is an error of ours."""
+    if record.levelno != logging.WARNING:
+        return True
+    record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+    return _kazoo_logger.isEnabledFor(logging.INFO)
+
+
+_kazoo_logger.addFilter(_is_no_single_try)
 
 
 class CallRefused(ConnectionLoss):  # type: ignore[misc]  # kazoo is untyped
@@ -78,7 +94,21 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
     def _expand_client_hosts(self) -> Any:
         found = super()._expand_client_hosts()
         self._addresses = max(len(found), 1)
+        self.client.resolution_error = None if found else self._resolution_error()
         return found
+
+    def _resolution_error(self) -> socket.gaierror | None:
+        """Return why no name resolves; one that may resolve later goes before one that does not exist."""
+        worst = None
+        for host, port in self.client.hosts:
+            try:
+                socket.getaddrinfo(host.strip(), port, 0, 0, socket.IPPROTO_TCP)
+            except socket.gaierror as error:
+                if worst is None or worst.errno in _NO_SUCH_NAME:
+                    worst = error
+            else:
+                return None
+        return worst
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if not isinstance(request, Connect):
@@ -126,12 +156,14 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
             handler=handler,
-            logger=logging.getLogger("zk.kazoo"),
+            logger=_kazoo_logger,
             # Reconnecting is tried forever, and soon enough to save a session of two seconds.
             connection_retry=KazooRetry(
                 max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, sleep_func=handler.sleep_func
             ),
         )
+        self.resolution_error: socket.gaierror | None = None
+        """Why none of the hosts had an address at the last try."""
         self._gate = handler.rlock_object()
         self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
         self.requested_timeout_ms = session_timeout_ms
@@ -149,6 +181,11 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
     def session_timeout_ms(self) -> int:
         """The session timeout that the server granted, which may differ from the one asked for."""
         return self.granted_timeout_ms or self.requested_timeout_ms
+
+    @property
+    def has_no_such_host(self) -> bool:
+        """Whether no host exists, which trying again would not change."""
+        return self.resolution_error is not None and self.resolution_error.errno in _NO_SUCH_NAME
 
     @contextmanager
     def within_session(self, session_id: int | None) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -11,6 +12,8 @@ from zk.errors import NotConnected, ZkError, ZkUnavailable
 from zk.nodes import Nodes
 
 DEFAULT_SESSION_TIMEOUT_MS = 6000
+_LOOK_S = 0.05
+_ASK_S = 0.5
 
 
 def connect(
@@ -23,7 +26,8 @@ def connect(
 
     `connection_timeout_ms` defaults to the session timeout. `handler` is kazoo's seam for concurrency: plain
     threads by default, `kazoo.handlers.gevent.SequentialGeventHandler()` in a gevent program.
-    Raises ZkError, naming `zk_connect`, when it makes no sense or nobody answers in time.
+    Raises ZkError, naming `zk_connect`, when it makes no sense or nobody answers in time; in plain threads at once when
+    none of its hosts exists. A server goes on: names may come after it.
     """
     hosts, _, rest = zk_connect.partition("/")
     chroot = f"/{rest.strip('/')}" if rest.strip("/") else ""
@@ -33,7 +37,7 @@ def connect(
     except ValueError as error:
         raise ZkError(f"zk.connect {zk_connect!r} is not host:port,host:port/chroot: {error}") from error
     try:
-        _await_connection(client, zk_connect, timeout_ms)
+        _await_connection(client, zk_connect, timeout_ms, is_patient=handler is not None)
         if chroot:
             _make_chroot(client, chroot, zk_connect)
     except BaseException:
@@ -42,10 +46,39 @@ def connect(
     return client
 
 
-def _await_connection(client: ZkClient, zk_connect: str, timeout_ms: int) -> None:
-    client.start_async().wait(timeout_ms / 1000)
-    if not client.connected:
-        raise NotConnected(f"no ZooKeeper answered at {zk_connect} within {timeout_ms} ms")
+def _await_connection(client: ZkClient, zk_connect: str, timeout_ms: int, *, is_patient: bool) -> None:
+    deadline_s = client.clock.monotonic_s() + timeout_ms / 1000
+    started = client.start_async()
+    while not client.connected:
+        left_s = deadline_s - client.clock.monotonic_s()
+        if left_s <= 0 or (client.has_no_such_host and not is_patient):
+            raise NotConnected(_why_not(client, zk_connect, timeout_ms, may_ask=not is_patient))
+        started.wait(min(left_s, _LOOK_S))
+
+
+def _why_not(client: ZkClient, zk_connect: str, timeout_ms: int, *, may_ask: bool) -> str:
+    text = f"no ZooKeeper answered at {zk_connect} within {timeout_ms} ms"
+    if client.resolution_error is not None:
+        hosts = ", ".join(host for host, _ in client.hosts)
+        return f"no ZooKeeper at {zk_connect}: {hosts} cannot be resolved: {client.resolution_error.strerror}"
+    strangers = [f"{host}:{port}" for host, port in client.hosts if may_ask and _is_stranger(host, port)]
+    if strangers:
+        text += f": what listens at {', '.join(strangers)} is no ZooKeeper (a broker perhaps?)"
+    return text
+
+
+def _is_stranger(host: str, port: int) -> bool:
+    """Whether something listens there that does not answer as a ZooKeeper does, if only that it does not serve yet."""
+    try:
+        with socket.create_connection((host, port), _ASK_S) as connection:
+            connection.settimeout(_ASK_S)
+            connection.sendall(b"srvr")
+            answer = connection.recv(4096).lower()
+            return b"zookeeper" not in answer and b"whitelist" not in answer
+    except ConnectionResetError:
+        return True
+    except OSError:
+        return False
 
 
 def _make_chroot(client: ZkClient, chroot: str, zk_connect: str) -> None:

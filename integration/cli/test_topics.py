@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from integration.cli.calling import PARTITIONS, output, rows, run
+from kafka2011 import LocalCluster
 
 if TYPE_CHECKING:
-    from kafka2011 import LocalCluster
+    from pathlib import Path
 
 
 def test_topics_are_created_listed_and_described(cluster: LocalCluster, zookeeper: tuple[str, str]) -> None:
@@ -35,9 +37,47 @@ def test_a_number_of_partitions_is_checked_first(zookeeper: tuple[str, str]) -> 
     assert len(rows("topics", "create", "counted", "--partitions", PARTITIONS, *zookeeper)) == 2
 
 
+def test_a_topic_is_grown_and_deleted_by_its_operator(tmp_path: Path) -> None:
+    """The steps that `topics grow` and `topics delete` name do what they say, and the commands themselves nothing."""
+    properties = {"log.flush.interval": 1, "num.partitions": 2, "zk.sessiontimeout.ms": 2000}
+    with LocalCluster(1, directory=tmp_path, properties=properties) as cluster:
+        where = ("--zookeeper", cluster.zk_connect)
+        output("topics", "create", "views", *where)
+        output("produce", "views", *where, text="one\n")
+        group = ("--group", "reports", "--from-beginning", "--max-messages", 1)
+        assert output("consume", "views", *group, *where) == "one\n"
+
+        assert output("topics", "grow", "views", "--partitions", 2, *where) == "nothing to do\n"
+        assert "would hide logs" in run("topics", "grow", "views", "--partitions", 1, *where).stderr
+        steps = output("topics", "grow", "views", "--partitions", 3, *where).splitlines()
+        assert "which has 2: add views:3 to topic.partition.count.map" in steps[0]
+        broker = cluster.brokers[0]
+        broker.stop()
+        broker._properties["topic.partition.count.map"] = "views:3"
+        broker.start()
+        assert output("topics", "grow", "views", "--partitions", 3, *where) == "nothing to do\n"
+        assert {row["partitions"] for row in rows("topics", *where)} == {3}
+
+        steps = output("topics", "delete", "views", *where).splitlines()
+        assert "stop the groups that read it, reports" in steps[1]
+        assert f"on broker 0 ({broker.host}:{broker.port})" in steps[2]
+        assert "(13 bytes)" in steps[2]
+        broker.stop()
+        for log in broker.log_dir.glob("views-*"):
+            shutil.rmtree(log)
+        broker.start()
+        assert rows("topics", *where) == [{"topic": "views", "brokers": 0, "partitions": 0}]
+        output("produce", "views", *where, text="anew\n")
+        assert "groups reset --group reports --topic views --to earliest" in steps[-1]
+        output("groups", "reset", "--group", "reports", "--topic", "views", "--to", "earliest", *where)
+        assert output("consume", "views", *group, *where) == "anew\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("topics", "delete", "nowhere"), "topic nowhere is not registered"),
+        (("topics", "grow", "nowhere", "--partitions", "2"), "topic nowhere is not registered"),
         (("topics", "create", "t", "--brokers", "0,7"), "broker 7 is not registered"),
         (("topics", "create", "a/b"), "topic 'a/b' is not a name"),
         (("topics", "describe", "nowhere"), "topic nowhere is not registered"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
 
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
@@ -59,6 +61,54 @@ def test_nobody_there_is_an_error_that_names_the_address() -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(NotConnected, match=rf"{address}/x within 300 ms"):
         connect(f"{address}/x", 2000, connection_timeout_ms=300)
+
+
+@pytest.mark.parametrize(("handler", "errno"), [(None, socket.EAI_NONAME), (None, socket.EAI_AGAIN), ("", 0)])
+def test_a_host_that_does_not_exist_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, handler: str | None, errno: int
+) -> None:
+    """A client fails at once; where the name may come later, as for a server, it fails in time. The error names it."""
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(errno or socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    is_final = errno == socket.EAI_NONAME
+    timeout_ms = 600_000 if is_final else 300
+    words = r"no ZooKeeper at nosuch\.example:2181: nosuch\.example cannot be resolved: no such name"
+    with pytest.raises(NotConnected, match=words):
+        connect("nosuch.example:2181", 2000, timeout_ms, None if handler is None else SequentialThreadingHandler())
+
+
+def test_what_is_no_zookeeper_is_called_that() -> None:
+    """Such as a broker, whose port was given: it takes the connection, and ends it, or says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    server.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        try:
+            with pytest.raises(NotConnected, match=rf"within 300 ms: what listens at {address} is no ZooKeeper"):
+                connect(address, 2000, 300)
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_tries_to_connect_are_no_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    """Of an application that sets up nothing, which would have nine of kazoo's beside our error."""
+    caplog.set_level(logging.INFO)
+    with pytest.raises(NotConnected):
+        connect(f"127.0.0.1:{free_port()}", 2000, 300)
+    assert [record.levelno for record in caplog.records if record.name == "zk.kazoo"] != []
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_an_address_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,30 +45,29 @@ class ReadPlace(NamedTuple):
 class Judged:
     """All windows of a cluster before `until_ms` (None: nothing is judged yet), and whether each has a gap.
 
-    They were compared in these tiers, for these topics or, if there are none, all. Reading goes on at `place`.
+    They were compared in these tiers, for these topics or, if there are none, all, and from a time on or ever. Reading
+    goes on at `place`.
     """
 
     home: str
     tiers: tuple[str, ...]
     topics: tuple[str, ...]
+    from_ms: int | None
     window_ms: int
     until_ms: int | None
     place: ReadPlace
     windows: Mapping[WindowAccount, bool] = field(default_factory=dict)
 
-    def within(self, from_ms: int | None, until_ms: int) -> Judged:
-        """Return the same with only those windows that begin at a time or later, and end by another one."""
+    def ended_by(self, until_ms: int) -> Judged:
+        """Return the same with only those windows that end by a time."""
         last_ms = until_ms - self.window_ms
-        chosen = {
-            each: is_gap
-            for each, is_gap in self.windows.items()
-            if (from_ms is None or from_ms <= each.start_ms) and each.start_ms <= last_ms
-        }
-        return replace(self, windows=chosen)
+        return replace(
+            self, windows={each: is_gap for each, is_gap in self.windows.items() if each.start_ms <= last_ms}
+        )
 
     @classmethod
-    def load(cls, path: Path, tiers: Iterable[str], topics: Iterable[str]) -> Self | None:
-        """Read the file; None if there is none. Raises AuditStateError, also when it is of other tiers or topics."""
+    def load(cls, path: Path, tiers: Iterable[str], topics: Iterable[str], from_ms: int | None) -> Self | None:
+        """Read the file; None if there is none. Raises AuditStateError, also when other windows were compared."""
         try:
             text = path.read_bytes()
         except FileNotFoundError:
@@ -76,11 +75,11 @@ class Judged:
         except OSError as error:
             raise AuditStateError(f"cannot read {path}: {error}") from error
         found = read_document(text, cls._of, AuditStateError, f"{path} is no state of an audit", version=_VERSION)
-        wanted = tuple(tiers), tuple(sorted(topics))
-        if (found.tiers, found.topics) != wanted:
+        if (found.tiers, found.topics, found.from_ms) != (tuple(tiers), tuple(sorted(topics)), from_ms):
+            since = "" if found.from_ms is None else f", from @{found.from_ms} on"
             raise AuditStateError(
-                f"{path} is of tiers {','.join(found.tiers)} and topics {','.join(found.topics) or 'all'}: name another"
-                " file for others"
+                f"{path} is of tiers {','.join(found.tiers)} and topics {','.join(found.topics) or 'all'}{since}: name"
+                " another file for others"
             )
         return found
 
@@ -103,6 +102,7 @@ class Judged:
             "home": self.home,
             "tiers": self.tiers,
             "topics": self.topics,
+            "from_ms": self.from_ms,
             "window_ms": self.window_ms,
             "until_ms": self.until_ms,
             "read_from_ms": self.place.from_ms,
@@ -129,6 +129,7 @@ class Judged:
             home=str(document["home"]),
             tiers=tiers,
             topics=tuple(str(each) for each in document["topics"]),
+            from_ms=_number(document["from_ms"]),
             window_ms=int(document["window_ms"]),
             until_ms=_number(document["until_ms"]),
             place=ReadPlace(_number(document["read_from_ms"]), starts, ends),

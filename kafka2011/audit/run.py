@@ -15,6 +15,7 @@ from kafka2011.audit.verdict import Verdict, judge
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafka2011.audit.evidence import Reading
     from kafka2011.config import SimpleConsumerConfig
     from zk.client import ZkClient
 
@@ -48,7 +49,7 @@ def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, state: Pat
     if state is None:
         return _run(client, config, scope, None)[0]
     assert scope.tiers is not None
-    judged = Judged.load(state, scope.tiers, scope.topics)
+    judged = Judged.load(state, scope.tiers, scope.topics, scope.from_ms)
     outcome, reader = _run(client, config, scope, judged)
     if judged is not None and (late := reader.late & set(judged.tiers)):
         logger.warning("tier %s has reported on windows that were judged for good: all is read again", min(late))
@@ -70,7 +71,7 @@ def _run(
         for report in reader.read(client, scope.topics, from_ms, evidence):
             ledger.add(report)
         if judged is not None:
-            _check(judged, reader, ledger)
+            check(judged, reader.reading, ledger)
         verdict = judge(
             ledger,
             evidence,
@@ -80,16 +81,16 @@ def _run(
             from_ms=from_ms,
             until_ms=scope.until_ms,
             rules=scope.rules,
-            judged=None if judged is None else judged.within(scope.from_ms, scope.until_ms),
+            judged=None if judged is None else judged.ended_by(scope.until_ms),
         )
-        open_windows = ledger.open_windows(scope.until_ms)
-        return Outcome(verdict, open_windows, ledger.window_ms, reader.unreadable), reader
+        window_ms = ledger.window_ms if ledger.topics or judged is None else judged.window_ms
+        return Outcome(verdict, ledger.open_windows(scope.until_ms), window_ms, reader.unreadable), reader
 
 
-def _check(judged: Judged, reader: AuditReader, ledger: Ledger) -> None:
+def check(judged: Judged, reading: Reading, ledger: Ledger) -> None:
     """Raise AuditStateError if what was judged is of something else than what was read."""
-    if judged.home != reader.reading.home:
-        raise AuditStateError(f"the state is of cluster {judged.home}, and this one is {reader.reading.home}")
+    if judged.home != reading.home:
+        raise AuditStateError(f"the state is of cluster {judged.home}, and this one is {reading.home}")
     if judged.windows and ledger.topics and judged.window_ms != ledger.window_ms:
         raise AuditStateError(f"the state has windows of {judged.window_ms} ms, and now they have {ledger.window_ms}")
 
@@ -99,7 +100,7 @@ def keep(
 ) -> Judged:
     """Return what is judged for good after a run, in a cluster, that began where `before` ended. Pure.
 
-    What may be judged again is as long as `again_ms`.
+    The last `again_ms` of what is beyond doubt may be judged again.
     """
     verdict, window_ms = outcome.verdict, outcome.window_ms
     settled_ms = None if verdict.settled_ms is None else verdict.settled_ms // window_ms * window_ms
@@ -114,6 +115,7 @@ def keep(
         home=home,
         tiers=scope.tiers,
         topics=tuple(sorted(scope.topics)),
+        from_ms=scope.from_ms,
         window_ms=window_ms,
         until_ms=until_ms,
         place=place,

@@ -58,7 +58,7 @@ COMMANDS = {
     "schemas": "List, show, check and register the schemas of events.",
     "settings": "Show the settings of brokers, producers and consumers: name, default and meaning.",
     "tables": "Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine.",
-    "topics": "List, describe and create topics.",
+    "topics": "List, describe and create topics, and say how to grow and delete them.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
 }
 """Every command with the first line of its help, so that the overview imports none of them."""
@@ -119,7 +119,10 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show the version."
 )
 def cli(debug: bool) -> None:
-    """Run and use the messaging system of the 2011 Kafka paper."""
+    """Run and use the messaging system of the 2011 Kafka paper.
+
+    A command's --zookeeper may also stand before the command.
+    """
     configure(debug=debug)
 
 

@@ -110,7 +110,7 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Go on where the last run with this file ended: it keeps a line for each window that is beyond doubt, for a"
-    " week. Needs --tiers.",
+    " week. Needs --tiers, and is for the same tiers, topics and --from.",
 )
 @click.option("--all", "is_all", is_flag=True, help="Show every window, not only those with a gap.")
 @click.option(

@@ -104,7 +104,7 @@ def show(
             for place in open_cursors(stack, topic, chosen, config)
             for offset in place.consumer.get_offsets_before(topic, place.partition, time_ms, max_count)
         ]
-    show_table(("topic", "broker", "partition", "offset"), rows, as_json=as_json)
+    show_table(("topic", "broker", "partition", "offset"), rows, as_json=as_json, noun="offset")
 
 
 @command.command("export", epilog=examples("kafka2011 offsets export --group reports --file offsets.json"))

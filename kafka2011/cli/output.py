@@ -34,17 +34,17 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, as_json: bool) -> None:
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, as_json: bool, noun: str = "") -> None:
     """Print rows under column names, or as a JSON list of objects. None is '-' or null.
 
-    Where there are none, it says "no topics" and the like, of what the first column has.
+    Where there are none, it says "no topics" and the like: of `noun`, or of what the first column has.
     """
     if as_json:
         show_json_list(dict(zip(columns, row, strict=True)) for row in rows)
         return
     rows = list(rows)
     if not rows:
-        click.echo(f"no {columns[0]}s")
+        click.echo(f"no {noun or columns[0]}s")
         return
     from rich.table import Table
 

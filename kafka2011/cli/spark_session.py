@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka2011.cli.progress import told_progress
@@ -25,6 +27,7 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
         from kafka2011.warehouse.load import running_spark
     except ImportError as error:
         raise missing_extra(error) from error
+    _quieten_py4j()
     with running_spark.running_or_new_spark(name, master, running_spark.LIGHT if is_short else None) as spark:
         yield spark
 
@@ -44,3 +47,18 @@ def told_tasks(spark: SparkSession, what: str) -> Iterator[None]:
 
     with told_progress(describe):
         yield
+
+
+def _quieten_py4j() -> None:
+    """Leave out the tracebacks of calls that a dying JVM does not answer, unless everything is logged: it is told once.
+
+    Some are logged without a logger's name.
+    """
+    root = logging.getLogger()
+    if root.level > logging.DEBUG:
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        root.addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts

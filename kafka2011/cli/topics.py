@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from kafka2011.admin.topic_plans import plan_of_deletion, plan_of_growth
 from kafka2011.admin.topics import create_topic, describe_topic
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
@@ -12,10 +15,15 @@ from kafka2011.cli.session import open_session
 from kafka2011.message.topic import validate_topic
 from zk.brokers import BrokerRegistry
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zk.client import ZkClient
+
 
 @click.group("topics", cls=CommandGroup, default="list")
 def command() -> None:
-    """List, describe and create topics.
+    """List, describe and create topics, and say how to grow and delete them.
 
     `kafka2011 topics` is short for `kafka2011 topics list`.
     """
@@ -95,3 +103,35 @@ def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int |
         created = create_topic(client, topic, ids, partitions=partitions)
     rows = [(topic, broker.id, broker.address, count) for broker, count in created]
     show_table(("topic", "broker", "address", "partitions"), rows, as_json=as_json)
+
+
+@command.command("delete", epilog=examples("kafka2011 topics delete views"))
+@click.argument("topic")
+@zookeeper_option
+def delete(topic: str, zk_connect: str) -> None:
+    """Say how to delete a topic, and whom that affects; it changes nothing.
+
+    Kafka 0.7 has no request for it: brokers keep what they have, and register it again when they start.
+    """
+    _show_plan(zk_connect, lambda client: plan_of_deletion(client, topic))
+
+
+@command.command("grow", epilog=examples("kafka2011 topics grow views --partitions 8"))
+@click.argument("topic")
+@click.option("--partitions", type=click.IntRange(1), required=True, help="How many each broker is to have.")
+@zookeeper_option
+def grow(topic: str, partitions: int, zk_connect: str) -> None:
+    """Say how to give a topic more partitions, and whom that affects; it changes nothing.
+
+    Their number is a setting of each broker. `topics create` extends a topic to more brokers.
+    """
+    _show_plan(zk_connect, lambda client: plan_of_growth(client, topic, partitions))
+
+
+def _show_plan(zk_connect: str, plan: Callable[[ZkClient], Iterable[str]]) -> None:
+    with open_session(zk_connect) as client:
+        steps = list(plan(client))
+    for number, step in enumerate(steps, 1):
+        click.echo(f"{number}. {step}")
+    if not steps:
+        click.echo("nothing to do")

@@ -48,14 +48,15 @@ class FormerFiles:
         is_known = current is not None and known.keys() == {current} and replaced is None
         if not known or (is_known and all(_is_sure(saved, family.get(saved.key)) for saved in known.values())):
             return
+        latest_ns = max(each.modified_ns for each in known.values())
         former = self._look_around(path, family, replaced)
         elsewhere = {*former.gone, *(key for key, _ in former.read), *(each.continues for each in former.unread)}
-        if current is not None and current in elsewhere:
-            self._counts.add(truncations=1)
+        if current is not None and current in elsewhere and known[current].modified_ns >= latest_ns:
+            self._counts.add(truncations=1)  # unless it was rotated away long ago, and a new file has its inode
         for file in former.there:
             if file.key in family and not family[file.key].content.is_held:
                 family[file.key].content.path = file.path
-        self._move(path, current, former, family)
+        self._move(path, current, former, family, latest_ns)
         for file, why in former.broken:
             self._broken(path, file, why)
         for unread in former.unread:
@@ -84,13 +85,15 @@ class FormerFiles:
         self._listings[directory] = Listing(directory)
         return find(self._listings[directory])
 
-    def _move(self, path: str, current: FileKey | None, former: Former, family: dict[FileKey, FileTail]) -> None:
+    def _move(
+        self, path: str, current: FileKey | None, former: Former, family: dict[FileKey, FileTail], latest_ns: int
+    ) -> None:
         """Take known files to where their content is now, and leave those that are gone."""
         moves = [*former.read, *((each.continues, each.file) for each in former.unread if each.continues is not None)]
         # All are taken out before any gets its new key, which may be the former one of another, of another path too.
         taken = [self._take_out(key) for key, _ in moves]
         for key in former.gone:
-            self._gone(path, key, family.get(key), is_current=key == current)
+            self._gone(path, key, current, family.get(key), latest_ns)
         try:
             for _, file in moves:
                 self._make_room(path, file)
@@ -132,15 +135,19 @@ class FormerFiles:
         known = FilePosition(file.key, path, file.size_bytes, size_bytes=file.size_bytes, modified_ns=file.modified_ns)
         self._positions.add(known)
 
-    def _gone(self, path: str, key: FileKey, tail: FileTail | None, *, is_current: bool) -> None:
-        """Tell what is lost with a file that is nowhere any more, or has other content."""
+    def _gone(self, path: str, key: FileKey, current: FileKey | None, tail: FileTail | None, latest_ns: int) -> None:
+        """Tell what is lost with a file that is nowhere any more, or has other content.
+
+        It may have grown since the last look only if it was the latest that had the path, and was not kept open.
+        """
         saved = self._positions.files[key]
         self._positions.remove(key)
         position = saved.position if tail is None else tail.position
         lost_bytes = max(saved.size_bytes - position, 0)
         if lost_bytes:
             self._counts.add(losses=1, bytes_lost=lost_bytes)
-        if is_current:
+        was_latest = saved.modified_ns >= latest_ns
+        if key == current and (was_latest or lost_bytes):
             where = f"{path} was truncated, or is another file, after {position} bytes of it were read"
             if lost_bytes:
                 logger.error("%s: the next %d bytes, and whatever followed them, are lost", where, lost_bytes)
@@ -151,6 +158,12 @@ class FormerFiles:
                 "a file that was %s is no longer in its directory: its %d bytes from %d on, and whatever followed"
                 " them, are lost",
                 *(path, lost_bytes, position),
+            )
+        elif current is not None and was_latest and (tail is None or not tail.content.is_held):
+            logger.warning(
+                "a file that was %s is no longer in its directory, and %d bytes of it were read: what was written after"
+                " them is lost, if anything was",
+                *(path, position),
             )
         if tail is not None:
             self._followed.end(tail, key)

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from kafka2011.disk import SYSTEM_DISK, open_directory
+from kafka2011.disk import SYSTEM_DISK, is_directory, open_directory
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
 from kafka2011.log.recovery import recover_last_segment
 from kafka2011.log.retention import DeletedSegment, count_excess, count_expired
@@ -102,7 +102,7 @@ class Log:
         self._flush_lock = disk.make_lock()
         self._closed = False
         try:
-            if not directory.is_dir():
+            if not is_directory(directory):
                 directory.mkdir()
             self.recovery = recover_last_segment(directory, disk, progress) if recover else None
             self._segments = self._open_segments()

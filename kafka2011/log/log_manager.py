@@ -13,7 +13,7 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kafka2011.disk import SYSTEM_DISK, open_directory
+from kafka2011.disk import SYSTEM_DISK, is_directory, open_directory
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
 from kafka2011.log.label import is_label
 from kafka2011.log.log import Log
@@ -185,7 +185,7 @@ class LogManager:
                 continue
             parsed = parse_log_directory_name(path.name)
             # The name must be the one we would give: "t-01" would be a second directory for "t-1".
-            if parsed is None or path.name != log_directory_name(*parsed) or not path.is_dir():
+            if parsed is None or path.name != log_directory_name(*parsed) or not is_directory(path):
                 logger.warning("skipped %s: not a log directory", path)
             else:
                 found[path] = parsed

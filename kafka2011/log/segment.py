@@ -15,7 +15,7 @@ import threading
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.disk import SYSTEM_DISK
+from kafka2011.disk import SYSTEM_DISK, is_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ def find_segment_files(directory: Path, *, warn_of_others: bool = False) -> list
     found = []
     for path in directory.iterdir():
         name = _SEGMENT_NAME.fullmatch(path.name)
-        if name and path.is_file():
+        if name and is_regular_file(path):
             found.append((int(name[1]), path))
         elif warn_of_others and path.suffix != CUT_SUFFIX:
             logger.warning("skipped %s: not a segment file", path)

@@ -28,6 +28,7 @@ JUDGED = Judged(
     home="here",
     tiers=TIERS,
     topics=("views",),
+    from_ms=None,
     window_ms=10,
     until_ms=40,
     place=ReadPlace(30, {(0, 0): 100, (1, 2): 2**40}, {(0, 0): 200, (1, 2): 2**41}),
@@ -38,20 +39,33 @@ JUDGED = Judged(
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     """Without a file there is nothing yet, nor before anything was judged."""
     path = tmp_path / "audit.json"
-    assert Judged.load(path, TIERS, ["views"]) is None
+    assert Judged.load(path, TIERS, ["views"], None) is None
     for each in (JUDGED, replace(JUDGED, until_ms=None, windows={}, place=ReadPlace(None, {}, {}))):
         each.save(path)
-        assert Judged.load(path, TIERS, ["views"]) == each
+        assert Judged.load(path, TIERS, ["views"], None) == each
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(("tiers", "topics"), [(("live", "producer"), ["views"]), (TIERS, []), (TIERS, ["views", "a"])])
-def test_a_state_of_something_else_is_refused(tmp_path: Path, tiers: tuple[str, ...], topics: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("tiers", "topics", "from_ms"),
+    [
+        (("live", "producer"), ["views"], None),
+        (TIERS, [], None),
+        (TIERS, ["views", "a"], None),
+        (TIERS, ["views"], 0),
+    ],
+)
+def test_a_state_of_something_else_is_refused(
+    tmp_path: Path, tiers: tuple[str, ...], topics: list[str], from_ms: int | None
+) -> None:
     """Its windows were compared in another way."""
     path = tmp_path / "audit.json"
     JUDGED.save(path)
     with pytest.raises(AuditStateError, match=r"audit.json is of tiers producer,live and topics views: name another"):
-        Judged.load(path, tiers, topics)
+        Judged.load(path, tiers, topics, from_ms)
+    replace(JUDGED, from_ms=5).save(path)
+    with pytest.raises(AuditStateError, match="and topics views, from @5 on: name another"):
+        Judged.load(path, tiers, topics, from_ms)
 
 
 @pytest.mark.parametrize(
@@ -71,22 +85,22 @@ def test_a_damaged_state_is_refused(tmp_path: Path, change: dict[str, object], w
     JUDGED.save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(AuditStateError, match=rf"audit.json is no state of an audit: .*{words}"):
-        Judged.load(path, TIERS, ["views"])
+        Judged.load(path, TIERS, ["views"], None)
 
 
 def test_a_file_that_cannot_be_read_or_written(tmp_path: Path) -> None:
     """Such as a directory."""
     with pytest.raises(AuditStateError, match="cannot read"):
-        Judged.load(tmp_path, TIERS, ["views"])
+        Judged.load(tmp_path, TIERS, ["views"], None)
     with pytest.raises(AuditStateError, match="cannot write"):
         JUDGED.save(tmp_path / "none" / "audit.json")
 
 
-def test_windows_are_chosen_by_their_whole_length() -> None:
-    """The first one begins at a time, the last one ends by another."""
-    assert list(JUDGED.within(None, 100).windows) == [account(10), account(20, 1), account(30)]
-    assert JUDGED.within(20, 39).windows == {account(20, 1): True}
-    assert JUDGED.within(40, 100).windows == {}
+def test_windows_that_end_later_are_left_out() -> None:
+    """As they are of those that are judged now."""
+    assert list(JUDGED.ended_by(40).windows) == [account(10), account(20, 1), account(30)]
+    assert JUDGED.ended_by(39).windows == {account(10): False, account(20, 1): True}
+    assert JUDGED.ended_by(19).windows == {}
 
 
 def test_windows_are_judged_for_good_half_an_hour_later() -> None:

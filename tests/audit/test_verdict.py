@@ -99,7 +99,7 @@ def test_what_was_judged_before_counts_as_it_was_judged(tiers: Tiers) -> None:
     counts = TierCount("producer", 5, 5, 0, 0), TierCount("live", 4, 4, 1, 0, 1)
     early, lossy = (WindowAccount(TOPIC, start_ms, counts) for start_ms in (-30, -20))
     place = ReadPlace(None, {}, {})
-    judged = Judged(home="", tiers=("producer", "live"), topics=(), window_ms=10, until_ms=0, place=place)
+    judged = Judged(home="", tiers=("producer", "live"), topics=(), from_ms=None, window_ms=10, until_ms=0, place=place)
     judged = replace(judged, windows={lossy: True, early: False})
     tiers.count("live", [FIRST, THIRD], read_ms=40)
     found = tiers.judge("producer", "live", judged=judged)

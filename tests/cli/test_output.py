@@ -38,7 +38,8 @@ def test_table_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_table_without_rows_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """In words, rather than by column names above nothing."""
     show_table(("group", "lag_bytes"), [], as_json=False)
-    assert capsys.readouterr().out == "no groups\n"
+    show_table(("topic", "offset"), [], as_json=False, noun="offset")
+    assert capsys.readouterr().out == "no groups\nno offsets\n"
 
 
 def test_piped_tables_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:

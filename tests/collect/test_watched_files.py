@@ -245,9 +245,41 @@ def test_what_is_gone_is_told(reader: Reader, tmp_path: Path, caplog: pytest.Log
     assert reader.counts.bytes_lost == 55
     assert reader.counts.losses == 1
     assert f"a file that was {log} is no longer in its directory: its 55 bytes from 0 on" in caplog.text
+
+
+def test_a_file_that_was_replaced_while_nobody_looked_may_have_grown(
+    reader: Reader, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody can know what it got after the last look, so it is no known loss; but it is told."""
+    log = tmp_path / "a.log"
+    write(log, "one\n")
+    assert reader.read() == [b"one"]
     reader.die()
-    reader.read()
-    assert reader.counts.losses == 0  # it is told once
+    write(log, "never seen\n")
+    rotate(log)
+    (tmp_path / "a.log.1").unlink()
+    write(log, "two\n")
+    assert reader.read() == [b"two"]
+    assert f"a file that was {log} is no longer in its directory, and 4 bytes of it were read" in caplog.text
+    assert reader.counts.all_is_well
+
+
+def test_a_file_that_was_read_and_rotated_away_is_not_missed(
+    reader: Reader, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The oldest is removed at each rotation, and the new file may get its inode: nothing was truncated or lost."""
+    log = tmp_path / "a.log"
+    for number in range(8):
+        write(log, f"line {number}\n")
+        os.utime(log, ns=(0, number * 10**9))  # apart even where a clock is coarse
+        assert reader.read() == [b"line %d" % number]
+        (tmp_path / "a.log.3").unlink(missing_ok=True)
+        rotate(log)
+        assert reader.settle() + reader.settle() == []
+        if number > 5:
+            reader.die()
+    assert reader.counts.truncations == 0
+    assert "lost, if anything was" not in caplog.text
 
 
 def test_what_was_compressed_is_told(reader: Reader, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.spark.driver_jvm import check_alive
+from kafka2011.spark.driver_jvm import check_alive, telling_of_its_death
 from kafka2011.spark.group_commit import commit_offsets
 from kafka2011.spark.offset_ranges import nest
 from kafka2011.warehouse.load.counting import LoadAudit
@@ -216,7 +216,10 @@ def load(
 
         spark = open_spark()
     read = LoadSettings(zk_connect=zk_connect, **settings)
-    with Loader(spark, warehouse, read, topics=topics, table_format=Format(table_format), catalog=catalog) as loader:
+    with (
+        telling_of_its_death(),
+        Loader(spark, warehouse, read, topics=topics, table_format=Format(table_format), catalog=catalog) as loader,
+    ):
         done = loader.run()
     for error in done.failed.values():
         raise error
