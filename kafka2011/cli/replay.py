@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import click
 
 from kafka2011.admin.partition_cursor import PartitionCursor, open_cursors
-from kafka2011.admin.partitions import ends_of, fault_of_offset
+from kafka2011.admin.partitions import ends_of
 from kafka2011.cli.mirror import copied
 from kafka2011.cli.options import (
     consumer_property_option,
@@ -24,7 +24,6 @@ from kafka2011.cli.partitions import Wanted, find_partitions, partitions_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import SimpleConsumerConfig
-from kafka2011.errors import KafkaError
 from kafka2011.message.topic import validate_topic
 from kafka2011.mirror.replay import Range, replay
 from zk.brokers import BrokerRegistry
@@ -141,9 +140,5 @@ def _range(place: PartitionCursor, start: int | str) -> Range:
     assert consumer.broker_id is not None
     where = TopicPartition(place.topic, consumer.broker_id, place.partition)
     place.go_to(start)
-    if isinstance(start, int):
-        fault = fault_of_offset(consumer, where, start)
-        if fault is not None:
-            raise KafkaError(fault)
     _, end_offset = ends_of(consumer, place.topic, place.partition)
     return Range(where, consumer, place.offset, end_offset)
