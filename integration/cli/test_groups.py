@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -56,8 +56,10 @@ def test_a_groups_offsets_are_moved_saved_and_restored(
     """`groups reset` moves offsets, `offsets export` and `import` carry them to another group."""
     produce("moved", 0, "one\ntwo\n", broker)
     end = end_of("moved", 0, broker)
-    moved = rows("groups", "reset", "--group", "m1", "--topic", "moved", "--to", "latest", *zookeeper)
-    assert {"topic": "moved", "partition": "0-0", "offset": end} in moved
+    done = run("groups", "reset", "--group", "m1", "--topic", "moved", "--to", "latest", *zookeeper, "--json")
+    assert "there was no group m1: now there is" in done.stderr
+    moved = json.loads(done.stdout)
+    assert {"topic": "moved", "partition": "0-0", "before": None, "offset": end} in moved
     saved = tmp_path / "offsets.json"
     output("offsets", "export", "--group", "m1", "--file", saved, *zookeeper)
     output("offsets", "import", "--group", "m2", "--file", saved, *zookeeper)
@@ -212,9 +214,18 @@ def test_an_offset_must_be_one(zookeeper: tuple[str, str], broker: tuple[str, st
     assert done.stderr.endswith("(a time in ms is written @1795281074000)\n")
     assert "no message of checked/0-0 starts at offset 7" in run(*reset, 7, "--partition", "0-0").stderr
     assert "has no partition 9-9" in run(*reset, 0, "--partition", "9-9").stderr
-    assert rows(*reset, "latest", "--dry-run")[0] == {"topic": "checked", "partition": "0-0", "offset": 26}
+    done = run(*reset, "latest", "--dry-run", "--json")
+    assert "there was no group checkers: it would be made" in done.stderr
+    assert json.loads(done.stdout)[0] == {
+        "topic": "checked",
+        "partition": "0-0",
+        "before": None,
+        "offset": 26,
+    }
     assert "checkers" not in {row["group"] for row in rows("groups", "list", *zookeeper)}
-    assert rows(*reset, 13, "--partition", "0-0") == [{"topic": "checked", "partition": "0-0", "offset": 13}]
+    done = run(*reset, 13, "--partition", "0-0", "--json")
+    assert json.loads(done.stdout) == [{"topic": "checked", "partition": "0-0", "before": None, "offset": 13}]
+    assert "there was no group checkers: now there is" in done.stderr
     saved = tmp_path / "offsets.json"
     for offsets, words in (
         ({"checked": {"9-0": 0}}, "checked/9-0 is not registered"),
@@ -228,3 +239,71 @@ def test_an_offset_must_be_one(zookeeper: tuple[str, str], broker: tuple[str, st
         assert (done.returncode, words in done.stderr) == (1, True)
         assert output(*imported, "--force", "--dry-run") == "1 offset would be written for group checkers\n"
     assert json.loads(output("offsets", "export", "--group", "checkers", *zookeeper)) == {"checked": {"0-0": 13}}
+
+
+@pytest.mark.parametrize(
+    "reading", [("fetch", "checked-too", "--offset"), ("consume", "--topic", "checked-too", "--from")]
+)
+def test_reading_begins_where_a_message_does(
+    zookeeper: tuple[str, str], broker: tuple[str, str], reading: tuple[str, ...]
+) -> None:
+    """An offset in the middle of one is called that, not a corrupt message."""
+    produce("checked-too", 0, "one\ntwo\n", broker)
+    done = run(*reading, 7, "--partition", "0-0", *zookeeper)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no message of checked-too/0-0 starts at offset 7" in done.stderr
+
+
+def begin(group: str, topic: str, where: str, zookeeper: tuple[str, str]) -> None:
+    """Make a group with an offset of partition 0-0."""
+    run("groups", "reset", "--group", group, "--topic", topic, "--to", where, "--partition", "0-0", *zookeeper)
+
+
+def test_a_group_is_moved_by_some_messages(zookeeper: tuple[str, str], broker: tuple[str, str]) -> None:
+    """Forth and back, no further than the partition goes; what it would be is shown first, and where it was."""
+    produce("shifted", 0, "one\ntwo\nthree\n", broker)
+    of_group = ("groups", "reset", "--group", "shifters", "--topic", "shifted", *zookeeper)
+    refused = run(*of_group, "--shift-by", 1)
+    assert "group shifters has no offset of shifted to move from" in refused.stderr
+    begin("shifters", "shifted", "earliest", zookeeper)
+    starts = [0, 13, 26, 41]
+
+    def shift(messages: int, *options: str) -> tuple[int, int]:
+        [row] = rows(*of_group, "--shift-by", messages, *options)
+        assert (row["topic"], row["partition"]) == ("shifted", "0-0")
+        return starts.index(cast("int", row["before"])), starts.index(cast("int", row["offset"]))
+
+    assert shift(2, "--dry-run") == (0, 2)
+    assert shift(2) == (0, 2)
+    assert shift(-1) == (2, 1)
+    assert shift(9) == (1, 3)
+    assert shift(-9) == (3, 0)
+    assert "give one of --to and --shift-by" in run(*of_group, "--shift-by", 1, "--to", "latest").stderr
+
+
+def test_a_group_is_deleted(zookeeper: tuple[str, str], broker: tuple[str, str]) -> None:
+    """With its offsets, which are shown; one that is not there is an error."""
+    produce("deleted", 0, "one\n", broker)
+    begin("going", "deleted", "latest", zookeeper)
+    delete = ("groups", "delete", "--group", "going", *zookeeper)
+    held = [{"topic": "deleted", "partition": "0-0", "offset": 13}]
+    assert rows(*delete, "--dry-run") == held
+    assert rows(*delete) == held
+    assert "there is no group going" in run(*delete).stderr
+
+
+def test_groups_are_watched(zookeeper: tuple[str, str], broker: tuple[str, str]) -> None:
+    """With the time, the rates of the log and the group, and the lag in seconds."""
+    produce("watched", 0, "one\n", broker)
+    begin("watchers", "watched", "latest", zookeeper)
+    with subprocess.Popen(
+        command("groups", "--group", "watchers", "--watch", *zookeeper), stdout=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        printed = ""
+        while "watched/0-0" not in printed:
+            printed += watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        printed += watching.stdout.read()
+    for word in (", every 2 s", "lag bytes", "appended bytes per s", "committed bytes per s", "lag s"):
+        assert word in printed

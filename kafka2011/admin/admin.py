@@ -97,6 +97,21 @@ class Admin:
         """
         return self._groups.reset(group, topic, to, partitions, dry_run=dry_run)
 
+    def shift_group(
+        self,
+        group: str,
+        topic: str,
+        messages: int,
+        partitions: Collection[TopicPartition] = (),
+        *,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, int]:
+        """Move a group's offsets of a topic by so many messages, back if negative, and return them.
+
+        No further than a partition goes; a compressed set counts as one. Raises as `reset_group` does.
+        """
+        return self._groups.shift(group, topic, messages, partitions, dry_run=dry_run)
+
     def export_offsets(self, group: str) -> dict[str, dict[str, int]]:
         """Return all offsets of a group: topic to `{broker}-{partition}` to offset."""
         return self._groups.export_offsets(group)

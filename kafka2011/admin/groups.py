@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.partitions import asking, ends_of, fault_of_offset, offset_before
+from kafka2011.admin.shifting import shifted
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
 from kafka2011.errors import KafkaError
 from kafka2011.wire.protocol import EARLIEST, LATEST
@@ -18,7 +19,7 @@ from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from kafka2011.consumer.simple_consumer import SimpleConsumer
     from zk.client import ZkClient
@@ -125,25 +126,47 @@ class Groups:
         nothing is written. Raises GroupInUse while the group has members, KafkaError for an offset that is not in a
         partition, and when a broker does not answer.
         """
-        self._check_unused(group)
-        live = self._live_partitions(topic)
-        if not live:
-            raise KafkaError(f"topic {topic} has no partitions on living brokers")
-        missing = sorted(set(partitions) - set(live))
-        if missing:
-            raise KafkaError(f"{missing[0]} is not registered; there are {', '.join(map(str, live))}")
-        moved: dict[TopicPartition, int] = {}
         faults: list[str] = []
-        for broker, its in self._by_broker(partitions or live).items():
-            with asking(broker) as consumer:
-                for where in its:
-                    moved[where] = _resolved(consumer, where, to)
-                    if isinstance(to, int):
-                        faults += filter(None, [fault_of_offset(consumer, where, to)])
+
+        def resolve(consumer: SimpleConsumer, where: TopicPartition) -> int:
+            if isinstance(to, int):
+                faults.extend(filter(None, [fault_of_offset(consumer, where.topic, where.partition, to)]))
+            return _resolved(consumer, where, to)
+
+        moved = self._resolve_each(group, topic, partitions, resolve)
         _raise_for(faults, to)
         if not dry_run:
             self._offsets.import_group(group, moved)
         return moved
+
+    def shift(
+        self,
+        group: str,
+        topic: str,
+        messages: int,
+        partitions: Collection[TopicPartition] = (),
+        *,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, int]:
+        """Move a group's offsets of a topic by so many messages, back if negative, and return them.
+
+        No further than a partition goes; a compressed set counts as one. All partitions of which the group has an
+        offset, unless some are named. Raises as `reset` does, and KafkaError where there is no offset to move from.
+        """
+        committed = self.committed(group, topic)
+        lacking = sorted(set(partitions) - committed.keys()) if committed else [topic]
+        if lacking:
+            raise KafkaError(f"group {group} has no offset of {lacking[0]} to move from")
+        moved = self._resolve_each(
+            group, topic, partitions or committed, lambda consumer, w: shifted(consumer, w, committed[w], messages)
+        )
+        if not dry_run:
+            self._offsets.import_group(group, moved)
+        return moved
+
+    def committed(self, group: str, topic: str) -> dict[TopicPartition, int]:
+        """Return the offsets that a group has of a topic; none for an unknown group."""
+        return {where: found.offset for where, found in self._offsets.offsets(group, topic).items()}
 
     def export_offsets(self, group: str) -> dict[str, dict[str, int]]:
         """Return all offsets of a group: topic to `{broker}-{partition}` to offset."""
@@ -216,6 +239,27 @@ class Groups:
                 logger.warning("broker %d does not answer for the ends of %s: %s", broker_id, its[0].topic, error)
         return ends
 
+    def _resolve_each(
+        self,
+        group: str,
+        topic: str,
+        partitions: Collection[TopicPartition],
+        resolve: Callable[[SimpleConsumer, TopicPartition], int],
+    ) -> dict[TopicPartition, int]:
+        """Ask the brokers of partitions, or of all that a topic has, where a group is to go on."""
+        self._check_unused(group)
+        live = self._live_partitions(topic)
+        if not live:
+            raise KafkaError(f"topic {topic} has no partitions on living brokers")
+        missing = sorted(set(partitions) - set(live))
+        if missing:
+            raise KafkaError(f"{missing[0]} is not registered; there are {', '.join(map(str, live))}")
+        found: dict[TopicPartition, int] = {}
+        for broker, its in self._by_broker(partitions or live).items():
+            with asking(broker) as consumer:
+                found.update((where, resolve(consumer, where)) for where in its)
+        return found
+
     def _by_broker(self, partitions: Collection[TopicPartition]) -> dict[Broker, list[TopicPartition]]:
         """Divide partitions among their brokers. Raises KafkaError when one of these is not registered."""
         brokers = self._brokers.brokers()
@@ -233,7 +277,8 @@ class Groups:
         faults = [f"{where} is not registered" for where in sorted(offsets.keys() - live)]
         for broker, its in self._by_broker(offsets.keys() & live).items():
             with asking(broker) as consumer:
-                faults += filter(None, [fault_of_offset(consumer, where, offsets[where]) for where in its])
+                every = [fault_of_offset(consumer, w.topic, w.partition, offsets[w]) for w in its]
+                faults += filter(None, every)
         _raise_for(faults)
 
 

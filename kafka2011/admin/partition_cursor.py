@@ -8,8 +8,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.partitions import check_partition, has_log, offset_before
+from kafka2011.admin.partitions import check_partition, fault_of_offset, has_log, offset_before
 from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.errors import KafkaError
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -43,10 +44,15 @@ class PartitionCursor:
             self.offset = message.next_offset
 
     def go_to(self, start: int | str) -> None:
-        """Go to an offset, `earliest`, `latest`, or for `@` and ms the newest segment from before that time."""
+        """Go to an offset, `earliest`, `latest`, or for `@` and ms the newest segment from before that time.
+
+        Raises KafkaError for an offset at which no message starts.
+        """
         if isinstance(start, str):
             time_ms = _WORDS[start] if start in _WORDS else int(start.removeprefix("@"))
             start = offset_before(self.consumer, self.topic, self.partition, time_ms)
+        elif (fault := fault_of_offset(self.consumer, self.topic, self.partition, start)) is not None:
+            raise KafkaError(fault)
         self.offset = start
 
     def take_last(self, count: int) -> list[Message]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, OffsetOutOfRangeError, WrongPartitionError
+from kafka2011.message.topic import partition_text
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ def offset_before(consumer: SimpleConsumer, topic: str, partition: int, time_ms:
     return found[0] if found else ends_of(consumer, topic, partition)[0]
 
 
-def fault_of_offset(consumer: SimpleConsumer, where: TopicPartition, offset: int) -> str | None:
+def fault_of_offset(consumer: SimpleConsumer, topic: str, partition: int, offset: int) -> str | None:
     """Say what keeps a consumer from going on at an offset; None if it can."""
-    earliest, latest = ends_of(consumer, where.topic, where.partition)
+    where = partition_text(topic, consumer.broker_id, partition)
+    earliest, latest = ends_of(consumer, topic, partition)
     if not earliest <= offset <= latest:
         return f"offset {offset} is not in {where}, which holds {earliest} to {latest}"
     try:
-        next(iter(consumer.fetch(where.topic, where.partition, offset, _MESSAGE_FETCH_BYTES)), None)
+        next(iter(consumer.fetch(topic, partition, offset, _MESSAGE_FETCH_BYTES)), None)
     except InvalidMessageError:
         return f"no message of {where} starts at offset {offset}"
     except InvalidMessageSizeError:

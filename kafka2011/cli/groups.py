@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from kafka2011.admin.groups import Groups
+from kafka2011.admin.lag_history import LagHistory
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, read_target, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
@@ -14,13 +17,18 @@ from kafka2011.cli.partitions import find_partitions, partitions_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from kafka2011.admin.groups import GroupPartition
     from kafka2011.cli.partitions import Wanted
 
+logger = logging.getLogger(__name__)
+
 WATCH_INTERVAL_S = 2.0
+COLUMNS = ("group", "partition", "owner", "committed", "end", "lag_bytes")
+PACE_COLUMNS = ("appended_bytes_per_s", "committed_bytes_per_s", "lag_s")
 
 
 @click.group(
@@ -44,26 +52,35 @@ def command(
 ) -> None:
     """Show consumer groups: owner, committed offset, end and lag of every partition.
 
-    The lag is in bytes of the log, since offsets are byte positions.
+    The lag is in bytes of the log, since offsets are byte positions. With --watch also how fast the log and the group
+    move, over the last minute, and an estimate of the lag in seconds: how long ago the log ended where the group is,
+    as was seen, or else as the log's rate suggests.
     """
     if context.invoked_subcommand is not None:
         return
     with open_session(zk_connect) as client, stop_signals() as stop:
         groups = Groups(client)
+        history = LagHistory() if watch else None
         while True:
             names = [group] if group is not None else groups.names()
-            rows = [_row(name, partition) for name in names for partition in groups.describe(name)]
+            rows = [_row(name, partition, history) for name in names for partition in groups.describe(name)]
             if watch and not as_json:
                 click.clear()
-            show_table(("group", "partition", "owner", "committed", "end", "lag_bytes"), rows, as_json=as_json)
+                click.echo(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S %z}, every {WATCH_INTERVAL_S:g} s\n")
+            show_table(COLUMNS + PACE_COLUMNS if watch else COLUMNS, rows, as_json=as_json)
             if verify:
                 _verify(groups, names)
             if not watch or stop.wait(WATCH_INTERVAL_S):
                 return
 
 
-def _row(group: str, found: GroupPartition) -> tuple[object, ...]:
-    return (group, str(found.where), found.owner, found.committed, found.end, found.lag_bytes)
+def _row(group: str, found: GroupPartition, history: LagHistory | None) -> tuple[object, ...]:
+    row = (group, str(found.where), found.owner, found.committed, found.end, found.lag_bytes)
+    if history is None:
+        return row
+    pace = history.note(group, found, SYSTEM_CLOCK.monotonic_s())
+    rates = (pace.appended_bytes_per_s, pace.committed_bytes_per_s, pace.lag_s)
+    return (*row, *(None if rate is None else round(rate) for rate in rates))
 
 
 def _verify(groups: Groups, names: list[str]) -> None:
@@ -97,6 +114,7 @@ def list_groups(zk_connect: str, as_json: bool) -> None:
         "kafka2011 groups reset --group reports --topic views --to earliest --dry-run",
         "kafka2011 groups reset --group reports --topic views --to 2011-06-12T10:00Z",
         "kafka2011 groups reset --group reports --topic views --partition 0-1 --to 4711",
+        "kafka2011 groups reset --group reports --topic views --shift-by -100 --dry-run",
     ),
 )
 @click.option("--group", required=True, help="The group to move.")
@@ -104,11 +122,17 @@ def list_groups(zk_connect: str, as_json: bool) -> None:
 @click.option(
     "--to",
     "target",
-    required=True,
     callback=read_target,
     metavar="earliest|latest|TIME|OFFSET",
     help="Where to: the first or last offset; the newest segment from before a time (2011-06-12T10:00, local unless it"
     " has a zone, or @ and ms since 1970); or an offset at which a message starts.",
+)
+@click.option(
+    "--shift-by",
+    "messages",
+    type=int,
+    metavar="MESSAGES",
+    help="How far from where it is, back if negative; a compressed set counts as one message.",
 )
 @partitions_option
 @click.option("--dry-run", is_flag=True, help="Show where it would go, and write nothing.")
@@ -117,7 +141,8 @@ def list_groups(zk_connect: str, as_json: bool) -> None:
 def reset(
     group: str,
     topic: str,
-    target: int | str,
+    target: int | str | None,
+    messages: int | None,
     partitions: tuple[Wanted, ...],
     dry_run: bool,
     zk_connect: str,
@@ -125,13 +150,49 @@ def reset(
 ) -> None:
     """Move a group's offsets of a topic.
 
-    Refused while the group has members, which would overwrite it, and for an offset outside the partition.
+    Shows the offsets before and after. Refused while the group has members, which would overwrite it, and for an offset
+    outside the partition.
     """
+    if (target is None) == (messages is None):
+        raise click.UsageError("give one of --to and --shift-by")
     chosen = [
         TopicPartition(topic, broker.id, number)
         for broker, number in (find_partitions(topic, None, zk_connect, partitions) if partitions else ())
     ]
     with open_session(zk_connect) as client:
-        moved = Groups(client).reset(group, topic, target, chosen, dry_run=dry_run)
-    rows = [(topic, where.znode_name, offset) for where, offset in moved.items()]
+        groups = Groups(client)
+        is_new = group not in groups.names()
+        before = groups.committed(group, topic)
+        if messages is not None:
+            moved = groups.shift(group, topic, messages, chosen, dry_run=dry_run)
+        else:
+            assert target is not None
+            moved = groups.reset(group, topic, target, chosen, dry_run=dry_run)
+    rows = [(topic, where.znode_name, before.get(where), offset) for where, offset in moved.items()]
+    show_table(("topic", "partition", "before", "offset"), rows, as_json=as_json)
+    if is_new:
+        logger.warning("there was no group %s: %s", group, "it would be made" if dry_run else "now there is")
+
+
+@command.command(
+    "delete",
+    epilog=examples(
+        "kafka2011 groups delete --group reports --dry-run",
+    ),
+)
+@click.option("--group", required=True, help="The group to remove.")
+@click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
+@zookeeper_option
+@json_option
+def delete(group: str, dry_run: bool, zk_connect: str, as_json: bool) -> None:
+    """Remove a group with its offsets, and show these.
+
+    Refused while the group has members. If it comes back, it begins where autooffset.reset says.
+    """
+    with open_session(zk_connect) as client:
+        groups = Groups(client)
+        offsets = groups.export_offsets(group)
+        if not dry_run:
+            groups.delete(group)
+    rows = [(topic, partition, offset) for topic, of_topic in offsets.items() for partition, offset in of_topic.items()]
     show_table(("topic", "partition", "offset"), rows, as_json=as_json)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import click
 
 from kafka2011.admin.partition_cursor import PartitionCursor, open_cursors
-from kafka2011.admin.partitions import ends_of, fault_of_offset
+from kafka2011.admin.partitions import ends_of
 from kafka2011.cli.mirror import MB, copied
 from kafka2011.cli.options import (
     consumer_property_option,
@@ -25,7 +25,6 @@ from kafka2011.cli.progress import told_progress
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import SimpleConsumerConfig
-from kafka2011.errors import KafkaError
 from kafka2011.message.topic import validate_topic
 from kafka2011.mirror.replay import Range, replay
 from zk.brokers import BrokerRegistry
@@ -156,10 +155,6 @@ def _range(cursor: PartitionCursor, start: int | str, end: int | str) -> Range:
     consumer = cursor.consumer
     assert consumer.broker_id is not None
     where = TopicPartition(cursor.topic, consumer.broker_id, cursor.partition)
-    for offset in (start, end):
-        fault = fault_of_offset(consumer, where, offset) if isinstance(offset, int) else None
-        if fault is not None:
-            raise KafkaError(fault)
     _, end_offset = ends_of(consumer, cursor.topic, cursor.partition)
     cursor.go_to(end)
     end_offset = min(end_offset, cursor.offset)
