@@ -172,15 +172,6 @@ def test_runs_without_extras(empty_environment: Path, tmp_path: Path) -> None:
     assert "(messages in C, " in run(empty_environment, "-m", "kafka2011", "--version", cwd=tmp_path).stdout
 
 
-@pytest.mark.parametrize("command", [("zookeeper", "--port", "0"), ("cluster", "--zookeeper-port", "0")])
-def test_a_missing_extra_is_named(command: tuple[str, ...], empty_environment: Path, tmp_path: Path) -> None:
-    """What needs an extra says in one line which one to install."""
-    done = run(empty_environment.parent / "kafka2011", *command, cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "pip install pyspark, or give zk.connect" in done.stderr
-
-
 def test_pip_adds_the_extra_that_is_named(empty_environment: Path, tmp_path: Path) -> None:
     """By the name of what is installed, which it need not look for elsewhere."""
     done = run(str(empty_environment), "-m", "kafka2011", "schemas", "list", cwd=tmp_path)

@@ -35,9 +35,16 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
 @contextlib.contextmanager
 def told_tasks(spark: SparkSession, what: str) -> Iterator[None]:
     """Tell how many tasks of Spark are done while the block runs."""
-    tracker = spark.sparkContext.statusTracker()
+    from py4j.protocol import Py4JError
 
     def describe() -> str:
+        try:
+            return in_words()
+        except (OSError, Py4JError):  # whoever works with it says that it has died
+            return what
+
+    def in_words() -> str:
+        tracker = spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         found = [stage for stage in stages if stage is not None]
         if not found:
