@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 SUITES = {"bookworm": ("Python 3.11", "17."), "trixie": ("Python 3.13", "21.")}
 BOOTSTRAP_TIMEOUT_S = 300
-COMMAND_TIMEOUT_S = 1200
+COMMAND_TIMEOUT_S = 3600
 
 pytestmark = pytest.mark.timeout(BOOTSTRAP_TIMEOUT_S + 2 * COMMAND_TIMEOUT_S)
 
@@ -149,13 +149,12 @@ def test_the_demo(system: System, suite: str) -> None:
     assert "(messages in new C, " in system.run(".venv/bin/kafka2011 --version")
 
 
-def test_the_unit_tests(system: System) -> None:
-    """`make unit` passes there, and so do tests that need all that the set-up for tests adds to the demo's."""
-    said = system.run("make unit 2>&1")
-    assert " passed" in said
+def test_the_tests(system: System) -> None:
+    """`make test` passes there, from lint to integration, and has crcmod's C code compiled."""
+    said = system.run("make test 2>&1")
+    assert said.count(" passed") >= 2
     assert " failed" not in said
     system.run(".venv/bin/python -c 'import crcmod._crcfunext'")
-    system.run(".venv/bin/python -m pytest integration/cli")
 
 
 def test_the_first_steps(system: System) -> None:
