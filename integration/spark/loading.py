@@ -71,6 +71,7 @@ class Loading:
         self.zk_connect = zk_connect
         self.topic = topic
         self.format = table_format
+        self._partition_by = PartitionBy.DAY if table_format is Format.DELTA else PartitionBy.HOUR
         self.table = self._open()
         self._spark = spark
 
@@ -88,7 +89,7 @@ class Loading:
         """Return a load with a table object of its own, as another process has."""
         settings = LoadSettings(
             zk_connect=self.zk_connect,
-            partition_by=PartitionBy.HOUR,
+            partition_by=self._partition_by,
             source={"kafkaConsumer.pollTimeoutMs": 5000},
         )
         quarantine = open_quarantine(self.warehouse, self.topic)
@@ -126,6 +127,6 @@ class Loading:
 
     def _run(self, step: str, *tier: str) -> subprocess.CompletedProcess[str]:
         program = (sys.executable, "-m", "integration.spark.programs.load_and_die")
-        command = [*program, self.zk_connect, self.warehouse, self.topic, self.format, step, *tier]
+        command = [*program, self.zk_connect, self.warehouse, self.topic, self.format, self._partition_by, step, *tier]
         environ = environment(self._steps, last=int(step)) if step.isdecimal() else None
         return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

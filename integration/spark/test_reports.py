@@ -22,7 +22,7 @@ from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.delta.compaction import compact
 from kafka2011.warehouse.table.delta.delta_table import TopicTable
 from tests.support.event_streams import publish
-from tests.support.event_tables import EventTable, own_columns, read_results, write_hours
+from tests.support.event_tables import EventTable, own_columns, read_results, write_days
 from tests.support.odd_events import Events, odd_events
 from tests.support.plain_reports import plain_reports
 from zk.cluster import TopicPartition
@@ -167,7 +167,7 @@ def test_tables_in_delta_come_to_the_same(spark: SparkSession, tmp_path: Path) -
     some = [report for report in REPORTS if report.name == "page_views"]
     for number, part in enumerate((events[:200], events[200:]), start=1):
         staging = table.begin()
-        write_hours(Path(staging), "page_views", [{**event, **own_columns(number, 0)} for _, event in part])
+        write_days(Path(staging), "page_views", [{**event, **own_columns(number, 0)} for _, event in part])
         offsets = {TopicPartition("page_views", 0, 0): number}
         table.commit(staging, Commit("page_views", number, Operation.LOAD, number, offsets, rows=len(part)))
         with Results(tmp_path / "reports") as results:

@@ -1,6 +1,6 @@
 """Loads a topic in a Spark of its own, and kills itself on the way.
 
-    python -m integration.spark.programs.load_and_die zk_connect warehouse topic format step [tier]
+    python -m integration.spark.programs.load_and_die zk_connect warehouse topic format day|hour step [tier]
 
 A step is one of `Step`; or writing, while tasks write files; or a number: then it dies, or lives on, before a call by
 which the commit changes files, as `tests.support.dying` has it. It prints the steps that it has reached.
@@ -48,7 +48,7 @@ def files_near(near: Path) -> set[Path]:
 
 
 def main() -> None:
-    zk_connect, warehouse, topic, table_format, step, *tier = sys.argv[1:]
+    zk_connect, warehouse, topic, table_format, partition_by, step, *tier = sys.argv[1:]
     spark = open_spark("local[2]", local=LIGHT)
 
     def on_step(reached: Step) -> None:
@@ -64,7 +64,7 @@ def main() -> None:
         spark,
         open_topic_table(Format(table_format), warehouse, topic, spark),
         open_quarantine(warehouse, topic, spark),
-        LoadSettings(zk_connect=zk_connect, partition_by=PartitionBy.HOUR),
+        LoadSettings(zk_connect=zk_connect, partition_by=PartitionBy(partition_by)),
         audit=LoadAudit(topic, tier[0], zk_connect) if tier else None,
         on_step=on_step,
     )

@@ -306,6 +306,14 @@ def test_a_file_with_arrow_dictionaries_is_refused(table: TopicTable) -> None:
         table.commit(staging, commit_of(1, 100, rows=1))
 
 
+def test_a_file_lies_in_the_directory_of_its_date(table: TopicTable) -> None:
+    """Below one of an hour, Polars would not read it."""
+    staging = table.begin()
+    write_rows(staging, rows_of(1, 0, [FIRST_MS]), by_hour=True)
+    with pytest.raises(WarehouseError, match=r"hour=00/part-00000.parquet does not lie in a directory of a date"):
+        table.commit(staging, commit_of(1, 100, rows=1))
+
+
 def test_a_redrive_is_a_commit_like_a_load(table: TopicTable) -> None:
     """A compaction is none."""
     load(table, [FIRST_MS])

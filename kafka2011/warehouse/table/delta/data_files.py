@@ -22,7 +22,7 @@ DATE = "date"
 """The column that a table is partitioned by: in the directory's name, not in the files."""
 
 _HIDDEN = (".", "_")
-_DIRECTORY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/")
+_DIRECTORY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/[^/=]*$")  # below another one, Polars refuses to read it
 
 
 class DataFile(NamedTuple):
@@ -37,7 +37,7 @@ def read_data_file(file: FileStatus, table: str) -> DataFile:
     """Read a file's footer. Raises WarehouseError, naming the file, when the table at a path could not take it."""
     found = _DIRECTORY.search(file.path)
     if found is None:
-        raise WarehouseError(f"{file.path} does not lie in a directory of a date: no load has written it")
+        raise WarehouseError(f"{file.path} does not lie in a directory of a date, as what a load by day has written")
     try:
         with pq.ParquetFile(file.path) as parquet:
             metadata, schema = parquet.metadata, parquet.schema_arrow
