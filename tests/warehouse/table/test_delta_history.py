@@ -139,6 +139,19 @@ def test_an_entry_that_says_nothing_of_itself_is_foreign(table: TopicTable) -> N
         table.newest()
 
 
+@pytest.mark.parametrize("content", [b"", b'{"commitInfo": {"opera'])
+def test_an_entry_that_a_power_cut_has_emptied_is_refused(table: TopicTable, content: bytes) -> None:
+    """In one line that names the table; without it loads go on."""
+    entry = Path(table.path, "_delta_log", f"{3:020d}.json")
+    entry.write_bytes(content)
+    with pytest.raises(WarehouseError, match=r"^topic views, table .*$") as refused:
+        table.newest()
+    assert "\n" not in str(refused.value)
+    entry.unlink()
+    load(table, [FIRST_MS])
+    assert offsets_in(table) == [0, 100, 200]
+
+
 def test_a_rollback_is_refused_with_the_ways_on(table: TopicTable) -> None:
     """Loading on could mean two things, and nothing says which; it can be undone."""
     table.delta().restore(1)

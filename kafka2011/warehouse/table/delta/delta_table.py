@@ -268,10 +268,10 @@ class TopicTable:
 
     def sync_log(self, *versions: int) -> None:
         """Bring entries to disk: the library does not, and a load that was reported must outlive a power cut."""
+        names = [f"{version:020d}.{kind}" for version in versions for kind in ("json", "checkpoint.parquet")]
         with self.translated_errors():
-            for version in versions:
-                path = Path(self.path, LOG, f"{version:020d}.json")
-                with suppress(FileNotFoundError), path.open("rb") as file:
+            for name in (*names, "_last_checkpoint"):
+                with suppress(FileNotFoundError), Path(self.path, LOG, name).open("rb") as file:
                     os.fsync(file.fileno())
             fsync_directory(Path(self.path, LOG))
 
@@ -283,7 +283,8 @@ class TopicTable:
         except CommitFailedError:
             raise
         except (OSError, DeltaError) as error:
-            raise WarehouseError(f"{self.where}: {error}") from error
+            said = str(error).partition("\n")[0]  # the library adds where in it that was
+            raise WarehouseError(f"{self.where}: {said}") from error
 
 
 def _attempt(staging: str) -> str:
