@@ -62,11 +62,32 @@ static void step_fd(const char *name, int fd)
     }
 }
 
+static void step_at(const char *name, int directory, const char *relative)
+{
+    char link[64], path[PATH_MAX];
+    ssize_t length;
+
+    if (!getenv("DIE_BELOW"))
+        return;
+    if (relative[0] == '/' || directory == AT_FDCWD) {
+        step(name, relative);
+        return;
+    }
+    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    length = readlink(link, path, sizeof path - 1);
+    if (length > 0) {
+        snprintf(path + length, sizeof path - length, "/%s", relative);
+        step(name, path);
+    }
+}
+
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define PATH_CALL(type, name, params, path, args) \
     type name params { step(#name, path); return REAL(name) args; }
 #define FD_CALL(type, name, params, fd, args) \
     type name params { step_fd(#name, fd); return REAL(name) args; }
+#define AT_CALL(type, name, params, fd, path, args) \
+    type name params { step_at(#name, fd, path); return REAL(name) args; }
 #define OPEN_CALL(name) \
     int name(const char *path, int flags, ...) \
     { \
@@ -84,9 +105,10 @@ OPEN_CALL(open)
 OPEN_CALL(open64)
 PATH_CALL(int, mkdir, (const char *path, mode_t mode), path, (path, mode))
 PATH_CALL(int, link, (const char *from, const char *to), to, (from, to))
-PATH_CALL(int, linkat, (int a, const char *from, int b, const char *to, int flags), to, (a, from, b, to, flags))
+AT_CALL(int, linkat, (int a, const char *from, int b, const char *to, int flags), b, to, (a, from, b, to, flags))
 PATH_CALL(int, rename, (const char *from, const char *to), to, (from, to))
-PATH_CALL(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags), to, (a, from, b, to, flags))
+AT_CALL(int, renameat, (int a, const char *from, int b, const char *to), b, to, (a, from, b, to))
+AT_CALL(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags), b, to, (a, from, b, to, flags))
 PATH_CALL(int, unlink, (const char *path), path, (path))
 PATH_CALL(int, rmdir, (const char *path), path, (path))
 FD_CALL(ssize_t, write, (int fd, const void *data, size_t size), fd, (fd, data, size))
