@@ -152,7 +152,7 @@ def test_wheel_says_what_it_is(wheel: Path) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
     assert str(metadata.get_payload()).startswith("# kafka2011")
-    assert set(metadata.get_all("Provides-Extra", [])) >= {"local", "spark", "iceberg", "bench", "test"}
+    assert set(metadata.get_all("Provides-Extra", [])) >= {"local", "spark", "delta", "bench", "test"}
     assert "kafka2011 = kafka2011.__main__:main" in entry_points
     required = {
         re.split(r"[^\w-]", line)[0] for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line

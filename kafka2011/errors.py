@@ -124,7 +124,7 @@ class ErrorCodes:
 EXTRA_OF = {
     **dict.fromkeys(("avro", "fastavro", "jinja2", "matplotlib", "numpy", "psutil"), "pipeline"),
     **dict.fromkeys(("pyspark", "py4j", "pyarrow", "pandas"), "spark"),
-    **dict.fromkeys(("pyiceberg", "sqlalchemy"), "iceberg"),
+    "deltalake": "delta",
     "polars": "warehouse",
 }
 """The extra that installs a package."""

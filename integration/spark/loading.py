@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import uuid
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka2011 import Producer
@@ -18,12 +18,11 @@ from kafka2011.warehouse.load.load_settings import LoadSettings
 from kafka2011.warehouse.load.topic_load import TopicLoad
 from kafka2011.warehouse.load.write import PartitionBy
 from kafka2011.warehouse.table.formats import Format, open_quarantine, open_topic_table
+from tests.support.dying import environment, steps_in
 from tests.support.warehouse import PLACE, Place, files_of, payloads_of, places_in, quarantined_by, rows_of
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from kafka2011.warehouse.table.table import Table
@@ -72,6 +71,7 @@ class Loading:
         self.zk_connect = zk_connect
         self.topic = topic
         self.format = table_format
+        self._partition_by = PartitionBy.DAY if table_format is Format.DELTA else PartitionBy.HOUR
         self.table = self._open()
         self._spark = spark
 
@@ -89,7 +89,7 @@ class Loading:
         """Return a load with a table object of its own, as another process has."""
         settings = LoadSettings(
             zk_connect=self.zk_connect,
-            partition_by=PartitionBy.HOUR,
+            partition_by=self._partition_by,
             source={"kafkaConsumer.pollTimeoutMs": 5000},
         )
         quarantine = open_quarantine(self.warehouse, self.topic)
@@ -102,11 +102,10 @@ class Loading:
         return done.stdout.split()
 
     def commit_steps(self) -> list[str]:
-        """Load in a process of its own, and return the calls by which the commit writes."""
+        """Load in a process of its own, and return the calls by which the commit changes files."""
         done = self._run("0")
         assert done.returncode == 0, done.stderr[-3000:]
-        steps: list[str] = json.loads(done.stdout.splitlines()[-1])
-        return steps
+        return steps_in(self._steps)
 
     def check(self) -> None:
         """Count by place, with PyArrow and with Spark: each message is one row, or once in quarantine."""
@@ -122,7 +121,12 @@ class Loading:
     def _open(self) -> Table:
         return open_topic_table(self.format, self.warehouse, self.topic)
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    @property
+    def _steps(self) -> Path:
+        return Path(f"{self.warehouse}-steps")
+
+    def _run(self, step: str, *tier: str) -> subprocess.CompletedProcess[str]:
         program = (sys.executable, "-m", "integration.spark.programs.load_and_die")
-        command = [*program, self.zk_connect, self.warehouse, self.topic, self.format, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        command = [*program, self.zk_connect, self.warehouse, self.topic, self.format, self._partition_by, step, *tier]
+        environ = environment(self._steps, last=int(step)) if step.isdecimal() else None
+        return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

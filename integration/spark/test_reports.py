@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,12 @@ from kafka2011.reports.derive import derive
 from kafka2011.reports.jobs import referrers
 from kafka2011.reports.report import ReportSettings
 from kafka2011.reports.results import Results
-from kafka2011.reports.table_inputs import TableInputs, view_of_iceberg
+from kafka2011.reports.table_inputs import TableInputs, view_of_delta
 from kafka2011.warehouse.table.commits import Commit, Operation
-from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
+from kafka2011.warehouse.table.delta.compaction import compact
+from kafka2011.warehouse.table.delta.delta_table import TopicTable
 from tests.support.event_streams import publish
-from tests.support.event_tables import EventTable, own_columns, read_results, write_hours
+from tests.support.event_tables import EventTable, own_columns, read_results, write_days
 from tests.support.odd_events import Events, odd_events
 from tests.support.plain_reports import plain_reports
 from zk.cluster import TopicPartition
@@ -149,37 +149,36 @@ def test_the_command_reads_tables_and_brokers(
     assert not run("--from-brokers", "--zookeeper", live.zk_connect)["new"]
     assert "page views" in Path(brokers["page"]).read_text(encoding="utf-8")
 
-    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/other.db", "warehouse": f"file://{tmp_path}/lake"}
-    catalog = [part for key, value in properties.items() for part in ("--catalog", f"{key}={value}")]
-    iceberg = ["--warehouse", str(tmp_path / "lake"), "--format", "iceberg", *catalog]
+    delta = ["--warehouse", str(tmp_path / "lake"), "--format", "delta"]
     topics = "|".join(tables["through"])
-    assert main(["load", "--zookeeper", live.zk_connect, *iceberg, "--whitelist", topics]) == 0
+    assert main(["load", "--zookeeper", live.zk_connect, *delta, "--whitelist", topics]) == 0
     capsys.readouterr()
-    loaded = run(*iceberg)
+    loaded = run(*delta)
     assert (loaded["derivation"], loaded["through"].keys()) == (3, tables["through"].keys())
     warehouse.check(events)
-    assert not run(*iceberg)["new"]
+    assert not run(*delta)["new"]
 
 
 @pytest.mark.timeout(200)
-def test_tables_in_iceberg_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_in_delta_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Their files are read, those of a compaction too."""
     events = [each for each in odd_events(seed=13) if each[0] == "page_views"]
-    table = IcebergTable(tmp_path / "tables", "page_views")
+    table = TopicTable(tmp_path / "tables", "page_views")
     some = [report for report in REPORTS if report.name == "page_views"]
     for number, part in enumerate((events[:200], events[200:]), start=1):
         staging = table.begin()
-        write_hours(Path(staging), "page_views", [{**event, **own_columns(number, 0)} for _, event in part])
+        write_days(Path(staging), "page_views", [{**event, **own_columns(number, 0)} for _, event in part])
         offsets = {TopicPartition("page_views", 0, 0): number}
         table.commit(staging, Commit("page_views", number, Operation.LOAD, number, offsets, rows=len(part)))
         with Results(tmp_path / "reports") as results:
-            made = derive(spark, TableInputs(spark, [view_of_iceberg(table)]), results, reports=some)
+            made = derive(spark, TableInputs(spark, [view_of_delta(table)]), results, reports=some)
         assert made is not None
         expected = plain_reports(events[: 200 * number] if number == 1 else events)["page_views"]
         expected.sort(key=lambda row: json.dumps(row, sort_keys=True))
         assert read_results(tmp_path / "reports" / "latest", "page_views") == expected
-    assert table.compact(sys.maxsize // 1000) is not None
+    assert compact(table).files_before > 1
     with Results(tmp_path / "reports") as results:
-        made = derive(spark, TableInputs(spark, [view_of_iceberg(table)]), results, reports=some)
-        assert made is not None
-        assert made.days == {"page_views": ()}
+        inputs = TableInputs(spark, [view_of_delta(table)])
+        assert derive(spark, inputs, results, reports=some) is None  # no commit is new
+        assert derive(spark, inputs, results, reports=some, again=True) is not None
+    assert read_results(tmp_path / "reports" / "latest", "page_views") == expected

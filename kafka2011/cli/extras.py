@@ -18,6 +18,6 @@ def missing_for(command: str, error: ImportError) -> MissingExtraError | None:
     if not isinstance(error, ModuleNotFoundError | MissingExtraError) or package not in EXTRA_OF:
         return None
     extras = EXTRAS.get(command, "")
-    if extras and package in {"pyiceberg", "sqlalchemy"}:
-        extras += ",iceberg"
+    if extras and package == "deltalake":
+        extras += ",delta"
     return missing_extra(error, extras)

@@ -51,7 +51,7 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
     epilog=examples(
         "kafka2011 load --warehouse /data/warehouse --topic page_views --topic clicks",
         "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",
-        "kafka2011 load --warehouse /data/lake --format iceberg --topic page_views --follow",
+        "kafka2011 load --warehouse /data/lake --format delta --topic page_views --follow",
         "kafka2011 load --warehouse /data/warehouse --topic page_views --rebuild --into page_views-again",
         "kafka2011 load --config /etc/kafka2011/load.toml",
     ),
@@ -83,7 +83,7 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
     "interval_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --follow, time from the start of one load to that of the next.  [default: 600; iceberg: 60]",
+    help="With --follow, time from the start of one load to that of the next.  [default: 600; delta: 60]",
 )
 @click.option("--rebuild", is_flag=True, help="Load one topic again, from its log into another table.")
 @click.option(
@@ -141,7 +141,7 @@ def command(
     tables.check_named()
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
-    warehouse, table_format, topics, pattern, catalog = tables
+    warehouse, table_format, topics, pattern = tables
     if rebuild != bool(into) or (rebuild and len(topics) != 1):
         raise click.UsageError("--rebuild, --into and one --topic go together")
     from kafka2011.warehouse.load.load_settings import LoadSettings
@@ -171,7 +171,6 @@ def command(
             topics=topics,
             pattern=pattern,
             table_format=table_format,
-            catalog=catalog,
             into=into,
         ) as loader,
     ):

@@ -13,11 +13,11 @@ from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session, told_tasks
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.cli.table_options import ICEBERG, catalog_of, catalog_option, format_option
+from kafka2011.cli.table_options import DELTA, format_option
 from kafka2011.errors import KafkaError, missing_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
@@ -84,7 +84,6 @@ def _setting_options() -> dict[ReportSetting[Any], click.Option]:
 )
 @click.option("--warehouse", metavar="PATH", help="Where `kafka2011 load` has put the tables.")
 @format_option
-@catalog_option
 @click.option(
     "--from-brokers", is_flag=True, help="Instead of tables, read everything in a cluster's logs, every time."
 )
@@ -114,7 +113,6 @@ def _setting_options() -> dict[ReportSetting[Any], click.Option]:
 def command(
     warehouse: str | None,
     format_name: str,
-    catalog_properties: tuple[str, ...],
     from_brokers: bool,
     zk_connect: str,
     directory: Path,
@@ -142,15 +140,11 @@ def command(
         raise click.UsageError("give --warehouse or --from-brokers, one of them")
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
-    catalog = catalog_of(catalog_properties, format_name)
     settings = ReportSettings({setting: chosen[setting.name] for setting in _setting_options()})
     with Results(directory) as results, spark_session("report", is_short=True) as spark:
 
         def run() -> None:
-            if warehouse is None:
-                inputs = _of_brokers(spark, zk_connect)
-            else:
-                inputs = _of_tables(spark, warehouse, format_name, catalog)
+            inputs = _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse, format_name)
             with told_tasks(spark, "deriving"):
                 derived = derive(
                     spark,
@@ -181,24 +175,24 @@ def _repeat(run: Callable[[], None], interval_s: float) -> None:
             stop.wait(max(0.0, interval_s - (time.monotonic() - began_s)))
 
 
-def _of_tables(spark: SparkSession, warehouse: str, format_name: str, catalog: Mapping[str, str]) -> ReportInputs:
+def _of_tables(spark: SparkSession, warehouse: str, format_name: str) -> ReportInputs:
     from kafka2011.reports.catalog import TOPICS
     from kafka2011.reports.table_inputs import TableInputs
     from kafka2011.warehouse.errors import WarehouseError
 
-    inputs = TableInputs(spark, (_view(spark, warehouse, topic, format_name, catalog) for topic in TOPICS))
+    inputs = TableInputs(spark, (_view(spark, warehouse, topic, format_name) for topic in TOPICS))
     if not inputs.through:
         raise WarehouseError(f"{warehouse} has no table of {', '.join(TOPICS)}: load one first")
     return inputs
 
 
-def _view(spark: SparkSession, warehouse: str, topic: str, format_name: str, catalog: Mapping[str, str]) -> TableView:
-    from kafka2011.reports.table_inputs import view_of_iceberg, view_of_parquet
-    from kafka2011.warehouse.table.formats import open_iceberg_table
+def _view(spark: SparkSession, warehouse: str, topic: str, format_name: str) -> TableView:
+    from kafka2011.reports.table_inputs import view_of_delta, view_of_parquet
+    from kafka2011.warehouse.table.formats import open_delta_table
     from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 
-    if format_name == ICEBERG:
-        return view_of_iceberg(open_iceberg_table(warehouse, topic, catalog))
+    if format_name == DELTA:
+        return view_of_delta(open_delta_table(warehouse, topic))
     return view_of_parquet(ParquetTable(warehouse, topic, spark=spark))
 
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kafka2011.cli.options import pairs_of
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from kafka2011.warehouse.table.formats import Format
 
-ICEBERG = "iceberg"
+DELTA = "delta"
 MB = 1024 * 1024
 
 warehouse_option = click.option(
@@ -24,19 +22,10 @@ warehouse_option = click.option(
 format_option = click.option(
     "--format",
     "format_name",
-    type=click.Choice(["parquet", ICEBERG]),
+    type=click.Choice(["parquet", DELTA]),
     default="parquet",
     show_default=True,
-    help="The format of the tables; iceberg needs the extra iceberg.",
-)
-
-catalog_option = click.option(
-    "--catalog",
-    "catalog_properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A property of the Iceberg catalogue, as pyiceberg names it; may be given many times.  [default: SQLite in"
-    " the warehouse]",
+    help="The format of the tables; delta needs the extra delta.",
 )
 
 partition_by_option = click.option(
@@ -72,7 +61,6 @@ class Tables(NamedTuple):
     table_format: Format
     topics: tuple[str, ...]
     pattern: str
-    catalog: dict[str, str]
 
     def check_named(self) -> None:
         """Raise UsageError unless there are either topics or a pattern."""
@@ -84,21 +72,12 @@ def tables_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say which tables, and pass them on as one argument, `tables`."""
 
     @functools.wraps(function)
-    def with_tables(
-        warehouse: str,
-        topics: tuple[str, ...],
-        pattern: str,
-        format_name: str,
-        catalog_properties: tuple[str, ...],
-        **others: Any,
-    ) -> None:
+    def with_tables(warehouse: str, topics: tuple[str, ...], pattern: str, format_name: str, **others: Any) -> None:
         from kafka2011.warehouse.table.formats import Format
 
-        catalog = catalog_of(catalog_properties, format_name)
-        function(Tables(warehouse, Format(format_name), topics, pattern, catalog), **others)
+        function(Tables(warehouse, Format(format_name), topics, pattern), **others)
 
     for option in (
-        catalog_option,
         format_option,
         click.option("--whitelist", "pattern", default="", metavar="REGEX", help="Topics whose whole name matches."),
         click.option("--topic", "topics", multiple=True, help="A topic; may be given many times."),
@@ -106,11 +85,3 @@ def tables_options(function: Callable[..., None]) -> Callable[..., None]:
     ):
         with_tables = option(with_tables)
     return with_tables
-
-
-def catalog_of(properties: Iterable[str], format_name: str) -> dict[str, str]:
-    """Return the properties of a catalogue. Raises UsageError for tables that have none, and ConfigError."""
-    catalog = pairs_of(properties, "--catalog")
-    if catalog and format_name != ICEBERG:
-        raise click.UsageError("--catalog is for --format iceberg")
-    return catalog

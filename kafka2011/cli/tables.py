@@ -13,11 +13,8 @@ from kafka2011.cli.output import json_option, raise_failed, show_json, show_json
 from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import (
-    ICEBERG,
     MB,
     audit_option,
-    catalog_of,
-    catalog_option,
     master_option,
     partition_by_option,
     tables_options,
@@ -27,7 +24,7 @@ from kafka2011.cli.table_options import (
 
 if TYPE_CHECKING:
     from kafka2011.cli.table_options import Tables
-    from kafka2011.warehouse.table.upkeep import Compacted, Tended
+    from kafka2011.warehouse.table.upkeep import Tended
 
 
 @click.group("tables", cls=CommandGroup)
@@ -39,7 +36,7 @@ def command() -> None:
     "status",
     epilog=examples(
         "kafka2011 tables status --warehouse /data/warehouse",
-        "kafka2011 tables status --warehouse /data/lake --format iceberg --topic page_views --json",
+        "kafka2011 tables status --warehouse /data/lake --format delta --topic page_views --json",
     ),
 )
 @tables_options
@@ -81,7 +78,7 @@ def _time(time_ms: int | None) -> str | None:
     "compact",
     epilog=examples(
         "kafka2011 tables compact --warehouse /data/warehouse",
-        "kafka2011 tables compact --warehouse /data/lake --format iceberg --whitelist 'page_.*'",
+        "kafka2011 tables compact --warehouse /data/lake --format delta --whitelist 'page_.*'",
     ),
 )
 @tables_options
@@ -102,16 +99,14 @@ def compact(tables: Tables, target_file_mb: int, grace_s: float) -> None:
     """
     from kafka2011.warehouse.table.upkeep import compact_tables
 
-    which, target_bytes = tables[:4], target_file_mb * MB
-    done = compact_tables(*which, target_bytes=target_bytes, grace_s=grace_s, catalog=tables.catalog)
-    _show(done, "compacted")
+    _show(compact_tables(*tables, target_bytes=target_file_mb * MB, grace_s=grace_s), "compacted")
 
 
 @command.command(
     "clean",
     epilog=examples(
         "kafka2011 tables clean --warehouse /data/warehouse",
-        "kafka2011 tables clean --warehouse /data/lake --format iceberg --expire",
+        "kafka2011 tables clean --warehouse /data/lake --format delta",
     ),
 )
 @tables_options
@@ -122,20 +117,16 @@ def compact(tables: Tables, target_file_mb: int, grace_s: float) -> None:
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="Spare what was written within this time, files and snapshots; must be longer than any load takes.",
+    help="Spare what was written within this time; must be longer than any load takes.",
 )
-@click.option("--expire", is_flag=True, help="Forget old snapshots of tables in Iceberg first.")
-def clean(tables: Tables, older_than_h: float, expire: bool) -> None:
+def clean(tables: Tables, older_than_h: float) -> None:
     """Remove files left by loads that died, and files that no commit needs any more.
 
     Cleans all tables, unless topics are named. Prints one line of JSON.
     """
     from kafka2011.warehouse.table.upkeep import clean_tables
 
-    if expire and tables.table_format.value != ICEBERG:
-        raise click.UsageError("--expire is for --format iceberg")
-    which, older_than_s = tables[:4], 3600 * older_than_h
-    _show(clean_tables(*which, older_than_s=older_than_s, expire=expire, catalog=tables.catalog), "cleaned")
+    _show(clean_tables(*tables, older_than_s=3600 * older_than_h), "cleaned")
 
 
 @command.command(
@@ -159,20 +150,18 @@ def swap(warehouse: str, topic: str, name: str) -> None:
 @command.command("settle", epilog=examples("kafka2011 tables settle --warehouse /data/lake --topic page_views skip"))
 @warehouse_option
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic; may be given many times.")
-@catalog_option
 @click.argument("choice", type=click.Choice(["again", "skip"]))
-def settle(warehouse: str, topics: tuple[str, ...], catalog_properties: tuple[str, ...], choice: str) -> None:
-    """Decide how loading continues after an Iceberg rollback: removed rows are loaded again, or left out.
+def settle(warehouse: str, topics: tuple[str, ...], choice: str) -> None:
+    """Decide how loading continues after a Delta table was restored: removed rows are loaded again, or left out.
 
     Loads nothing yet. Prints one line of JSON.
     """
     from kafka2011.warehouse.table.upkeep import settle_rollbacks
 
-    catalog = catalog_of(catalog_properties, ICEBERG)
-    _show(settle_rollbacks(warehouse, topics, again=choice == "again", catalog=catalog), "settled")
+    _show(settle_rollbacks(warehouse, topics, again=choice == "again"), "settled")
 
 
-def _show(done: Compacted | Tended, what: str) -> None:
+def _show(done: Tended, what: str) -> None:
     show_json_line(done.to_json())
     raise_failed(done.failed, "table", what)
 
@@ -199,7 +188,7 @@ def redrive(
     from kafka2011.warehouse.load.loader import Loader
     from kafka2011.warehouse.load.write import PartitionBy
 
-    warehouse, table_format, topics, pattern, catalog = tables
+    warehouse, table_format, topics, pattern = tables
     settings = LoadSettings(
         zk_connect=zk_connect,
         partition_by=PartitionBy(partition_by),
@@ -209,9 +198,7 @@ def redrive(
     with (
         spark_session("redrive", master) as spark,
         stop_signals(),  # lets it end; after the start of Spark, which takes SIGINT for itself
-        Loader(
-            spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format, catalog=catalog
-        ) as loader,
+        Loader(spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format) as loader,
     ):
         done = loader.redrive()
     show_json_line(done.to_json())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka2011.warehouse.table.commits import Commit
-    from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
+    from kafka2011.warehouse.table.delta.delta_table import TopicTable
     from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 
 _LOAD_ID = "kafka2011_load_id"
@@ -68,21 +68,21 @@ def view_of_parquet(table: ParquetTable) -> TableView:
     return TableView(table.topic, commits, files)
 
 
-def view_of_iceberg(table: IcebergTable) -> TableView:
-    """Return the commits that are still known of a table, and the files of its newest snapshot. Raises WarehouseError.
+def view_of_delta(table: TopicTable) -> TableView:
+    """Return the commits that are still known of a table, and the files of its newest version. Raises WarehouseError.
 
     A file belongs to the commit in whose directory it lies; those of compactions, and of forgotten commits, to any.
     """
-    newest = table.newest()
-    if newest is None:
+    now = table.opened()
+    newest = None if now is None else table.history(now).newest()
+    if now is None or newest is None:
         return TableView(table.topic, [], [])
-    now = table.iceberg()
-    commits = table.commits_of(now.metadata) or [newest]
+    commits = table.history(now).commits() or [newest]
     numbers = {each.attempt: each.number for each in commits}
     files = []
-    for task in now.scan().plan_files():
-        found = _ATTEMPT.search(task.file.file_path)
-        files.append(TableFile(task.file.file_path, numbers.get(found[1] if found else "", _MIXED)))
+    for path in table.paths_in(now):
+        found = _ATTEMPT.search(path)
+        files.append(TableFile(path, numbers.get(found[1] if found else "", _MIXED)))
     return TableView(table.topic, commits, files)
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafka2011.warehouse.load.loader import load
-    from kafka2011.warehouse.table.parquet.dataset import open_table
+    from kafka2011.warehouse.table.reading import open_table
 
 __all__ = ["load", "open_table"]
 
-_HOMES = {"load": "kafka2011.warehouse.load.loader", "open_table": "kafka2011.warehouse.table.parquet.dataset"}
+_HOMES = {"load": "kafka2011.warehouse.load.loader", "open_table": "kafka2011.warehouse.table.reading"}
 
 
 def __getattr__(name: str) -> object:

@@ -28,7 +28,7 @@ sys.exit(main(sys.argv[2:]))
 """
 PIPELINE = "avro,fastavro,jinja2,matplotlib,numpy,psutil"
 SPARK = "pyspark,py4j,pyarrow,pandas"
-ALL = f"{PIPELINE},{SPARK},polars,pyiceberg,sqlalchemy"
+ALL = f"{PIPELINE},{SPARK},polars,deltalake"
 
 
 def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -79,11 +79,11 @@ def test_a_checkout_that_is_not_installed_is_where_pip_looks(monkeypatch: pytest
     assert str(error) == "fastavro is not installed: pip install '.[pipeline]' in a checkout of kafka2011"
 
 
-def test_iceberg_is_an_extra_more(tmp_path: Path) -> None:
+def test_delta_is_an_extra_more(tmp_path: Path) -> None:
     """Of a command that has the others."""
-    arguments = ("tables", "status", "--format", "iceberg", "--warehouse", str(tmp_path))
-    done = run("pyiceberg,sqlalchemy", *arguments)
-    assert "pip install 'kafka2011[pipeline,spark,warehouse,iceberg]'" in done.stderr
+    arguments = ("tables", "status", "--format", "delta", "--topic", "views", "--warehouse", str(tmp_path))
+    done = run("deltalake", *arguments)
+    assert "pip install 'kafka2011[pipeline,spark,warehouse,delta]'" in done.stderr
 
 
 def test_what_is_broken_is_no_missing_extra() -> None:

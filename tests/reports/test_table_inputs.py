@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka2011.reports.table_inputs import TableFile, TableInputs, TableView, view_of_iceberg, view_of_parquet
+from kafka2011.reports.table_inputs import TableFile, TableInputs, TableView, view_of_delta, view_of_parquet
 from kafka2011.warehouse.table.commits import Commit, Operation
-from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
-from tests.support import iceberg_tables
+from kafka2011.warehouse.table.delta.compaction import compact
+from kafka2011.warehouse.table.delta.delta_table import TopicTable
+from tests.support import delta_tables
 from tests.support.event_tables import EventTable
 from tests.support.odd_events import DAY_US, MIDNIGHT_US
 from tests.support.tables import FIRST_MS, HOUR_MS
@@ -72,18 +73,18 @@ def test_days_of_new_files_are_known_by_their_paths(tmp_path: Path) -> None:
     }
 
 
-def test_files_of_an_iceberg_table_belong_to_their_commits(tmp_path: Path) -> None:
+def test_files_of_a_delta_table_belong_to_their_commits(tmp_path: Path) -> None:
     """Those of a load do; those that a compaction has written belong to none."""
-    table = IcebergTable(tmp_path, "views")
-    assert view_of_iceberg(table).commits == []
-    iceberg_tables.load(table, [FIRST_MS, FIRST_MS + HOUR_MS])
-    iceberg_tables.load(table, [FIRST_MS + 1])
-    view = view_of_iceberg(table)
+    table = TopicTable(tmp_path, "views")
+    assert view_of_delta(table).commits == []
+    delta_tables.load(table, [FIRST_MS, FIRST_MS + 24 * HOUR_MS])
+    delta_tables.load(table, [FIRST_MS + 1])
+    view = view_of_delta(table)
     assert [each.number for each in view.commits] == [1, 2]
-    assert sorted((file.number, file.day) for file in view.files) == [(1, DAY), (1, DAY), (2, DAY)]
-    assert table.compact(FIRST_MS + 10 * HOUR_MS) is not None
-    view = view_of_iceberg(table)
+    assert sorted((file.number, file.day) for file in view.files) == [(1, DAY), (1, DAY + timedelta(days=1)), (2, DAY)]
+    assert compact(table) == (2, 1)
+    view = view_of_delta(table)
     numbers = sorted(file.number for file in view.files)
-    assert numbers[0] == 1  # the hour of one file
+    assert numbers[0] == 1  # the day of one file
     assert numbers[-1] not in {1, 2}
     assert len(numbers) == 2

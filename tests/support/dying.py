@@ -1,67 +1,50 @@
-"""A process that kills itself before a chosen one of the calls by which it writes."""
+"""Ends a process before a chosen one of the calls by which it changes files, in Python, Rust or C alike."""
 
 from __future__ import annotations
 
 import functools
 import os
-import signal
-from typing import TYPE_CHECKING, Any
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
-from pyiceberg.catalog.sql import SqlCatalog
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
+import pytest
 
-from kafka2011.warehouse.table.files import LocalFiles
-from kafka2011.warehouse.table.iceberg.storage import Storage
-from kafka2011.warehouse.table.iceberg.synced_io import SyncedFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_SOURCE = Path(__file__).with_name("die_at_step.c")
 
 
-class Steps:
-    """Counts what the process does, and ends it before the one that is its last; it lives on with 0."""
+def environment(steps: Path, below: Path | None = None, last: int = 0) -> dict[str, str]:
+    """Return an environment for such a process: see `die_at_step.c`. Its calls are written to the file `steps`.
 
-    def __init__(self, last: int) -> None:
-        self.names: list[str] = []
-        self._last = last
+    Without `below` it counts nothing before it calls `count_below`.
+    """
+    steps.unlink(missing_ok=True)
+    more = {} if below is None else {"DIE_BELOW": str(below)}
+    return {**os.environ, "LD_PRELOAD": str(_library()), "STEPS": str(steps), "DIE_AT": str(last), **more}
 
-    def step(self, name: str) -> None:
-        """Say what comes next."""
-        self.names.append(name)
-        if len(self.names) == self._last:
-            os.kill(os.getpid(), signal.SIGKILL)
 
-    def before(self, owner: Any, name: str, *, after: bool = False) -> None:
-        """Make a step of each call of a function, and of its return."""
-        real: Callable[..., Any] = getattr(owner, name)
+def count_below(directory: Path) -> None:
+    """Let this process count from now on, if it was started in such an environment."""
+    os.environ["DIE_BELOW"] = str(directory)
 
-        @functools.wraps(real)
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            self.step(name)
-            returned = real(*args, **kwargs)
-            if after:
-                self.step(f"after {name}")
-            return returned
 
-        setattr(owner, name, counted)
+def steps_in(steps: Path) -> list[str]:
+    """Return the calls that were made, by name and file."""
+    return steps.read_text().splitlines() if steps.exists() else []
 
-    def before_commits(self) -> None:
-        """Make a step of each call by which a table of either format commits: files, statements, renames."""
-        for owner, name in (
-            (LocalFiles, "write"),
-            (LocalFiles, "publish"),
-            (Storage, "make_directory"),
-            (Storage, "mark"),
-            (SyncedFile, "create"),
-        ):
-            self.before(owner, name)
-        self.before(os, "rename", after=True)
-        self.before(SqlCatalog, "commit_table", after=True)
 
-        def on_statement(_: object, __: object, statement: str, *___: object) -> None:
-            if not statement.startswith(("SELECT", "PRAGMA")):
-                self.step(statement.split(maxsplit=1)[0])
+def telling(steps: list[str]) -> list[int]:
+    """Return the numbers of the steps that are worth dying before: of writes to one file, one after the other, one."""
+    return [number for number, name in enumerate(steps, 1) if number == 1 or name != steps[number - 2]]
 
-        event.listen(Engine, "before_cursor_execute", on_statement)
-        event.listen(Engine, "commit", lambda _: self.step("commit"))
+
+@functools.cache
+def _library() -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler to make a process die with")
+    library = Path(tempfile.mkdtemp(prefix="die-at-step-"), "die_at_step.so")
+    command = [compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
+    subprocess.run(command, check=True, timeout=60)
+    return library

@@ -70,18 +70,9 @@ def own_columns(number: int, offset: int) -> dict[str, Any]:
 
 def write_days(directory: Path, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows into a file for each day."""
-    _write(directory, topic, rows, "date=%Y-%m-%d")
-
-
-def write_hours(directory: Path, topic: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows into a file for each hour."""
-    _write(directory, topic, rows, "date=%Y-%m-%d/hour=%H")
-
-
-def _write(directory: Path, topic: str, rows: Iterable[Mapping[str, Any]], places: str) -> None:
     by_place: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        place = datetime.fromtimestamp(row["time"] // 1_000_000, UTC).strftime(places)
+        place = datetime.fromtimestamp(row["time"] // 1_000_000, UTC).strftime("date=%Y-%m-%d")
         by_place.setdefault(place, []).append(row)
     schema = table_schema(table_columns(EVENT_TYPES[topic], topic))
     for place, of_place in by_place.items():

@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import polars
 import pyarrow.dataset as ds
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
+from kafka2011.warehouse.table.delta.delta_table import TopicTable
 from kafka2011.warehouse.table.locations import quarantine_of
 from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 from kafka2011.wire.protocol import EARLIEST, LATEST
@@ -56,22 +57,22 @@ def payloads_of(zk_connect: str, topic: str) -> dict[Place, bytes]:
 
 
 def rows_of(table: Table, below: str = ".") -> pa.Table:
-    """Read a table, or one load of a Parquet table, with plain PyArrow, which pyiceberg reads with too."""
+    """Read a table, or one load of a Parquet table, with none of this package's code."""
     if isinstance(table, ParquetTable):
         return ds.dataset(f"{table.path}/{below}", format="parquet", partitioning="hive").to_table()
-    return iceberg(table).iceberg().scan().to_arrow()
+    return polars.read_delta(delta(table).path).to_arrow()
 
 
 def files_of(table: Table) -> list[str]:
-    """Return what a plain reader of Parquet is given: a table's directory, or the files of the current snapshot."""
+    """Return what a plain reader of Parquet is given: a table's directory, or the files of the newest version."""
     if isinstance(table, ParquetTable):
         return [table.path]
-    return [task.file.file_path for task in iceberg(table).iceberg().scan().plan_files()]
+    return delta(table).delta().file_uris()
 
 
-def iceberg(table: Table) -> IcebergTable:
-    """Return a table that is in Iceberg."""
-    assert isinstance(table, IcebergTable)
+def delta(table: Table) -> TopicTable:
+    """Return a table that is in Delta."""
+    assert isinstance(table, TopicTable)
     return table
 
 

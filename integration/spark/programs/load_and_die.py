@@ -1,14 +1,13 @@
 """Loads a topic in a Spark of its own, and kills itself on the way.
 
-    python -m integration.spark.programs.load_and_die zk_connect warehouse topic format step [tier]
+    python -m integration.spark.programs.load_and_die zk_connect warehouse topic format day|hour step [tier]
 
-A step is one of `Step`; or writing, while tasks write files; or the number of a call by which the commit writes, before
-which it dies. It prints the steps that it has reached. With number 0 it lives on, and at the end prints these calls.
+A step is one of `Step`; or writing, while tasks write files; or a number: then it dies, or lives on, before a call by
+which the commit changes files, as `tests.support.dying` has it. It prints the steps that it has reached.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -22,7 +21,7 @@ from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
 from kafka2011.warehouse.load.topic_load import Step, TopicLoad
 from kafka2011.warehouse.load.write import PartitionBy
 from kafka2011.warehouse.table.formats import Format, open_quarantine, open_topic_table
-from tests.support.dying import Steps
+from tests.support.dying import count_below
 
 WRITING = "writing"
 _POLL_S = 0.001
@@ -49,9 +48,8 @@ def files_near(near: Path) -> set[Path]:
 
 
 def main() -> None:
-    zk_connect, warehouse, topic, table_format, step, *tier = sys.argv[1:]
+    zk_connect, warehouse, topic, table_format, partition_by, step, *tier = sys.argv[1:]
     spark = open_spark("local[2]", local=LIGHT)
-    steps = Steps(int(step) if step.isdecimal() else 0)
 
     def on_step(reached: Step) -> None:
         print(reached, flush=True)  # noqa: T201 (whoever started it reads that)
@@ -60,18 +58,17 @@ def main() -> None:
         if reached is Step.RESOLVED and step == WRITING:
             die_when_files_appear(Path(warehouse).parent)
         if reached is Step.COMMITTING and step.isdecimal():
-            steps.before_commits()
+            count_below(Path(warehouse).parent)
 
     load = TopicLoad(
         spark,
         open_topic_table(Format(table_format), warehouse, topic, spark),
         open_quarantine(warehouse, topic, spark),
-        LoadSettings(zk_connect=zk_connect, partition_by=PartitionBy.HOUR),
+        LoadSettings(zk_connect=zk_connect, partition_by=PartitionBy(partition_by)),
         audit=LoadAudit(topic, tier[0], zk_connect) if tier else None,
         on_step=on_step,
     )
     load.load()
-    print(json.dumps(steps.names), flush=True)  # noqa: T201 (as above)
     spark.stop()
 
 

@@ -23,7 +23,7 @@ from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -84,14 +84,13 @@ class Loader:
         topics: Iterable[str] = (),
         pattern: str = "",
         table_format: Format = Format.PARQUET,
-        catalog: Mapping[str, str] | None = None,
         into: str | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._spark = spark
         self._warehouse = warehouse
-        if table_format is Format.ICEBERG:  # which has one hour in a file
-            settings = replace(settings, partition_by=PartitionBy.HOUR)
+        if table_format is Format.DELTA:  # whose readers skip files by their statistics
+            settings = replace(settings, partition_by=PartitionBy.DAY)
         self._settings = settings
         self._topics = tuple(dict.fromkeys(topics))
         if bool(self._topics) == bool(pattern):
@@ -102,7 +101,6 @@ class Loader:
             raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
         check_together(settings, self._topics, table_format, into)
         self._format = table_format
-        self._catalog = catalog
         self._into = into
         self._clock = clock
         self._loads: dict[str, TopicLoad] = {}
@@ -189,7 +187,7 @@ class Loader:
     def _open(self, topic: str) -> tuple[Table, Quarantine]:
         table: Table
         if self._into is None:
-            table = open_topic_table(self._format, self._warehouse, topic, self._spark, self._catalog)
+            table = open_topic_table(self._format, self._warehouse, topic, self._spark)
         else:
             table = rebuilt_table(self._warehouse, topic, self._into, spark=self._spark)
         return table, open_quarantine(self._warehouse, topic, self._spark)
@@ -202,14 +200,13 @@ def load(
     zk_connect: str,
     spark: SparkSession | None = None,
     table_format: str = Format.PARQUET,
-    catalog: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> list[Loaded]:
     """Load topics into their tables, each from where its last load ended up to now; return what was loaded.
 
-    `catalog` has pyiceberg's properties of a catalogue, if it is not the warehouse's own; `settings` are those of
-    `LoadSettings`. Without `spark` it is a session of our own, in the Spark that runs, or in one that is started here.
-    All topics are tried; then the first error is raised, a KafkaError: of the topics that failed nothing is loaded.
+    `settings` are those of `LoadSettings`. Without `spark` it is a session of our own, in the Spark that runs, or in
+    one that is started here. All topics are tried; then the first error is raised, a KafkaError: of the topics that
+    failed nothing is loaded.
     """
     if spark is None:
         from kafka2011.warehouse.load.running_spark import open_spark  # noqa: PLC0415 (as the session is)
@@ -218,7 +215,7 @@ def load(
     read = LoadSettings(zk_connect=zk_connect, **settings)
     with (
         telling_of_its_death(),
-        Loader(spark, warehouse, read, topics=topics, table_format=Format(table_format), catalog=catalog) as loader,
+        Loader(spark, warehouse, read, topics=topics, table_format=Format(table_format)) as loader,
     ):
         done = loader.run()
     for error in done.failed.values():

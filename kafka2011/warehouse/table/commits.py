@@ -30,7 +30,7 @@ class Operation(StrEnum):
     REDRIVE = "redrive"
     """Decoded messages that `replaces` had put into quarantine; no partition moved."""
     ROLLBACK = "rollback"
-    """Took note that the commits that it `replaces` were rolled back (Iceberg); its offsets are where to go on."""
+    """Took note that the commits that it `replaces` were rolled back (Delta); its offsets are where to go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def location_of(warehouse: str | Path) -> str:
     if scheme in _OBJECT_STORES:
         raise WarehouseError(
             f"{text} is an object store, where no directory is renamed atomically: a reader could see half a load, and"
-            " two loaders could both succeed. Load into Iceberg there (--format iceberg)"
+            " two loaders could both succeed. Load into a local directory, or into HDFS"
         )
     if scheme not in _HADOOP:
         raise WarehouseError(f"{text}: a warehouse is a local directory, or one of {' or '.join(_HADOOP)}")

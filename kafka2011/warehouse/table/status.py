@@ -53,15 +53,14 @@ def status_of(
     table_format: Format,
     topics: Iterable[str] = (),
     pattern: str = "",
-    catalog: Mapping[str, str] | None = None,
 ) -> list[Status]:
     """Return how far topics are loaded: those that are named, or whose whole name matches, or all there are.
 
-    Only a local warehouse of Parquet tables can be listed; of others topics must be named. Raises WarehouseError.
+    Only a local warehouse can be listed; of others topics must be named. Raises WarehouseError.
     """
     found = []
-    for topic in table_names(warehouse, table_format, topics, pattern, catalog):
-        commits = open_topic_table(table_format, warehouse, topic, catalog=catalog).commits()
+    for topic in table_names(warehouse, table_format, topics, pattern):
+        commits = open_topic_table(table_format, warehouse, topic).commits()
         if commits:
             found.append(status_from(topic, commits))
     return found
@@ -72,10 +71,9 @@ def table_names(
     table_format: Format,
     topics: Iterable[str] = (),
     pattern: str = "",
-    catalog: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return the names of tables: those that are given, or whose whole name matches, or all. Raises as `status_of`."""
-    names = list(topics) or list_tables(table_format, warehouse, catalog)
+    names = list(topics) or list_tables(table_format, warehouse)
     try:
         wanted = re.compile(pattern or ".*")
     except re.error as error:

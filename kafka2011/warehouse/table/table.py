@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Table(Protocol):
-    """One topic's table. `parquet_table.ParquetTable` and `iceberg_table.IcebergTable` are two.
+    """One topic's table. `parquet_table.ParquetTable` and `delta_table.TopicTable` are two.
 
     The number of a commit is its fence: numbers begin at 1 and have no gaps, and the second commit with the same
     number fails.

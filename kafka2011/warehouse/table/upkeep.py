@@ -8,105 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import KafkaError
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.table.formats import Format, open_iceberg_table
+from kafka2011.warehouse.table.formats import Format, delta, open_delta_table
 from kafka2011.warehouse.table.parquet.compact import GRACE_S, TARGET_BYTES, compact, remove_replaced
 from kafka2011.warehouse.table.parquet.parquet_table import STAGING_LIFETIME_S, ParquetTable
 from kafka2011.warehouse.table.status import table_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from kafka2011.warehouse.table.commits import Commit
+    from collections.abc import Callable, Iterable
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """What became of the tables of several topics."""
-
-    commits: dict[str, list[Commit]] = field(default_factory=dict)
-    failed: dict[str, KafkaError] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
-        return {
-            "topics": [
-                {
-                    "topic": name,
-                    "commits": [
-                        {"number": each.number, "replaced": len(each.replaces), "rows": each.rows} for each in commits
-                    ],
-                }
-                for name, commits in self.commits.items()
-            ],
-            "failed": [{"topic": name, "error": str(error)} for name, error in self.failed.items()],
-        }
-
-
-def compact_tables(
-    warehouse: str,
-    table_format: Format = Format.PARQUET,
-    topics: Iterable[str] = (),
-    pattern: str = "",
-    *,
-    target_bytes: int = TARGET_BYTES,
-    grace_s: float = GRACE_S,
-    catalog: Mapping[str, str] | None = None,
-) -> Compacted:
-    """Rewrite the small files of tables, those that are named, or match, or all; one that fails leaves others alone."""
-    done = Compacted()
-    for name in table_names(warehouse, table_format, topics, pattern, catalog):
-        try:
-            if table_format is Format.ICEBERG:
-                commit = open_iceberg_table(warehouse, name, catalog).compact(target_bytes=target_bytes)
-                done.commits[name] = [] if commit is None else [commit]
-            else:
-                table = existing_table(warehouse, name)
-                done.commits[name] = compact(table, target_bytes=target_bytes, grace_s=grace_s)
-        except KafkaError as error:
-            logger.error("table %s was not compacted: %s", name, error)  # noqa: TRY400 (the text says it all)
-            done.failed[name] = error
-    return done
-
-
-def clean_tables(
-    warehouse: str,
-    table_format: Format = Format.PARQUET,
-    topics: Iterable[str] = (),
-    pattern: str = "",
-    *,
-    older_than_s: float = STAGING_LIFETIME_S,
-    expire: bool = False,
-    catalog: Mapping[str, str] | None = None,
-) -> Tended:
-    """Remove what dead loads have left, and what nothing names any more, where all of it is so old.
-
-    With `expire`, snapshots of Iceberg that are so old are forgotten first. A load must not take longer than that: it
-    would fail when it commits.
-    """
-
-    def clean(name: str) -> dict[str, Any]:
-        if table_format is Format.ICEBERG:
-            iceberg = open_iceberg_table(warehouse, name, catalog)
-            expired = {"expired": iceberg.expire(older_than_s)} if expire else {}
-            return {**expired, **iceberg.clean(older_than_s)._asdict()}
-        table = existing_table(warehouse, name)
-        return {"directories": len(table.remove_leftovers(older_than_s)) + len(remove_replaced(table))}
-
-    return _tend(table_names(warehouse, table_format, topics, pattern, catalog), clean, "cleaned")
-
-
-def settle_rollbacks(
-    warehouse: str, topics: Iterable[str], *, again: bool, catalog: Mapping[str, str] | None = None
-) -> Tended:
-    """Say how loading goes on after tables in Iceberg were rolled back: `again`, or behind what was taken out."""
-
-    def settle(name: str) -> dict[str, Any]:
-        commit = open_iceberg_table(warehouse, name, catalog).settle_rollback(again=again)
-        return {"number": commit.number, "replaces": list(commit.replaces)}
-
-    return _tend(topics, settle, "settled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +30,63 @@ class Tended:
         """Return it as what JSON can hold."""
         failed = [{"topic": name, "error": str(error)} for name, error in self.failed.items()]
         return {"topics": self.done, "failed": failed}
+
+
+def compact_tables(
+    warehouse: str,
+    table_format: Format = Format.PARQUET,
+    topics: Iterable[str] = (),
+    pattern: str = "",
+    *,
+    target_bytes: int = TARGET_BYTES,
+    grace_s: float = GRACE_S,
+) -> Tended:
+    """Rewrite the small files of tables, those that are named, or match, or all; one that fails leaves others alone."""
+
+    def work(name: str) -> dict[str, Any]:
+        if table_format is Format.DELTA:
+            table = open_delta_table(warehouse, name)
+            rewritten: dict[str, int] = delta("compaction").compact(table, target_bytes)._asdict()
+            return rewritten
+        commits = compact(existing_table(warehouse, name), target_bytes=target_bytes, grace_s=grace_s)
+        return {
+            "commits": [{"number": each.number, "replaced": len(each.replaces), "rows": each.rows} for each in commits]
+        }
+
+    return _tend(table_names(warehouse, table_format, topics, pattern), work, "compacted")
+
+
+def clean_tables(
+    warehouse: str,
+    table_format: Format = Format.PARQUET,
+    topics: Iterable[str] = (),
+    pattern: str = "",
+    *,
+    older_than_s: float = STAGING_LIFETIME_S,
+) -> Tended:
+    """Remove what dead loads have left, and what nothing names any more, where all of it is so old.
+
+    A load must not take longer than that: it would fail when it commits.
+    """
+
+    def work(name: str) -> dict[str, Any]:
+        if table_format is Format.DELTA:
+            cleaned: dict[str, int] = delta("cleaning").clean(open_delta_table(warehouse, name), older_than_s)._asdict()
+            return cleaned
+        table = existing_table(warehouse, name)
+        return {"directories": len(table.remove_leftovers(older_than_s)) + len(remove_replaced(table))}
+
+    return _tend(table_names(warehouse, table_format, topics, pattern), work, "cleaned")
+
+
+def settle_rollbacks(warehouse: str, topics: Iterable[str], *, again: bool) -> Tended:
+    """Say how loading goes on after tables in Delta were restored: `again`, or behind what was taken out."""
+
+    def work(name: str) -> dict[str, Any]:
+        commit = open_delta_table(warehouse, name).settle_rollback(again=again)
+        return {"number": commit.number, "replaces": list(commit.replaces)}
+
+    return _tend(topics, work, "settled")
 
 
 def _tend(names: Iterable[str], work: Callable[[str], dict[str, Any]], what: str) -> Tended:

@@ -1,4 +1,4 @@
-"""A Parquet table as a PyArrow dataset, exact whatever loads and compactions do meanwhile. Needs PyArrow alone."""
+"""A Parquet table as a PyArrow dataset, exact whatever loads and compactions do meanwhile."""
 
 from __future__ import annotations
 
@@ -12,35 +12,14 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.table.files import LocalFiles
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
-from kafka2011.warehouse.table.parquet.snapshot import newest_schema_first, snapshot_files
+from kafka2011.warehouse.table.parquet.snapshot import newest_schema_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from kafka2011.warehouse.table.parquet.snapshot import SnapshotFiles
 
 _PLACE = re.compile(r"/date=(\d{4}-\d\d-\d\d)(?:/hour=(\d\d))?/[^/]*$")
-
-
-def open_table(warehouse: str | Path, topic: str) -> ds.Dataset:
-    """Return the rows of a topic's table at this moment, with the columns of its newest schema.
-
-    `topic` may be the name of a rebuilt table too. Rows from before a column was there have null in it. Two columns
-    more, `date` (date32) and, where the table has it, `hour` (int32), are those of the directories: a filter on them,
-    or on `time`, reads only what it must. Later loads are not in it: open it again.
-    A compaction leaves the files alone for its grace; a dataset that is read on longer raises FileNotFoundError.
-    Raises WarehouseError when there is no table, when files of it are missing, and for tables that are not local.
-    """
-    table = ParquetTable(warehouse, topic)
-    if not isinstance(table.files, LocalFiles):
-        raise WarehouseError(f"{table.path} is not local: read it with Spark")
-    live = snapshot_files(table)
-    if not live:
-        raise WarehouseError(f"topic {topic}: there is no table {table.path}")
-    return dataset_of(live)
 
 
 class TableDirectory(NamedTuple):

@@ -43,12 +43,15 @@ def merge(
     *,
     target_bytes: int,
     max_rows: int = MAX_ROWS_IN_MEMORY,
+    schema: pa.Schema | None = None,
 ) -> int:
     """Write the rows of commits into files of about `target_bytes` below a directory, and return how many there are.
 
-    About `max_rows` are in memory at a time. No column is lost, not even one that the newest schema no longer has.
+    About `max_rows` are in memory at a time. No column is lost, not even one that the newest schema no longer has;
+    `schema` has them all, if it is given.
     """
-    schema = every_column(replaced)
+    if schema is None:
+        schema = every_column(replaced)
     rows = 0
     for place, files in sorted(by_place(replaced).items(), key=lambda each: each[1][0].path):
         directory = Path(staging, place.directory)

@@ -1,4 +1,4 @@
-"""Loads of a topic into Iceberg, on a real cluster; what is there is counted with pyiceberg."""
+"""Loads of a topic into Delta, on a real cluster; what is there is counted with Polars."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.warehouse.load.load_settings import LoadSettings
 from kafka2011.warehouse.load.topic_load import TopicLoad
-from kafka2011.warehouse.load.write import PartitionBy
+from kafka2011.warehouse.rows.columns import OWN
+from kafka2011.warehouse.table.delta.compaction import compact
+from kafka2011.warehouse.table.delta.delta_table import TopicTable
 from kafka2011.warehouse.table.files import LocalFiles
-from kafka2011.warehouse.table.iceberg.iceberg_table import IcebergTable
 from kafka2011.warehouse.table.locations import quarantine_of
 from kafka2011.warehouse.table.quarantine import Quarantine
-from tests.support.warehouse import payloads_of, places_in
+from tests.support.warehouse import payloads_of, places_in, rows_of
 from zk.connecting import connect
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def views(topic: str, schema: EventSchema, count: int, **fields: Any) -> list[by
 
 
 @pytest.mark.timeout(300)
-def test_a_topic_is_loaded_into_iceberg(
+def test_a_topic_is_loaded_into_delta(
     spark: SparkSession,
     cluster: LocalCluster,
     topic: str,
@@ -72,9 +73,9 @@ def test_a_topic_is_loaded_into_iceberg(
     """Every message is one row, or in quarantine, across a new schema and a compaction."""
     one, two = cluster.brokers[0], cluster.brokers[1]
     create(topic)
-    table = IcebergTable(tmp_path / "warehouse", topic)
+    table = TopicTable(tmp_path / "warehouse", topic)
     quarantine = Quarantine(LocalFiles(), quarantine_of(str(tmp_path / "warehouse"), topic))
-    settings = LoadSettings(zk_connect=cluster.zk_connect, partition_by=PartitionBy.HOUR)
+    settings = LoadSettings(zk_connect=cluster.zk_connect)
     load = TopicLoad(spark, table, quarantine, settings)
 
     with connect(cluster.zk_connect) as client:
@@ -91,20 +92,21 @@ def test_a_topic_is_loaded_into_iceberg(
     second = load.load()
     assert (second.number, second.rows, second.quarantined) == (2, 25, 1)
 
-    before = table.iceberg().scan().to_arrow()
-    assert table.compact(before_ms=(START_US + 2 * HOURS * HOUR_US) // 1000) is not None
+    before = rows_of(table)
+    assert compact(table).files_before > 1
     publish(one, topic, views(topic, NEW, 10, member="m", tags=[]))
-    assert load.load().number == 4
+    assert load.load().number == 3
 
-    rows = table.iceberg().scan().to_arrow()
+    rows = rows_of(table)
     assert places_in(rows) == sorted(
         place for place, payload in payloads_of(cluster.zk_connect, topic).items() if payload != b"garbage"
     )
     assert (before.num_rows, rows.num_rows) == (425, 435)
     assert rows["member"].to_pylist().count("m") == 30
     assert rows["tags"].to_pylist().count(["a"]) == 20
-    columns = [field.name for field in table.iceberg().schema().fields]
-    assert columns[:8] == ["time", "published_at", "server", "id", "page", "status", "member", "tags"]
-    assert all(each.startswith("kafka2011_") for each in columns[8:])
-    starts = [task.file.partition[0] for task in table.iceberg().scan().plan_files()]
-    assert set(starts) == {START_US // HOUR_US + hour for hour in range(HOURS)}
+    columns = rows.schema.names
+    assert columns[:6] == ["time", "published_at", "server", "id", "page", "status"]
+    assert columns[6:] == [*OWN.names, "date", "member", "tags"]
+    assert {str(date) for date in rows["date"].to_pylist()} == {
+        time.date().isoformat() for time in rows["time"].to_pylist()
+    }

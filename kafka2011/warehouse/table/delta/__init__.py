@@ -1,0 +1,1 @@
+"""Tables of Delta Lake, whose commits are entries of a log beside the rows."""

@@ -1,1 +1,0 @@
-"""The parts of `iceberg_table.IcebergTable`; needs the extra `iceberg`."""

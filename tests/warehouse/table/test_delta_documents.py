@@ -1,0 +1,31 @@
+"""The examples of docs/delta.md read a table as they stand, but for its path."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from kafka2011.warehouse.table.delta.delta_table import TopicTable
+from tests.support.delta_tables import load
+from tests.support.tables import FIRST_MS, TOPIC
+
+TEXT = Path("docs/delta.md").read_text(encoding="utf-8")
+READING, COUNTING, POLARS, NAMES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def run(example: str, warehouse: Path) -> Any:
+    names: dict[str, Any] = {}
+    exec(example.replace("/data/lake", str(warehouse)), names)
+    return names["table"]
+
+
+def test_the_examples_do_what_the_text_says(tmp_path: Path) -> None:
+    """Rows, and how many there are."""
+    table = TopicTable(tmp_path, TOPIC, name="page_views")
+    for _ in range(2):
+        load(table, [FIRST_MS, FIRST_MS])
+    assert sorted(run(READING, tmp_path)["kafka2011_offset"].to_pylist()) == [100, 200, 300]
+    assert run(COUNTING, tmp_path).num_rows == 4
+    assert sorted(run(POLARS, tmp_path)["kafka2011_offset"].to_list()) == [0, 100, 200, 300]
+    assert sorted(run(NAMES, tmp_path)["kafka2011_offset"].to_pylist()) == [0, 100, 200, 300]
