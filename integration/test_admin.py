@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011 import Admin, KafkaError, LocalCluster, TopicPartition
+from kafka2011 import Admin, KafkaError, LocalCluster, SyncProducer, TopicPartition
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,8 @@ PARTITIONS = 2
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=2, properties={"num.partitions": PARTITIONS, "log.flush.interval": 1}) as running:
+    properties = {"num.partitions": PARTITIONS, "log.flush.interval": 1, "log.file.size": 1000}
+    with LocalCluster(brokers=2, properties=properties) as running:
         yield running
 
 
@@ -71,3 +73,18 @@ def test_what_is_no_address_is_a_type_error() -> None:
     """A dict of settings is what clients take; this wants the address alone."""
     with pytest.raises(TypeError, match="zk_connect is text, host:port,host:port/chroot, not dict"):
         Admin({"zk.connect": "localhost:2181"})  # type: ignore[arg-type]
+
+
+def test_a_group_is_moved_by_messages_over_segments(admin: Admin, cluster: LocalCluster) -> None:
+    """Back from the end, through segments of nine messages each, and no further than the log goes."""
+    broker = cluster.brokers[0]
+    where = TopicPartition("shifted", 0, 0)
+    with SyncProducer(broker.host, broker.port) as producer:
+        for _ in range(30):
+            producer.send("shifted", [bytes(100)], partition=0)
+    size = 110
+    eventually(lambda: [each.latest for each in admin.describe_topic("shifted") if each.where == where] == [30 * size])
+    admin.reset_group("shifters", "shifted", "latest", [where])
+    for messages, at in ((-1, 29), (-8, 21), (-20, 1), (3, 4), (1000, 30), (-1000, 0)):
+        assert admin.shift_group("shifters", "shifted", messages, dry_run=True) == {where: at * size}
+        assert admin.shift_group("shifters", "shifted", messages) == {where: at * size}
