@@ -15,7 +15,7 @@ help: ## show this list
 
 .PHONY: demo
 demo: setup-demo ## have FILE=path, or made-up events, pass through every tier, and account for them (DEMO=quick: without Spark)
-	@$(PYTHON) -m kafka2011 demo --tiers $(if $(filter quick,$(DEMO)),quick,all) $${FILE:+--file "$$FILE"} --report build/demo/report.html
+	@$(PYTHON) -m kafka2011 demo --tiers $(if $(filter quick,$(DEMO)),quick,all) $${FILE:+--file "$$FILE"} --report build/demo/report
 
 .PHONY: up
 up: ## start the cluster of docker-compose.yml and wait until it is healthy (COMPOSE_PROFILES=demo: with something to watch)

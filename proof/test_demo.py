@@ -39,7 +39,7 @@ def test_every_line_of_a_log_is_in_every_tier(tiers: str, tmp_path: Path) -> Non
     """Once in the warehouse, none in quarantine, a clean audit, a page of reports, and no process left."""
     log = tmp_path / "access.log"
     log.write_text("".join(LINE.format(number % 250, number % 60, number) for number in range(LINES)))
-    directory, report = tmp_path / "demo", tmp_path / "report.html"
+    directory, report = tmp_path / "demo", tmp_path / "report"
     words = ("demo", "--tiers", tiers, "--file", log, "--directory", directory, "--report", report, "--json")
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
@@ -49,5 +49,5 @@ def test_every_line_of_a_log_is_in_every_tier(tiers: str, tmp_path: Path) -> Non
     assert (result["gaps"], result["quarantined"]) == (0, 0)
     if tiers == "all":
         assert (result["rows"], result["latency"][0]) == (LINES, LINES)
-        assert "<html" in report.read_text()
+        assert "<html" in (report / "report.html").read_text()
     assert processes_that_name(directory) == []

@@ -70,10 +70,11 @@ _FLOWS = {True: "yes", False: "NO", None: None}  # None: nothing was sent there 
 )
 @click.option(
     "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("kafka2011-report.html"),
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("kafka2011-report"),
     show_default=True,
-    help="Where the page of reports is left; with --tiers all.",
+    metavar="DIR",
+    help="Where the reports are left, with their page; with --tiers all.",
 )
 @json_option
 def command(
@@ -268,7 +269,7 @@ def _show_end(result: DemoResult, *, kept: bool) -> None:
         size_bytes = sum(path.stat().st_size for path in result.directory.rglob("*") if path.is_file())
         click.echo(f"\nLog files, receipts and outputs: {size_bytes / 1e6:.0f} MB in {result.directory}")
     else:
-        left = "The page of reports is all that is left" if has_report else "Nothing is left"
+        left = "The reports are all that is left" if has_report else "Nothing is left"
         click.echo(f"\n{left} on the disk; --directory keeps log files and receipts too")
     if result.is_good:
         faults = len({(takeover.fault.what, takeover.fault.whom) for takeover in result.takeovers})

@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.admin.admin import Admin
@@ -28,7 +29,6 @@ from zk.child import ChildProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from kafka2011.admin.groups import GroupPartition
     from kafka2011.demo.frontends import Frontends
@@ -95,8 +95,8 @@ class TiersResult:
 class Tiers:
     """Starts the tiers around a live cluster, and sees everything through to the last of them; a context manager.
 
-    Without Spark the offline cluster is the last one. The page of reports is copied to `report`. Without one there is
-    only what every event passes on its way to the warehouse: no reports, no online readers, no load balancer.
+    Without Spark the offline cluster is the last one. Reports are copied into the directory `report`. Without one
+    there is only what every event passes on its way to the warehouse: no reports, no online readers, no load balancer.
     """
 
     def __init__(
@@ -346,9 +346,11 @@ class Tiers:
         self._say("tiers: the reports")
         into = self._directory / "reports"
         made = self._run_json("report", "report", "--warehouse", str(self._warehouse), "--into", str(into), "--json")
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made["page"], copy)
-        self.result.report = copy.absolute()
+        page = Path(made["page"])
+        if (copy / "_derived.json").exists():  # of an earlier demo
+            shutil.rmtree(copy)
+        shutil.copytree(page.parent, copy, dirs_exist_ok=True)
+        self.result.report = copy.absolute() / page.name
 
 
 def _size_of(path: Path) -> int:
