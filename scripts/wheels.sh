@@ -98,6 +98,10 @@ if [ -z "$python" ]; then
     run_in_container "$@"
     exit
 fi
+# Two that fill the same directories, as tests may at a time, would take them from under one another.
+mkdir -p build
+exec {lock}>build/wheels.lock
+flock "$lock"
 [ -d "$DIRECTORY" ] || ensure_compiler "$python"
 # pip's cache may hold a crcmod that was made without a compiler.
 fill "$DIRECTORY" "$(requirements build-system requires && requirements project dependencies)" --no-cache-dir
