@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from zk.client import ZkClient
 from zk.errors import NotConnected, ZkError, ZkUnavailable
+from zk.four_letters import ask
 from zk.nodes import Nodes
 
 DEFAULT_SESSION_TIMEOUT_MS = 6000
@@ -70,15 +70,12 @@ def _why_not(client: ZkClient, zk_connect: str, timeout_ms: int, *, may_ask: boo
 def _is_stranger(host: str, port: int) -> bool:
     """Whether something listens there that does not answer as a ZooKeeper does, if only that it does not serve yet."""
     try:
-        with socket.create_connection((host, port), _ASK_S) as connection:
-            connection.settimeout(_ASK_S)
-            connection.sendall(b"srvr")
-            answer = connection.recv(4096).lower()
-            return b"zookeeper" not in answer and b"whitelist" not in answer
+        answer = ask(host, port, b"srvr", _ASK_S).lower()
     except ConnectionResetError:
         return True
     except OSError:
         return False
+    return "zookeeper" not in answer and "whitelist" not in answer
 
 
 def _make_chroot(client: ZkClient, chroot: str, zk_connect: str) -> None:

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-import socket
 import tempfile
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from zk.child import ChildProcess
 from zk.errors import LocalZooKeeperError
+from zk.four_letters import ask
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ autopurge.purgeInterval=1
 """
 _READY_TIMEOUT_S = 30.0
 _PROBE_INTERVAL_S = 0.05
+_PROBE_TIMEOUT_S = 2.0
 _PORT_TRIES = 5
 _LOG_TAIL_BYTES = 2000
 _PORT_TAKEN = "Address already in use"
@@ -318,8 +319,6 @@ def _serves(host: str, port: int, data_dir: Path) -> bool:
 
     Another ZooKeeper on the same port would answer any other command just as well.
     """
-    with suppress(OSError), socket.create_connection((host, port), timeout=2) as probe:
-        probe.sendall(b"conf")
-        with probe.makefile("rb") as answer:
-            return f"dataDir={data_dir}/".encode() in answer.read(4096)
+    with suppress(OSError):
+        return f"dataDir={data_dir}/" in ask(host, port, b"conf", _PROBE_TIMEOUT_S)
     return False

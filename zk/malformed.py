@@ -21,6 +21,11 @@ class MalformedNodes:
         self._said: OrderedDict[str, str] = OrderedDict()
         self.count = 0
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is wrong with those that were skipped last, each once."""
+        return tuple(self._said.values())
+
     def skip(self, error: MalformedNode) -> None:
         """Note a znode that is left out of an answer."""
         self.count += 1

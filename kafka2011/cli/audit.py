@@ -12,11 +12,12 @@ import click
 
 from kafka2011.cli.app import EXIT_CANNOT_TELL
 from kafka2011.cli.options import examples, zookeeper_option
-from kafka2011.cli.output import counted, json_option, printable, show_json, show_table
+from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
+from kafka2011.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

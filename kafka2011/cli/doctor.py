@@ -12,11 +12,12 @@ from kafka2011.admin.doctor.checks import CHECKS, lag_that_grows
 from kafka2011.admin.doctor.looking import look
 from kafka2011.admin.doctor.machine import disk_against_retention, settings_that_do_not_fit, snapshots_that_pile_up
 from kafka2011.cli.options import examples, zookeeper_option
-from kafka2011.cli.output import counted, json_option, printable, show_json_list
+from kafka2011.cli.output import counted, json_option, show_json_list
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import BrokerConfig
 from kafka2011.errors import KafkaError
+from kafka2011.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

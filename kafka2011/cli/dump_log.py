@@ -12,11 +12,12 @@ import click
 from kafka2011.cli.app import EXIT_FAILED, EXIT_OK
 from kafka2011.cli.formats import payload_field
 from kafka2011.cli.options import examples
-from kafka2011.cli.output import json_option, printable, show_json_list, show_table
+from kafka2011.cli.output import json_option, show_json_list, show_table
 from kafka2011.cli.progress import byte_progress
 from kafka2011.cli.segment_entries import SegmentReader, first_offset, segment_files
 from kafka2011.errors import LogError
 from kafka2011.message.crc import crc32, crcmod_is_compiled, independent_crc32
+from kafka2011.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

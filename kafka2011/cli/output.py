@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka2011.errors import KafkaError
+from kafka2011.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,11 +28,6 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stderr and stream.isatty() else _WIDE  # what is drawn again and again must fit
     return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
-
-
-def printable(text: str) -> str:
-    """Return text that cannot control a terminal: it may come from others' znodes and messages."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, as_json: bool, noun: str = "") -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka2011.cli.options import examples, zookeeper_option
-from kafka2011.cli.output import console, json_option, printable, show_json
+from kafka2011.cli.output import console, json_option, show_json
 from kafka2011.cli.session import open_session
+from kafka2011.printable import printable
 from zk.tree import walk
 
 if TYPE_CHECKING:

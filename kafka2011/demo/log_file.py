@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafka2011.collect.access_log import page_view
+from kafka2011.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,6 +51,5 @@ def understood(lines: Sequence[bytes]) -> Iterator[str]:
 
 
 def _shown(line: bytes) -> str:
-    text = line.decode("utf-8", "backslashreplace")
-    text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    text = printable(line.decode("utf-8", "backslashreplace"))
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

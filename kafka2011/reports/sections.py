@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.printable import printable
 from kafka2011.reports import tables
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def shown(cell: object) -> str:
         return "-"
     if isinstance(cell, int):
         return f"{cell:,}"
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(cell))
+    return printable(str(cell))
 
 
 def share(part: int, whole: int) -> str:

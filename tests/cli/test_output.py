@@ -13,8 +13,9 @@ import sys
 import pytest
 
 from kafka2011.cli import produce, progress
-from kafka2011.cli.output import counted, printable, show_json_list, show_table
+from kafka2011.cli.output import counted, show_json_list, show_table
 from kafka2011.cli.progress import byte_progress
+from kafka2011.printable import printable
 from tests.support.waiting import eventually
 
 

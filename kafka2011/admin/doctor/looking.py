@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import socket
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from kazoo.hosts import collect_hosts
 
 from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenServer
 from kafka2011.admin.groups import Groups
@@ -16,31 +15,30 @@ from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
+from zk.four_letters import ask
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from zk.client import ZkClient
     from zk.cluster import Broker
 
 _ANSWER_TIMEOUT_S = 5.0
-_MOST_ANSWER_BYTES = 64 * 1024
-_DEFAULT_PORT = 2181
 _FIELD = re.compile(r"([^:]+): (.*)")
 _FORBIDDEN = "is not in the whitelist"
 
 
 def look(client: ZkClient, zk_connect: str) -> Seen:
     """Look at brokers, topics, groups and ZooKeeper's servers. Raises ZkError while ZooKeeper is away."""
-    with _complaints() as malformed:
-        brokers = BrokerRegistry(client)
-        registered = brokers.brokers()
-        topics = brokers.partitions_of_many(brokers.topics())
-        entries = Nodes(client).get_many(paths.broker(number) for number in registered)
-        groups = {name: _group(client, name) for name in ConsumerRegistry(client).groups()}
+    brokers, nodes = BrokerRegistry(client), Nodes(client)
+    registered = brokers.brokers()
+    topics = brokers.partitions_of_many(brokers.topics())
+    entries = nodes.get_many(paths.broker(number) for number in registered)
+    looked = _GroupsLook(client)
+    groups = {name: looked.at(name) for name in looked.names()}
     wanted = {where for topic, counts in topics.items() for where in TopicPartition.all_of(topic, counts)}
     ends: dict[TopicPartition, Ends] = {}
     seen_brokers: dict[int, SeenBroker] = {}
@@ -50,22 +48,36 @@ def look(client: ZkClient, zk_connect: str) -> Seen:
         entry = entries.get(paths.broker(number))
         if entry is not None:
             seen_brokers[number] = SeenBroker(broker, entry.created_ms, error)
-    servers = tuple(_server(address) for address in zk_connect.partition("/")[0].split(","))
-    return Seen(servers, seen_brokers, topics, ends, groups, tuple(malformed))
+    servers = tuple(_server(host, port) for host, port in collect_hosts(zk_connect)[0])
+    return Seen(servers, seen_brokers, topics, ends, groups, (*brokers.malformed.texts, *looked.malformed()))
 
 
-def _group(client: ZkClient, name: str) -> SeenGroup:
-    members = ConsumerRegistry(client).members(name)
-    nodes = Nodes(client).get_many(paths.consumer(name, member) for member in members)
-    registered_ms = {
-        member: nodes[path].created_ms for member in members if (path := paths.consumer(name, member)) in nodes
-    }
-    owners = OwnerRegistry(client)
-    owned = {
-        where: owner.stream_id for topic in owners.topics(name) for where, owner in owners.owners(name, topic).items()
-    }
-    problems = Groups(client).problems(name) if registered_ms else []
-    return SeenGroup(name, registered_ms, OffsetRegistry(client).export_group(name), owned, problems)
+class _GroupsLook:
+    """Looks at groups, through one registry of each kind."""
+
+    def __init__(self, client: ZkClient) -> None:
+        self._nodes = Nodes(client)
+        self._groups = Groups(client)
+        self._consumers = ConsumerRegistry(client)
+        self._owners = OwnerRegistry(client)
+        self._offsets = OffsetRegistry(client)
+
+    def names(self) -> list[str]:
+        return self._consumers.groups()
+
+    def at(self, name: str) -> SeenGroup:
+        members = {paths.consumer(name, member): member for member in self._consumers.members(name)}
+        registered_ms = {members[path]: node.created_ms for path, node in self._nodes.get_many(members).items()}
+        owned = {
+            where: owner.stream_id
+            for topic in self._owners.topics(name)
+            for where, owner in self._owners.owners(name, topic).items()
+        }
+        problems = self._groups.problems(name) if registered_ms else []
+        return SeenGroup(name, registered_ms, self._offsets.export_group(name), owned, problems)
+
+    def malformed(self) -> tuple[str, ...]:
+        return (*self._consumers.malformed.texts, *self._owners.malformed.texts, *self._offsets.malformed.texts)
 
 
 def _ask(broker: Broker, its: list[TopicPartition], ends: dict[TopicPartition, Ends]) -> str:
@@ -80,12 +92,10 @@ def _ask(broker: Broker, its: list[TopicPartition], ends: dict[TopicPartition, E
     return ""
 
 
-def _server(address: str) -> SeenServer:
-    host, _, port = address.rpartition(":") if re.search(r":\d+$", address) else (address, "", str(_DEFAULT_PORT))
+def _server(host: str, port: int) -> SeenServer:
+    address = f"{host}:{port}"
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_TIMEOUT_S) as asked:
-            asked.sendall(b"srvr")
-            text = asked.makefile("rb").read(_MOST_ANSWER_BYTES).decode(errors="replace")
+        text = ask(host, port, b"srvr", _ANSWER_TIMEOUT_S)
     except OSError as error:
         return SeenServer(address, error=f"does not answer: {error}")
     return server_of(address, text)
@@ -99,23 +109,3 @@ def server_of(address: str, text: str) -> SeenServer:
     if "Mode" not in fields:
         return SeenServer(address, error=f"does not serve: {text.strip()[:200]}")
     return SeenServer(address, fields)
-
-
-@contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """Gather what registries log of znodes that cannot be read."""
-    found: list[str] = []
-
-    class Gather(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.levelno >= logging.WARNING:
-                found.append(record.getMessage())
-
-    logger, handler = logging.getLogger("zk"), Gather()
-    logger.addHandler(handler)
-    propagates, logger.propagate = logger.propagate, False
-    try:
-        yield found
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate = propagates
