@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 
 _MOST_BYTES = 64 * 1024
 _PART_BYTES = 4096
+_MODE = "Mode: "
 
 
 def ask(host: str, port: int, word: bytes, timeout_s: float) -> str:
@@ -30,3 +32,12 @@ def ask(host: str, port: int, word: bytes, timeout_s: float) -> str:
                 break
             answer += part
     return answer.decode(errors="replace")
+
+
+def mode_of(host: str, port: int, timeout_s: float) -> str:
+    """Return `leader`, `follower` or `standalone`; nothing while a server does not serve."""
+    with suppress(OSError):
+        for line in ask(host, port, b"srvr", timeout_s).splitlines():
+            if line.startswith(_MODE):
+                return line.removeprefix(_MODE)
+    return ""

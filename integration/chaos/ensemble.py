@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.support.waiting import eventually
 from zk.child import ChildProcess, stop_all
+from zk.four_letters import mode_of
 from zk.local_zookeeper import server_command
 from zk.ports import free_port
 
@@ -64,12 +63,7 @@ class ZooKeeperServer:
 
     def mode(self) -> str:
         """Return `leader`, `follower`, or nothing while it does not serve."""
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.client_port), 1) as probe:
-            probe.settimeout(1)
-            probe.sendall(b"srvr")
-            with probe.makefile() as answer:
-                return next((line.split()[1] for line in answer if line.startswith("Mode: ")), "")
-        return ""
+        return mode_of("127.0.0.1", self.client_port, 1)
 
     def start(self) -> None:
         """Start it, without waiting until it serves."""

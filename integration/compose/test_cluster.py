@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,9 @@ from integration.compose.clusters import ProcessCluster, run_here
 from kafka2011 import ConsumerConnector, Producer
 from kafka2011.c_code import PURE_VARIABLE
 from tests.support.waiting import eventually
+from zk.four_letters import mode_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from concurrent.futures import Future
 
     from integration.compose.clusters import Cluster, ComposeCluster
@@ -185,19 +184,7 @@ def test_one_zookeeper_server_stops(cluster: ComposeCluster) -> None:
 
 def modes(cluster: ComposeCluster) -> list[str]:
     """Ask every ZooKeeper server for its mode; "" where it does not serve."""
-    return ["".join(_mode(cluster.host, port)) for port in cluster.zookeeper_ports]
-
-
-def _mode(host: str, port: int) -> Iterator[str]:
-    try:
-        with socket.create_connection((host, port), timeout=5) as connection:
-            connection.sendall(b"srvr")
-            answer = connection.makefile().read()
-    except OSError:
-        return
-    for line in answer.splitlines():
-        if line.startswith("Mode: "):
-            yield line.removeprefix("Mode: ")
+    return [mode_of(cluster.host, port, 5) for port in cluster.zookeeper_ports]
 
 
 def test_one_more_broker_takes_load(cluster: Cluster) -> None:

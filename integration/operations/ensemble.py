@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from integration.operations.machine import Machine, blocks_of
 from tests.support.waiting import eventually
+from zk.four_letters import mode_of
 from zk.local_zookeeper import server_command
 from zk.ports import free_port
 
@@ -45,7 +45,7 @@ class Ensemble:
 
     def modes(self) -> list[str]:
         """Say what each server is that answers."""
-        return [mode for client, _, _ in self._ports.values() if (mode := _mode(client))]
+        return [mode for client, _, _ in self._ports.values() if (mode := mode_of("127.0.0.1", client, 2))]
 
     def _start(self, n: int, stack: ExitStack) -> None:
         client = self._ports[n][0]
@@ -64,11 +64,3 @@ class Ensemble:
         command = server_command(_MAIN_CLASS, conf / "zoo.cfg", ["-Dzookeeper.forceSync=no"])
         machine.services.others["zookeeper"] = command
         stack.enter_context(machine).run(block)
-
-
-def _mode(port: int) -> str | None:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=2) as probe:
-        probe.sendall(b"srvr")
-        with probe.makefile() as answer:
-            return next((line.split()[1] for line in answer if line.startswith("Mode: ")), None)
-    return None
