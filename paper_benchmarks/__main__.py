@@ -13,8 +13,8 @@ import click
 
 from kafka2011.errors import KafkaError
 from paper_benchmarks.experiments.catalogue import EXPERIMENTS, experiment
-from paper_benchmarks.experiments.experiment import RESULTS, Size, make_bench, run
-from paper_benchmarks.systems.kafka2011 import OWN, KafkaBroker
+from paper_benchmarks.experiments.experiment import RESULTS, Bench, Size, choose_kinds, run
+from paper_benchmarks.systems.kafka2011 import OWN, KafkaBroker, kind_of
 from paper_benchmarks.systems.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-_OPTIONAL_PACKAGES = {"fastavro", "matplotlib", "psutil", "pyarrow", "pyspark"}
+_OPTIONAL_PACKAGES = {"fastavro", "isal", "matplotlib", "psutil", "pyarrow", "pyspark"}
 """Of the extras that some experiments need."""
 
 
@@ -87,7 +87,7 @@ _OPTIONS = [
         ["--system", "names"],
         multiple=True,
         type=click.Choice(list(KINDS)),
-        help="Only this system; repeatable. Default: all that can run here.",
+        help="Only this system; repeatable. Default: all that can run here, without those that must be named.",
     ),
     click.Option(
         ["--against", "others"],
@@ -117,10 +117,11 @@ def _measure(
 ) -> None:
     from paper_benchmarks.report.report import default_output, write_report
 
-    bench = make_bench(Size(size), names, parse_systems(others), data, lambda step: click.echo(step, err=True))
+    kinds, left_out = choose_kinds(names, [kind_of(broker) for broker in parse_systems(others)])
+    bench = Bench(Size(size), kinds, left_out, data, lambda step: click.echo(step, err=True))
     for name in wanted:
         click.echo(f"== {name}", err=True)
-        run(experiment(name), bench, results / f"{name}.json", keep=bool(names))
+        run(experiment(name), bench, results / f"{name}.json")
         write_report(results, default_output(results))
     click.echo(f"report: {default_output(results)}")
 
@@ -153,7 +154,7 @@ def _all(
     help="The directory of results.",
 )
 def _report(results: Path) -> None:
-    """Write RESULTS.md and its pictures again from the results there are."""
+    """Write RESULTS.md, DETAILS.md and their pictures again from the results there are."""
     from paper_benchmarks.report.report import default_output, write_report
 
     names = write_report(results, default_output(results))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TIMEOUT_S = 170
-ELSEWHERE = {*WITH_SPARK, "capacity", "clients", "events"}
-"""In proof/, in files of their own here, and in a unit test."""
+ELSEWHERE = {*WITH_SPARK, "events"}
+"""In proof/, and in a unit test."""
 
 
 @pytest.mark.timeout(TIMEOUT_S + 10)

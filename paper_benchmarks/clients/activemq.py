@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import stomp
 
-from paper_benchmarks.clients.job import Job, Progress, connection_of, sending, serve
+from paper_benchmarks.clients.job import Job, Progress, connection_of, counting, sending, serve
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import payloads
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterator, Mapping
 
     from paper_benchmarks.clients.job import Prepared
@@ -117,7 +118,7 @@ def _raw_producer(job: Job) -> Prepared:
         yield {}, sending(job, connection.sendall, finish, [message] * job.every)
 
 
-def _expect(answers: BinaryIO, command: bytes) -> None:
+def _expect(answers: io.BufferedIOBase | io.RawIOBase, command: bytes) -> None:
     """Read one frame, which has no body. Raises BenchmarkError when it is another one."""
     found = b""
     while not (line := answers.readline()).startswith(b"\x00") and line:
@@ -141,5 +142,20 @@ def _consumer(job: Job) -> Prepared:
         yield {}, run
 
 
+@contextmanager
+def _raw_consumer(job: Job) -> Prepared:
+    """Count the beginnings of frames, and take nothing apart."""
+    with connection_of(job, _TIMEOUT_S) as connection, connection.makefile("rb", buffering=0) as answers:
+        connection.sendall(frame("CONNECT", {"accept-version": "1.1", "host": "localhost", "heart-beat": "0,0"}))
+        _expect(answers, b"CONNECTED")
+        headers = {"destination": f"/queue/{job.topic}", "id": "1", "ack": "auto", "activemq.prefetchSize": PREFETCH}
+        yield {}, counting(job, connection, frame("SUBSCRIBE", headers), b"MESSAGE\n")
+
+
 if __name__ == "__main__":
-    serve({"produce": {"stomp": _producer, "raw": _raw_producer}, "consume": {"stomp": _consumer}})
+    serve(
+        {
+            "produce": {"stomp": _producer, "raw": _raw_producer},
+            "consume": {"stomp": _consumer, "raw": _raw_consumer},
+        }
+    )

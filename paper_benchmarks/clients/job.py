@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     """What a client's context manager yields: what is to be told before, and the work."""
 
 
+_BUFFER_BYTES = 1 << 20
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Send, or read, so many messages of a topic with one of a system's clients, and note the time every so many."""
@@ -151,6 +154,36 @@ def connection_of(job: Job, timeout_s: float = 3600.0) -> Iterator[socket.socket
     with socket.create_connection((job.host, job.port), timeout_s) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield connection
+
+
+def counting(
+    job: Job, connection: socket.socket, ask: bytes, marker: bytes, every: tuple[int, bytes] | None = None
+) -> Work:
+    """Return the work of a consumer that counts how often `marker` comes, which only begins messages, after it asked.
+
+    `every` so many messages it sends some bytes again.
+    """
+    progress = Progress(job)
+
+    def run() -> Mapping[str, Any]:
+        buffer, tail, asked = bytearray(_BUFFER_BYTES), b"", 0
+        view, keep = memoryview(buffer), len(marker) - 1
+        progress.start()
+        connection.sendall(ask)
+        more = True
+        while more:
+            if not (count := connection.recv_into(view[keep:])):
+                raise BenchmarkError(f"the connection ended after {progress.messages} messages of {job.topic}")
+            begin = keep - len(tail)
+            buffer[begin:keep] = tail
+            more = progress.read(buffer.count(marker, begin, keep + count))
+            tail = bytes(buffer[max(keep + count - keep, begin) : keep + count])
+            while every and more and progress.messages - asked >= every[0]:
+                connection.sendall(every[1])
+                asked += every[0]
+        return progress.facts()
+
+    return run
 
 
 def serve(clients: Mapping[str, Mapping[str, Callable[[Job], AbstractContextManager[Any]]]]) -> None:

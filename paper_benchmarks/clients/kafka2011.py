@@ -171,7 +171,11 @@ def _stream(job: Job) -> Prepared:
 
 @contextmanager
 def _raw_consumer(job: Job) -> Prepared:
-    """Fetch bytes of which only the lengths are looked at: whole messages of one known size."""
+    """Fetch bytes of which only the lengths are looked at: whole messages of one known size.
+
+    `raw-again` begins anew after `batch` messages.
+    """
+    end = job.batch * STORED_BYTES if job.client == "raw-again" else None
     fetch_bytes = FETCH_BYTES // STORED_BYTES * STORED_BYTES
     offset, buffer = 0, bytearray(fetch_bytes)
     with connection_of(job) as connection:
@@ -179,6 +183,8 @@ def _raw_consumer(job: Job) -> Prepared:
         def fetch() -> int:
             nonlocal offset
             left = 0
+            if offset == end:
+                offset = 0
             while not left:
                 connection.sendall(encode_request(FetchRequest(job.topic, 0, offset, fetch_bytes)))
                 connection.recv_into(buffer, 6, socket.MSG_WAITALL)
@@ -201,7 +207,13 @@ CLIENTS = {
         "waited": _waited,
         "raw": _raw_producer,
     },
-    "consume": {"simple": _simple, "stream": _stream, "batches": _stream, "raw": _raw_consumer},
+    "consume": {
+        "simple": _simple,
+        "stream": _stream,
+        "batches": _stream,
+        "raw": _raw_consumer,
+        "raw-again": _raw_consumer,
+    },
 }
 
 

@@ -6,13 +6,14 @@ Messages are published one by one, whatever `batch` says: the library knows no o
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import nats
-from nats.js.api import StorageType, StreamConfig
+from nats.js.api import AckPolicy, ConsumerConfig, StorageType, StreamConfig
 
-from paper_benchmarks.clients.job import Job, Progress, connection_of, serve
+from paper_benchmarks.clients.job import Job, Progress, connection_of, counting, serve
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import payloads
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 3600.0
 _INBOX = "_INBOX.measured"
+_PULLED = 5000
 _CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"echo":false}\r\n'
 
 
@@ -131,5 +133,30 @@ def _ordered(job: Job) -> Prepared:
         runner.run(client.close())
 
 
+@contextmanager
+def _raw_consumer(job: Job) -> Prepared:
+    """Pull, and count the beginnings of messages without taking them apart; always two requests are under way."""
+
+    async def make_consumer() -> str:
+        async with await _connect(job) as client:
+            config = ConsumerConfig(ack_policy=AckPolicy.NONE, inactive_threshold=_TIMEOUT_S)
+            return str((await client.jetstream(timeout=_TIMEOUT_S).add_consumer(job.topic, config)).name)
+
+    name = asyncio.run(make_consumer())
+    body = json.dumps({"batch": _PULLED}).encode()
+    request = pub(f"$JS.API.CONSUMER.MSG.NEXT.{job.topic}.{name}", body, _INBOX)
+    with connection_of(job) as connection, connection.makefile("rb", buffering=0) as lines:
+        connection.sendall(_CONNECT + f"SUB {_INBOX} 1\r\nPING\r\n".encode())
+        while lines.readline() != b"PONG\r\n":
+            pass
+        marker = f"MSG {job.topic} 1 ".encode()
+        yield {}, counting(job, connection, 2 * request, marker, every=(_PULLED, request))
+
+
 if __name__ == "__main__":
-    serve({"produce": {"async": _producer, "raw": _raw_producer}, "consume": {"ordered": _ordered}})
+    serve(
+        {
+            "produce": {"async": _producer, "raw": _raw_producer},
+            "consume": {"ordered": _ordered, "raw": _raw_consumer},
+        }
+    )

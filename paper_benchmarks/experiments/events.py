@@ -1,10 +1,11 @@
-"""What an event with a schema costs, in this process and without a broker."""
+"""What an event with a schema costs, and what codecs make of it, in this process and without a broker."""
 
 from __future__ import annotations
 
 import gc
 import io
 import time
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +17,24 @@ from kafka2011.events.codec import HEADER_BYTES, EventDecoder, EventEncoder, rea
 from kafka2011.events.generate import Profile, generate
 from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.events.types import EVENT_TYPES, PAGE_VIEW
-from kafka2011.message.message_set import Message
-from kafka2011.spark.source_columns import arrow_schema
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import Message, MessageSet
+from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
 from kafka2011.warehouse.rows.decode import BatchDecoder
 from paper_benchmarks.experiments.experiment import Experiment
-from paper_benchmarks.measuring.spread import Sample, figures
-from paper_benchmarks.pages.tables import figure, significant, table, text
-from paper_benchmarks.workers.event_producer import TOPIC, page_views
+from paper_benchmarks.measuring.page_views import TOPIC, page_views
+from paper_benchmarks.measuring.samples import Sample, figures
+from paper_benchmarks.pages.tables import significant, spread_of, table, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from paper_benchmarks.experiments.experiment import Bench
 
 _WARM_UP = 100
+_SET = 200
+_CODECS = (Codec.GZIP, Codec.SNAPPY)
 _LINE = (
     b'83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET /presentations/images/search.png HTTP/1.1" 200 203023'
     b' "http://www.example.com/presentations/" "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_9_1) AppleWebKit/537.36"'
@@ -47,6 +51,8 @@ def works(count: int) -> dict[str, Callable[[], object]]:
     decoder, narrow = EventDecoder(KnownSchemas(EVENT_TYPES)), EventDecoder(KnownSchemas(EVENT_TYPES), reader=fewer)
     rows = BatchDecoder(TOPIC, KnownSchemas(EVENT_TYPES), 1)
     batch = _source_batch(payloads)
+    sets = [payloads[start : start + _SET] for start in range(0, count, _SET)]
+    packed = {codec: [bytes(MessageSet(each, codec)) for each in sets] for codec in _CODECS}
 
     def write_alone() -> None:
         for event in events:
@@ -67,8 +73,30 @@ def works(count: int) -> dict[str, Callable[[], object]]:
         "decode-rows": lambda: rows.decode(batch),
         "decode-rows-each": lambda: rows._decode_each(batch),
         "stamps": lambda: read_stamps(payloads),
+        **{f"pack-{codec.name.lower()}": partial(_pack, sets, codec) for codec in _CODECS},
+        **{f"unpack-{codec.name.lower()}": partial(_unpack, packed[codec]) for codec in _CODECS},
         "access-log": lambda: [page_view(_LINE) for _ in range(count)],
         "generate": lambda: list(islice(generate(Profile(rate=10_000)), count)),
+    }
+
+
+def _pack(sets: Sequence[list[bytes]], codec: Codec) -> None:
+    for each in sets:
+        bytes(MessageSet(each, codec))
+
+
+def _unpack(packed: Sequence[bytes]) -> None:
+    for each in packed:
+        list(MessageSet.from_bytes(each))
+
+
+def packed_bytes(count: int) -> dict[str, float]:
+    """Return the bytes of an event in a log, by codec, in sets of 200."""
+    payloads = EventEncoder(KnownSchemas(EVENT_TYPES)).encode_all(TOPIC, page_views(count))
+    sets = [payloads[start : start + _SET] for start in range(0, count, _SET)]
+    return {
+        codec.name.lower(): sum(len(bytes(MessageSet(each, codec))) for each in sets) / count
+        for codec in (Codec.NONE, *_CODECS)
     }
 
 
@@ -76,7 +104,7 @@ def _source_batch(payloads: list[bytes]) -> pa.RecordBatch:
     """Return payloads as Spark's source gives them."""
     count = len(payloads)
     columns = [payloads, [TOPIC] * count, [0] * count, [0] * count, range(count), range(1, count + 1), [0] * count]
-    schema = arrow_schema()
+    schema = SOURCE_SCHEMA
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -95,8 +123,12 @@ def measure(bench: Bench) -> dict[str, Any]:
         cpu_s, wall_s = time.process_time() - cpu_began_s, time.perf_counter() - began_s
         return Sample(amount=count, wall_s=wall_s, cpu_s=max(cpu_s, 1e-9))
 
-    samples = bench.in_turn(found, once, bench.sized(toy=1, small=7, paper=7))
-    return {"events": count, "lines": [{"line": line, **figures(several)} for line, several in samples.items()]}
+    samples = bench.in_turn(found, once)
+    return {
+        "events": count,
+        "packed_bytes": packed_bytes(count),
+        "lines": [{"line": line, **figures(several)} for line, several in samples.items()],
+    }
 
 
 # The report ----------------------------------------------------------------------------------------------------------
@@ -106,16 +138,22 @@ Page views as `kafka2011 generate` makes them, {events:,} a line, in one process
 The lowest processor time depends least on what else runs."""
 COLUMNS = [
     ("line", text("line")),
-    ("CPU us an event, lowest", figure("client_cpu_us", 0)),
-    ("median", figure("client_cpu_us", 1)),
-    ("highest", figure("client_cpu_us", 2)),
-    ("events/s at the lowest", lambda line: significant(1e6 / line["client_cpu_us"][0])),
+    ("CPU us an event", spread_of("client_cpu_us")),
+    ("events/s at the lowest", lambda line: significant(1e6 / min(line["client_cpu_us"]))),
 ]
 
 
 def chapter(body: Mapping[str, Any], _pictures: Path) -> str:
     """Put processor time into a table."""
-    return "\n\n".join([TEXT.format(events=body["events"]), table(body["lines"], COLUMNS)])
+    sizes = ", ".join(f"{codec} {significant(size)}" for codec, size in body["packed_bytes"].items())
+    packed = f"Bytes of an event in a log, in sets of {_SET}: {sizes}."
+    return "\n\n".join([TEXT.format(events=body["events"]), table(body["lines"], COLUMNS), packed])
 
 
-EXPERIMENT = Experiment("events", "What an event costs", measure, chapter)
+EXPERIMENT = Experiment(
+    "events",
+    "What an event costs",
+    "whoever publishes or reads events with schemas: encoding, decoding, and codecs",
+    measure,
+    chapter,
+)

@@ -121,4 +121,10 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     return "\n\n".join(parts)
 
 
-EXPERIMENT = Experiment("pipeline", "The whole pipeline", measure, chapter)
+EXPERIMENT = Experiment(
+    "pipeline",
+    "The whole pipeline",
+    "whoever plans one: a billion events a day through every tier, and how soon they can be queried",
+    measure,
+    chapter,
+)

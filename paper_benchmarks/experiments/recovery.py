@@ -13,10 +13,9 @@ from paper_benchmarks.experiments.experiment import Experiment
 from paper_benchmarks.measuring.accounting import check_landed
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import BATCH, STORED_BYTES, batches
-from paper_benchmarks.measuring.spread import Spread
 from paper_benchmarks.measuring.usage import process_cpu_s
 from paper_benchmarks.pages.pictures import colour, image, picture
-from paper_benchmarks.pages.tables import figure, significant, table, text
+from paper_benchmarks.pages.tables import figure, significant, spread_of, table, text
 from paper_benchmarks.systems.kafka2011 import OWN, own_broker
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def measure(bench: Bench) -> dict[str, Any]:
             messages += _append(system, topic, int(size_mb * 1e6 / STORED_BYTES) - messages)
             bench.say(f"{size_mb} MB")
             once = partial(_restart, system, topic, messages)
-            starts = bench.in_turn(("killed", "stopped"), once, bench.sized(toy=1, small=3, paper=3))
+            starts = bench.in_turn(("killed", "stopped"), once, bench.sized(toy=1, small=3, paper=3), f"{size_mb} MB")
             found += [line(size_mb, stop, samples) for stop, samples in starts.items()]
     return {"lines": found}
 
@@ -57,7 +56,7 @@ def measure(bench: Bench) -> dict[str, Any]:
 def line(mb: float, stop: str, starts: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Return medians by size and by how the broker ended, and how far the time until it served was spread."""
     others = {name: statistics.median(each[name] for each in starts) for name in ("registered_s", "cpu_s")}
-    return {"mb": mb, "stop": stop, "serves_s": Spread.of(each["serves_s"] for each in starts), **others}
+    return {"mb": mb, "stop": stop, "serves_s": [each["serves_s"] for each in starts], **others}
 
 
 def _append(system: KafkaBroker, topic: str, messages: int) -> int:
@@ -125,7 +124,7 @@ serves before it is registered: its old znode goes with the session (2 s here, 6
 
 def checked_mb_per_s(lines: Sequence[Mapping[str, Any]], mb: float, stop: str) -> float | None:
     """Return the rate at which a log was checked, beyond what the start of an empty one takes; None if that is 0."""
-    serves_s = {line["mb"]: line["serves_s"][1] for line in lines if line["stop"] == stop}
+    serves_s = {line["mb"]: statistics.median(line["serves_s"]) for line in lines if line["stop"] == stop}
     smallest = min(serves_s)
     beyond_s = serves_s[mb] - serves_s[smallest]
     return float((mb - smallest) / beyond_s) if beyond_s > 0 else None
@@ -136,7 +135,7 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     lines = body["lines"]
     with picture(pictures / "recovery.svg", height=3.4) as axes:
         for stop, style in (("killed", "-o"), ("stopped", "--o")):
-            points = [(line["mb"], line["serves_s"][1]) for line in lines if line["stop"] == stop]
+            points = [(line["mb"], statistics.median(line["serves_s"])) for line in lines if line["stop"] == stop]
             axes.plot(*zip(*points, strict=True), style, color=colour(OWN), label=stop, markersize=4)
         axes.set_xlabel("log, MB")
         axes.set_ylabel("serves after s")
@@ -149,7 +148,7 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     columns = [
         ("log, MB", text("mb")),
         ("was", text("stop")),
-        ("serves after s", figure("serves_s", 1)),
+        ("serves after s", spread_of("serves_s")),
         ("CPU s", figure("cpu_s")),
         ("registered after s", figure("registered_s")),
         ("MB/s beyond an empty log", checked),
@@ -157,4 +156,10 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     return "\n\n".join([HOW_TO_READ, image(pictures / "recovery.svg", "Recovery"), table(lines, columns)])
 
 
-EXPERIMENT = Experiment("recovery", "Recovery", measure, chapter)
+EXPERIMENT = Experiment(
+    "recovery",
+    "Starting again",
+    "whoever runs brokers: how long one is away after a crash, by the size of its last segment",
+    measure,
+    chapter,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,11 @@ from paper_benchmarks.clients.measure import new_topic
 from paper_benchmarks.experiments.experiment import Experiment, Size
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import PAYLOAD_BYTES, batches
-from paper_benchmarks.measuring.spread import Sample, figures, ratio
+from paper_benchmarks.measuring.samples import Sample, Spread, figures, ratio
 from paper_benchmarks.measuring.usage import tree_cpu_s
 from paper_benchmarks.measuring.worker import ROOT
 from paper_benchmarks.pages.pictures import bars, colour, image, picture
-from paper_benchmarks.pages.tables import figure, spread_columns, table, text
+from paper_benchmarks.pages.tables import brackets, spread_of, table, text
 from paper_benchmarks.systems.kafka2011 import OWN, QUICK_COUNT
 from paper_benchmarks.workers.rows_from_memory import FORMAT, RowsFromMemory
 
@@ -78,7 +79,7 @@ def measure(bench: Bench) -> dict[str, Any]:
             _read(frames[line](), messages)
             return Sample(amount=messages, wall_s=time.perf_counter() - began_s, cpu_s=tree_cpu_s() - cpu_began_s)
 
-        bench.in_turn(frames, once, 1)  # which does not count
+        bench.in_turn(frames, once, 1, "warm")  # which does not count
         found = bench.in_turn(frames, once)
         cached.unpersist()
     return {"messages": messages, "partitions": PARTITIONS, "lines": lines(found)}
@@ -86,8 +87,10 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 def lines(found: Mapping[str, Sequence[Sample]]) -> list[dict[str, Any]]:
     """Return the figures of each line, and how many times as fast as it our source was in the same round."""
+    rates = [each.rate for each in found[SOURCE]]
     return [
-        {"line": line, **figures(samples), "times": ratio(found[SOURCE], samples)} for line, samples in found.items()
+        {"line": line, **figures(samples), "times": ratio(rates, [each.rate for each in samples])}
+        for line, samples in found.items()
     ]
 
 
@@ -122,20 +125,20 @@ def _read(frame: DataFrame, messages: int) -> None:
 
 
 def _times(line: Mapping[str, Any]) -> str | None:
-    return None if line["line"] == SOURCE else ", ".join(f"{value:.2f}" for value in line["times"])
+    return None if line["line"] == SOURCE else brackets(Spread(*line["times"]))
 
 
 def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     """Put rates and ratios into a table, and draw them."""
     found = {line["line"]: line for line in body["lines"]}
     with picture(pictures / PICTURE, width=8, height=1.8) as axes:
-        medians = {name: line["rate"][1] for name, line in found.items()}
+        medians = {name: statistics.median(line["rate"]) for name, line in found.items()}
         bars(axes, medians, [colour(OWN), "#999999", "#cccccc"], "rows/s, median")
     columns = [
         ("rows from", text("line")),
-        *spread_columns("rows/s", "rate"),
-        ("CPU us a row", figure("client_cpu_us", 0)),
-        ("our source over it: low, median, high", _times),
+        ("rows/s", spread_of("rate", whole=True)),
+        ("CPU us a row", spread_of("client_cpu_us")),
+        ("our source over it", _times),
     ]
     verdict = (
         f"Our source reaches {found[MEMORY]['times'][1]:.2f} of what a source written in Python can have"
@@ -144,4 +147,10 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
     return "\n\n".join([TEXT, image(pictures / PICTURE, "Rows a second"), table(body["lines"], columns), verdict])
 
 
-EXPERIMENT = Experiment("spark", "Spark's source", measure, chapter)
+EXPERIMENT = Experiment(
+    "spark",
+    "Spark's source",
+    "whoever reads topics with Spark: how near our source is to the most that one in Python can have",
+    measure,
+    chapter,
+)

@@ -7,15 +7,15 @@ import mmap
 import os
 import platform
 import re
-import resource
 import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-_MANY_BYTES = 20_000_000
-_LEAST_TOUCHED_BYTES = 2_000_000_000
+from paper_benchmarks.measuring.usage import tree_cpu_s
+
+_TOUCHED_BYTES = 2_000_000_000
 
 
 def describe(log_base: Path) -> dict[str, Any]:
@@ -32,47 +32,39 @@ def describe(log_base: Path) -> dict[str, Any]:
     }
 
 
-def touch_memory(sent_bytes: int) -> None:
-    """Use ten times as much memory as will be sent, at most a third of what is available, and give it back.
+def touch_memory() -> None:
+    """Use two gigabytes of memory, at most a third of what is available, and give them back.
 
     A virtual machine may have returned its free memory to its host, piece by piece. Getting a page again can take ten
-    times as long as writing to it does, which whatever writes fastest would pay most for. Which pages the kernel gives
-    next is not known: so it is two gigabytes at least, except where so little is sent that it does not matter.
+    times as long as writing to it does, which whatever writes fastest would pay most for.
     """
-    size_bytes = 10 * sent_bytes if sent_bytes < _MANY_BYTES else max(10 * sent_bytes, _LEAST_TOUCHED_BYTES)
-    size_bytes = min(size_bytes, psutil.virtual_memory().available // 3)
-    if size_bytes > 0:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-        mmap.mmap(-1, size_bytes, flags=flags).close()
+    size_bytes = min(_TOUCHED_BYTES, psutil.virtual_memory().available // 3)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+    mmap.mmap(-1, size_bytes, flags=flags).close()
 
 
 class Neighbours:
-    """Watches how many cores the other processes of the machine keep busy, from when it is made on."""
+    """Watches how many cores processes keep busy that are neither this one nor below it, from when it is made on."""
 
     def __init__(self) -> None:
-        self._started_s = time.monotonic()
-        self._busy_s = _busy_s()
-        self._own_s = _own_s()
+        self._began_s = time.monotonic()
+        self._busy_s, self._own_s = _busy_s(), tree_cpu_s()
+
+    def cores(self) -> float:
+        """Return the mean until now."""
+        elapsed_s = max(time.monotonic() - self._began_s, 1e-9)
+        others_s = (_busy_s() - self._busy_s) - (tree_cpu_s() - self._own_s)
+        return round(max(others_s, 0.0) / elapsed_s, 2)
 
     def facts(self) -> dict[str, Any]:
-        """Return the mean until now. Children of ours count as ours once they have ended."""
-        elapsed_s = max(time.monotonic() - self._started_s, 1e-9)
-        others_s = (_busy_s() - self._busy_s) - (_own_s() - self._own_s)
-        return {
-            "elapsed_s": round(elapsed_s, 1),
-            "load_average": [round(value, 2) for value in psutil.getloadavg()],
-            "cores_used_by_others": round(max(others_s, 0.0) / elapsed_s, 2),
-        }
+        """Return how long that was, and the machine's load by now."""
+        load = [round(value, 2) for value in psutil.getloadavg()]
+        return {"elapsed_s": round(time.monotonic() - self._began_s, 1), "load_average": load}
 
 
 def _busy_s() -> float:
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice)  # guests' are users' already
-
-
-def _own_s() -> float:
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _processor() -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LOOK_S = 0.5
+_BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +93,16 @@ def tree_cpu_s(root: psutil.Process | None = None) -> float:
     return total_s
 
 
-def room_of(directory: Path) -> int:
-    """Return how much room the files below a directory take on disk: their blocks, not their lengths."""
+def stored_in(directory: Path) -> int:
+    """Return how many bytes the files below a directory hold.
+
+    Blocks of nothing but zeros do not count: they are room that is made before it is needed.
+    """
     total = 0
     for path in directory.rglob("*"):
-        try:
-            status = path.lstat()
-        except FileNotFoundError:
-            continue  # removed meanwhile, as a segment or a journal may be
-        total += status.st_blocks * 512
+        with suppress(OSError), path.open("rb") as file:  # a segment or a journal may be removed meanwhile
+            while block := file.read(_BLOCK_BYTES):
+                total += len(block) if block.strip(b"\0") else 0
     return total
 
 

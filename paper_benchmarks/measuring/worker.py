@@ -12,8 +12,11 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import psutil
 
 from kafka2011.c_code import PURE_VARIABLE
 from kafka2011.message import runs
@@ -120,6 +123,9 @@ class Worker:
         self._timer.cancel()
         with self._errors:
             if self._process.poll() is None:
+                for child in psutil.Process(self._process.pid).children(recursive=True):
+                    with suppress(psutil.NoSuchProcess):
+                        child.kill()
                 self._process.kill()
             self._process.communicate()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
@@ -12,24 +13,28 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+
+from paper_benchmarks.pages.tables import significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
-COLOURS = {
-    "kafka2011": "#0b6e4f",
-    "rabbitmq": "#e07a1f",
-    "activemq": "#8a3ffc",
-    "redis": "#c1121f",
-    "nats": "#1d6fb8",
-    "confluent": "#555555",
+MARKS = {
+    "kafka2011": ("#0072b2", "o"),
+    "kafka": ("#d55e00", "s"),
+    "rabbitmq-streams": ("#e69f00", "^"),
+    "rabbitmq": ("#cc79a7", "v"),
+    "activemq": ("#56b4e9", "D"),
+    "redis": ("#6a3d9a", "P"),
+    "nats": ("#555555", "X"),
 }
-"""Of systems, the same in every picture."""
-_OTHER = "#999933"
+"""Colour and marker of systems, the same in every picture: no two differ by red and green alone (Okabe and Ito)."""
+_RESULTS = Path(__file__).parents[1] / "results"
+_OTHER = ("#999999", "*")
 _SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "kafka2011",
     "svg.fonttype": "none",
@@ -40,14 +45,20 @@ _SETTINGS: dict[str, Any] = {
     "grid.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.titlesize": 10,
     "legend.frameon": False,
-    "legend.fontsize": 8,
+    "legend.fontsize": 7,
 }
 
 
 def colour(system: str) -> str:
     """Return a system's colour."""
-    return COLOURS.get(system, _OTHER)
+    return MARKS.get(system, _OTHER)[0]
+
+
+def marker(system: str) -> str:
+    """Return a system's marker."""
+    return MARKS.get(system, _OTHER)[1]
 
 
 @contextmanager
@@ -89,19 +100,20 @@ def legend_below(several: Sequence[Axes], columns: int = 2) -> None:
     figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
 
 
-def bars(axes: Axes, values: Mapping[str, float], colours: Sequence[str] | str, label: str, digits: int = 0) -> None:
-    """Draw named values as bars one below the other, with their numbers."""
-    drawn = axes.barh(list(values), list(values.values()), color=colours)
-    axes.bar_label(drawn, fmt=lambda value: f"{value:,.{digits}f}", fontsize=8, padding=3)
+def bars(
+    axes: Axes,
+    values: Mapping[str, float],
+    colours: Sequence[str] | str,
+    label: str,
+    errors: Sequence[tuple[float, float]] = (),
+) -> None:
+    """Draw named values as bars one below the other, with their numbers, and marks for how far they are spread."""
+    marks: dict[str, Any] = (
+        {"xerr": list(zip(*errors, strict=True)), "error_kw": {"elinewidth": 1, "capsize": 2}} if errors else {}
+    )
+    drawn = axes.barh(list(values), list(values.values()), color=colours, **marks)
+    axes.bar_label(drawn, fmt=lambda value: significant(value) or "", fontsize=8, padding=3)
     lying(axes, label)
-
-
-def columns(axes: Axes, values: Mapping[str, float], label: str, *, colour: str = "#0b6e4f", fmt: str = "%.3g") -> None:
-    """Draw named values as columns, with their numbers; the label is that of what they stand for."""
-    axes.bar_label(axes.bar(list(values), list(values.values()), color=colour), fmt=fmt, fontsize=8)
-    axes.set_ylabel(label)
-    axes.margins(y=0.12)
-    axes.grid(visible=False, axis="x")
 
 
 def lying(axes: Axes, label: str) -> None:
@@ -115,12 +127,12 @@ def lying(axes: Axes, label: str) -> None:
     axes.set_xlabel(label)
 
 
-def thousands(axes: Axes) -> None:
-    """Write the y axis as 400,000, and let it begin at 0."""
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_ylim(bottom=0)
+def counted(axis: Axis) -> None:
+    """Write the numbers of an axis as 10k and 2M."""
+    axis.set_major_formatter(EngFormatter(sep=""))
 
 
 def image(path: Path, text: str) -> str:
-    """Return a picture for Markdown; reports lie beside the directory of results."""
-    return f"![{text}](results/pictures/{path.name})"
+    """Return a picture for Markdown; reports lie beside the directory of results, or in one that is not the usual."""
+    directory = "results/" if path.parents[1] == _RESULTS else ""
+    return f"![{text}]({directory}{path.parent.name}/{path.name})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paper_benchmarks.measuring.samples import Spread
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -62,11 +64,24 @@ def whole(*path: str | int, digits: int = 0) -> Callable[[Any], str | None]:
     return lambda row: number(find(row), digits)
 
 
-def spread_columns(title: str, key: str) -> list[Column]:
-    """Return three columns for the lowest, the middle and the highest of a spread."""
-    return [(f"{title}, lowest", figure(key, 0)), ("median", figure(key, 1)), ("highest", figure(key, 2))]
+def spread_of(*path: str | int, whole: bool = False) -> Callable[[Any], str | None]:
+    """Return what writes the figures of several rounds: the median, and the lowest and the highest in brackets."""
+    find = text(*path)
+
+    def found(row: Any) -> str | None:
+        values = find(row)
+        return brackets(Spread.of(values), whole=whole) if values else None
+
+    return found
+
+
+def brackets(spread: Spread, *, whole: bool = False) -> str:
+    """Return the median of a spread, and the lowest and the highest in brackets, if there were several."""
+    write = number if whole else significant
+    ends = f" ({write(spread.lowest)} to {write(spread.highest)})" if spread.n > 1 else ""
+    return f"{write(spread.median)}{ends}"
 
 
 def cost_columns(server: str) -> list[Column]:
     """Return columns for CPU time of client and server."""
-    return [("client, CPU us", figure("client_cpu_us", 1)), (f"{server}, CPU us", figure("server_cpu_us", 1))]
+    return [("client, CPU us", spread_of("client_cpu_us")), (f"{server}, CPU us", spread_of("server_cpu_us"))]

@@ -1,4 +1,4 @@
-"""RESULTS.md: a chapter for each experiment that has results, in the order of the catalogue."""
+"""RESULTS.md, one page of headlines, claims and pictures, and DETAILS.md behind it, a chapter for each experiment."""
 
 from __future__ import annotations
 
@@ -6,74 +6,92 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from paper_benchmarks.experiments.catalogue import EXPERIMENTS, experiment
-from paper_benchmarks.experiments.experiment import beside, is_toy
-from paper_benchmarks.report import claims
+from paper_benchmarks.experiments.experiment import Size, beside
+from paper_benchmarks.pages.pictures import image
+from paper_benchmarks.report import claims, figures, headlines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
+    Document = Mapping[str, Any]
+
+RESULTS_MD, DETAILS_MD = "RESULTS.md", "DETAILS.md"
+_QUIET_CORES = 0.2
 HEAD = """\
 # Results
 
-Written by `python -m paper_benchmarks report` from the files in `results/`. [docs/benchmarks.md](../docs/benchmarks.md)
-says how everything is measured. Figures of different machines do not compare; ratios of one run do, more or less.
+Written by `python -m paper_benchmarks report` from the files in `results/`; [DETAILS.md]({details}) has every line, the
+floors of our own paths, and the other experiments, and [docs/benchmarks.md]({document}) says how everything is
+measured. Figures of different machines do not compare. A figure is the median of all rounds, in which everything takes
+its turn, with the lowest and the highest in brackets; it is that of whole runs, until the last message was handled.
+There is a verdict only where the spreads do not overlap.
 
-The paper closes its own measurements with a caveat, and so does this report: the systems beside it do more than Kafka
-did in 2011 (routing, transactions, delivery of single messages), and a lead over them is not what it was built for."""
+The paper closes its own measurements with a caveat, and so does this report: some of the systems beside ours do more
+than Kafka did in 2011 (routing, transactions, replication, delivery of single messages)."""
+_FIGURES = """\
+Both axes are logarithmic. A line ends at the rate of the whole run, as in the tables; it is the median of all rounds,
+and the band around it reaches from the lowest to the highest. Of every other system it is the fastest of its libraries.
+Grey and dashed: the paper's, as read off its pictures."""
+_REASONS = """\
+Medians, with marks from the lowest to the highest; 3 and 4 are counted once. 1, 2 and 6: longer, or higher, is better;
+3, 4 and 5: shorter is better."""
+_NOTHING = "Nothing was measured yet: `make bench`."
 
 
 def write_report(results: Path, output: Path) -> list[str]:
-    """Write the report of all results in a directory; return the names of the experiments in it."""
+    """Write both pages from all results in a directory; return the names of the experiments in them."""
     documents = {
         name: json.loads(path.read_text(encoding="utf-8"))
         for name in EXPERIMENTS
         if (path := results / f"{name}.json").exists()
     }
     pictures = results / "pictures"
-    chapters = [_chapter(name, document, pictures) for name, document in documents.items()]
-    found = claims.chapter({name: each["body"] for name, each in documents.items() if not is_toy(each)})
-    if found:
-        chapters.insert(0, f"## The paper's claims\n\n{found}")
-    output.write_text("\n\n".join([HEAD, *chapters]) + "\n", encoding="utf-8")
+    chapters = ["# Details", f"Behind [{RESULTS_MD}]({RESULTS_MD}): every experiment that was run, line by line."]
+    for name, document in documents.items():
+        found = experiment(name)
+        chapters += [f"## {found.title}", f"`{name}`, for {found.tells}.", conditions(document)]
+        chapters.append(found.chapter(document["body"], pictures).strip())
+    (output / DETAILS_MD).write_text("\n\n".join(chapters) + "\n", encoding="utf-8")
+    (output / RESULTS_MD).write_text("\n\n".join(_first_page(documents, pictures)) + "\n", encoding="utf-8")
     return list(documents)
 
 
-def _chapter(name: str, document: Mapping[str, Any], pictures: Path) -> str:
-    found = experiment(name)
-    return "\n\n".join(
-        [f"## {found.title}", _conditions(document), found.chapter(document["body"], pictures).strip()],
-    )
+def _first_page(documents: Mapping[str, Document], pictures: Path) -> list[str]:
+    parts = [HEAD.format(details=DETAILS_MD, document="../docs/benchmarks.md")]
+    if "systems" in documents:
+        parts += ["## Ours and the best of all others", conditions(documents["systems"])]
+        body = documents["systems"]["body"]
+        parts += headlines.tables(body)
+        for name, do in ((figures.FIGURE_4, "produce"), (figures.FIGURE_5, "consume")):
+            figures.draw_figure(body, pictures / name, do)
+        parts += ["## Figures 4 and 5", _FIGURES]
+        parts += [image(pictures / figures.FIGURE_4, "Figure 4"), image(pictures / figures.FIGURE_5, "Figure 5")]
+    if "reasons" in documents:
+        figures.draw_reasons(documents["reasons"]["body"], pictures / figures.REASONS)
+        parts += ["## The paper's reasons", conditions(documents["reasons"]), _REASONS]
+        parts.append(image(pictures / figures.REASONS, "The paper's reasons"))
+    bodies = {name: each["body"] for name, each in documents.items() if each["size"] != Size.TOY}
+    if found := claims.chapter(bodies):
+        parts += ["## The paper's claims", found]
+    return parts if documents else [*parts, _NOTHING]
 
 
-def _conditions(document: Mapping[str, Any]) -> str:
-    machine, runs = document["machine"], document["runs"]
-    others = [run["cores_used_by_others"] for run in runs]
+def conditions(document: Document) -> str:
+    """Say where and when a document was measured, and what else ran meanwhile."""
+    machine, others = document["machine"], document["cores_used_by_others"]
     text = (
-        f"`{document['benchmark']}`, size {_sizes(runs)}, {runs[0]['started'][:16]}: {machine['cores']} cores"
-        f" ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']},"
-        f" {machine['python']}, data on {machine['file_system']}; other processes kept"
-        f" {_range(min(others), max(others))} cores busy; ZooKeeper {document['zookeeper']}."
+        f"Size {document['size']}, {document['started'][:16]}: {machine['cores']} cores ({machine['processor']}),"
+        f" {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, {machine['python']}, data on"
+        f" {machine['file_system']}; other processes kept {others[1]} cores busy ({others[0]} to {others[2]})."
     )
-    if is_toy(document):
+    if document["size"] == Size.TOY:
         text += " **Toy size: the figures mean nothing.**"
-    left_out = "".join(f" Left out: {title} ({reason})." for title, reason in document["left_out"].items())
-    return text + left_out
-
-
-def _sizes(runs: Sequence[Mapping[str, Any]]) -> str:
-    systems: dict[str, list[str]] = {}
-    for run in runs:
-        systems.setdefault(run["size"], []).extend(run["systems"])
-    if len(systems) == 1:
-        return next(iter(systems))
-    return ", ".join(f"{size} ({', '.join(titles)})" for size, titles in systems.items())
-
-
-def _range(lowest: float, highest: float) -> str:
-    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
+    elif others[1] > _QUIET_CORES:
+        text += " **The machine was not quiet: rates say little here, processor time and ratios more.**"
+    return text + "".join(f" Left out: {title} ({reason})." for title, reason in document["left_out"].items())
 
 
 def default_output(results: Path) -> Path:
-    """Return where the report of a directory of results lies."""
-    return beside(results) / "RESULTS.md"
+    """Return the directory in which the report of a directory of results lies."""
+    return beside(results)

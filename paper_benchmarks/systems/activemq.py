@@ -19,7 +19,7 @@ from paper_benchmarks.systems.local_server import (
     running,
     what_is_missing,
 )
-from paper_benchmarks.systems.system import Flush, Kind, System
+from paper_benchmarks.systems.system import Kind, Line, System, Way
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ _HOME = Path("/usr/share/activemq")
 _JAR = _HOME / "bin" / "activemq.jar"
 _TIMEOUT_S = 30.0
 _HEAP = "1G"
-_SYNC = {Flush.ASYNCHRONOUS: "periodic", Flush.SHIPPED: "always"}
-_DURABILITY = {
-    Flush.ASYNCHRONOUS: "written to the journal of KahaDB, which is synced once a second",
-    Flush.SHIPPED: "the journal of KahaDB is synced before a message counts as taken",
-}
 _QUERY_TIMEOUT_S = 60.0
 _CONFIGURATION = """\
 <beans xmlns="http://www.springframework.org/schema/beans" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -46,7 +41,7 @@ _CONFIGURATION = """\
    <managementContext createConnector="true" connectorHost="{host}" connectorPort="{jmx}" rmiServerPort="{rmi}"/>
   </managementContext>
   <persistenceAdapter>
-   <kahaDB directory="{base}/data/kahadb" journalDiskSyncStrategy="{sync}"/>
+   <kahaDB directory="{base}/data/kahadb" journalDiskSyncStrategy="periodic"/>
   </persistenceAdapter>
   <systemUsage>
    <systemUsage>
@@ -116,13 +111,13 @@ def _version(port: int) -> str:
 
 
 @contextmanager
-def _start(directory: Path, flush: Flush) -> Iterator[System]:
+def _start(directory: Path) -> Iterator[System]:
     stomp, jmx, rmi = free_port(), free_port(), free_port()
     with own_directory(directory) as base:
         conf = base / "conf"
         conf.mkdir()
         (conf / "activemq.xml").write_text(
-            _CONFIGURATION.format(base=base, host=HOST, stomp=stomp, jmx=jmx, rmi=rmi, sync=_SYNC[flush]),
+            _CONFIGURATION.format(base=base, host=HOST, stomp=stomp, jmx=jmx, rmi=rmi),
             encoding="utf-8",
         )
         (conf / "log4j.properties").write_text(_LOGGING, encoding="utf-8")
@@ -143,9 +138,9 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:
         settings = {
             "delivery": "persistent:true, without receipts",
             "acknowledgements": "ack:auto, activemq.prefetchSize 1000",
-            "journalDiskSyncStrategy": _SYNC[flush],
+            "journalDiskSyncStrategy": "periodic",
             "heap": f"{_HEAP}, 70% of it for messages",
-            "durability": _DURABILITY[flush],
+            "durability": "written to the journal of KahaDB, which is synced once a second",
         }
         with running(command, base) as process:
             version = process.await_up(lambda: _version(stomp))
@@ -155,11 +150,14 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:
 KIND = Kind(
     name="activemq",
     title="ActiveMQ",
-    produce=("stomp", "raw"),
-    consume=("stomp",),
+    driver="paper_benchmarks.clients.activemq",
+    lines=(
+        Line(Way.SEND_EACH, "stomp", 8_000, title="stomp.py"),
+        Line(Way.SEND_BYTES, "raw", 8_000),
+        Line(Way.READ_EACH, "stomp", 8_000, title="stomp.py"),
+        Line(Way.READ_BYTES, "raw", 8_000),
+    ),
     start=_start,
-    many=40_000,
-    few=40_000,
+    emptied=True,
     missing=lambda: what_is_missing(_JAR if program("java") else None, "activemq", "stomp"),
-    batches=False,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka2011 import __version__
@@ -12,8 +14,8 @@ from kafka2011.c_code import PURE_VARIABLE
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local_cluster import LocalBroker, LocalCluster
 from paper_benchmarks.measuring.accounting import NOTHING, Landed, scan_log
-from paper_benchmarks.measuring.usage import room_of, with_children
-from paper_benchmarks.systems.system import Flush, Kind, System
+from paper_benchmarks.measuring.usage import with_children
+from paper_benchmarks.systems.system import Kind, Line, System, Way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,10 +24,8 @@ if TYPE_CHECKING:
 OWN = "kafka2011"
 QUICK_COUNT = {"log.default.flush.scheduler.interval.ms": 100}
 """Counting waits until all can be read, and that should not be 3 s each time."""
-FLUSH_SETTINGS = {
-    Flush.ASYNCHRONOUS: {"log.flush.interval": 2**31 - 1, "log.default.flush.interval.ms": 1000, **QUICK_COUNT},
-    Flush.SHIPPED: QUICK_COUNT,
-}
+ASYNCHRONOUS = {"log.flush.interval": 2**31 - 1, "log.default.flush.interval.ms": 1000, **QUICK_COUNT}
+"""Flushed by time alone, as in the paper: nothing waits for the disk."""
 
 
 class KafkaBroker(System):
@@ -66,10 +66,6 @@ class KafkaBroker(System):
         """Return the broker's process."""
         return [] if self.broker is None else with_children(self.broker.process.pid)
 
-    def stored_bytes(self) -> int | None:
-        """Return the room of all its logs."""
-        return None if self.broker is None else room_of(self.broker.log_dir)
-
 
 @contextmanager
 def own_broker(
@@ -104,20 +100,43 @@ def own_broker(
 
 
 @contextmanager
-def _start(directory: Path, flush: Flush) -> Iterator[System]:
-    with own_broker(directory, properties=FLUSH_SETTINGS[flush]) as broker:
+def _start(directory: Path, *, pure: bool = False) -> Iterator[System]:
+    with own_broker(directory, properties=ASYNCHRONOUS, pure=pure) as broker:
         yield broker
 
 
 KIND = Kind(
     name=OWN,
     title="kafka2011",
-    produce=("sync", "sync-magic-0", "async", "async-confirmed", "waited", "raw"),
-    consume=("batches", "stream", "simple", "raw"),
+    driver="paper_benchmarks.clients.kafka2011",
+    lines=(
+        Line(Way.SEND_LISTS, "sync", 1_500_000, 50, "SyncProducer"),
+        Line(Way.SEND_EACH, "sync", 100_000, 1, "SyncProducer"),
+        Line(Way.SEND_EACH, "async", 500_000, 1, "Producer, async"),
+        Line(Way.SEND_EACH, "async-confirmed", 400_000, 1, "Producer, async, confirmed"),
+        Line(Way.SEND_BYTES, "raw", 1_500_000, 50),
+        Line(Way.READ_LISTS, "batches", 1_500_000, title="a stream, batches()"),
+        Line(Way.READ_EACH, "stream", 1_500_000, title="a stream"),
+        Line(Way.READ_EACH, "simple", 1_500_000, title="SimpleConsumer"),
+        Line(Way.READ_BYTES, "raw", 1_500_000),
+    ),
     start=_start,
-    many=1_000_000,
-    few=200_000,
 )
+PURE_KIND = replace(
+    KIND,
+    name=f"{OWN}-python",
+    title="kafka2011 without C",
+    lines=tuple(replace(line, messages=line.messages // 10) for line in KIND.lines),
+    start=partial(_start, pure=True),
+    pure=True,
+    asked=True,
+)
+
+
+def kind_of(broker: KafkaBroker) -> Kind:
+    """Return a kind for a broker that runs elsewhere: no groups, as nothing is known of a ZooKeeper of it."""
+    lines = tuple(line for line in KIND.lines if line.client not in {"batches", "stream"})
+    return replace(KIND, name=broker.name, title=broker.name, lines=lines, start=lambda _: nullcontext(broker))
 
 
 @contextmanager

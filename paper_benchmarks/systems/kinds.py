@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from paper_benchmarks.systems import activemq, confluent, kafka2011, nats, rabbitmq, redis
+from paper_benchmarks.systems import activemq, kafka, kafka2011, nats, rabbitmq, redis
 
-_MODULES = (kafka2011, rabbitmq, activemq, redis, nats, confluent)
-KINDS = {each.KIND.name: each.KIND for each in _MODULES}
-"""By name, in the order of reports: ours first."""
+KINDS = {
+    kind.name: kind
+    for kind in (
+        kafka2011.KIND,
+        kafka2011.PURE_KIND,
+        kafka.KIND,
+        rabbitmq.STREAMS,
+        rabbitmq.KIND,
+        activemq.KIND,
+        redis.KIND,
+        nats.KIND,
+    )
+}
+"""By name, in the order of reports: ours first, then the logs, then the queues."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import psutil
 
 from paper_benchmarks.measuring.errors import BenchmarkError
-from paper_benchmarks.measuring.usage import room_of, with_children
+from paper_benchmarks.measuring.usage import with_children
 from paper_benchmarks.systems.system import System
 
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ class LocalServer(System):
     def pids(self) -> Sequence[int]:
         """Return the server's process and those that it started."""
         return with_children(self.process.pid)
-
-    def stored_bytes(self) -> int | None:
-        """Return the room of its data."""
-        assert self.directory is not None
-        return room_of(self.directory)
 
 
 class Process:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paper_benchmarks.systems.local_server import HOST, LocalServer, own_directory, program, running, what_is_missing
-from paper_benchmarks.systems.system import Flush, Kind, System
+from paper_benchmarks.systems.system import Kind, Line, System, Way
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _version(port: int) -> str:
 
 
 @contextmanager
-def _start(directory: Path, flush: Flush) -> Iterator[System]:  # noqa: ARG001 (what it ships is asynchronous)
+def _start(directory: Path) -> Iterator[System]:
     executable, port = program("nats-server"), free_port()
     assert executable is not None
     with own_directory(directory) as data:
@@ -63,11 +63,13 @@ def _start(directory: Path, flush: Flush) -> Iterator[System]:  # noqa: ARG001 (
 KIND = Kind(
     name="nats",
     title="NATS JetStream",
-    produce=("async", "raw"),
-    consume=("ordered",),
+    driver="paper_benchmarks.clients.nats",
+    lines=(
+        Line(Way.SEND_EACH, "async", 25_000, title="nats-py, publish_async, acknowledged"),
+        Line(Way.SEND_BYTES, "raw", 150_000),
+        Line(Way.READ_EACH, "ordered", 100_000, title="nats-py, ordered consumer"),
+        Line(Way.READ_BYTES, "raw", 150_000),
+    ),
     start=_start,
-    many=60_000,
-    few=60_000,
     missing=lambda: what_is_missing(program("nats-server"), "nats-server", "nats"),
-    batches=False,
 )

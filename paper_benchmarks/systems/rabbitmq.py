@@ -1,9 +1,10 @@
-"""RabbitMQ: a durable classic queue for each topic."""
+"""RabbitMQ: a durable classic queue for each topic, or a stream, which is a log."""
 
 from __future__ import annotations
 
 import socket
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,8 @@ from paper_benchmarks.systems.local_server import (
     running,
     what_is_missing,
 )
-from paper_benchmarks.systems.system import Flush, Kind, System
+from paper_benchmarks.systems.stream_socket import end_of
+from paper_benchmarks.systems.system import Kind, Line, System, Way
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -25,13 +27,19 @@ if TYPE_CHECKING:
 
 _SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _TIMEOUT_S = 30.0
-_SETTINGS = {
+_QUEUES = {
     "queue": "classic, durable",
     "delivery_mode": "2 (persistent)",
     "confirms": "none",
     "acknowledgements": "automatic, which ignores prefetch",
     "durability": "messages are written to files, and nobody waits for it",
 }
+_STREAMS = {
+    "queue": "stream",
+    "confirms": "every message",
+    "durability": "messages are written to segments of a log, and confirmed then; flushed by the kernel",
+}
+_STREAM_PLUGIN = Path("/usr/lib/rabbitmq/lib")
 
 
 class RabbitServer(LocalServer):
@@ -53,6 +61,14 @@ class RabbitServer(LocalServer):
 
         with pika.BlockingConnection(pika.ConnectionParameters(self.host, self.port)) as connection:
             return int(connection.channel().queue_declare(topic, passive=True).method.message_count)
+
+
+class StreamServer(RabbitServer):
+    """A node that speaks its streams' protocol too, on a port of its own."""
+
+    def count(self, topic: str) -> int:
+        """Ask for the last chunk of the stream, whose offsets count messages."""
+        return end_of(self.host, self.port, topic)
 
 
 def _version(port: int) -> str:
@@ -93,31 +109,60 @@ def environment(directory: Path, ports: tuple[int, int, int]) -> dict[str, str]:
 
 
 @contextmanager
-def _start(directory: Path, flush: Flush) -> Iterator[System]:  # noqa: ARG001 (it has no such setting)
+def _start(directory: Path, *, streams: bool = False) -> Iterator[System]:
     ports = (free_port(), free_port(), free_port())
+    stream_port = free_port()
     mapper_program = program("epmd")
     assert mapper_program is not None
     with own_directory(directory) as data:
         env = environment(data, ports)
-        (data / "plugins").write_text("[].\n", encoding="utf-8")
-        (data / "rabbitmq.conf").touch()
+        (data / "plugins").write_text(f"[{'rabbitmq_stream' * streams}].\n", encoding="utf-8")
+        listener = f"stream.listeners.tcp.1 = {HOST}:{stream_port}\n"
+        advertised = f"stream.advertised_host = {HOST}\nstream.advertised_port = {stream_port}\n"
+        (data / "rabbitmq.conf").write_text((listener + advertised) * streams, encoding="utf-8")
         # Otherwise the node starts one as a daemon that outlives it.
         with (
             running([mapper_program, "-address", HOST, "-port", str(ports[2])], data, env) as mapper,
             running([str(_SCRIPT)], data, env) as process,
         ):
             version = process.await_up(lambda: _version(ports[0]))
-            yield RabbitServer(version, ports[0], process, data, _SETTINGS, mapper)
+            if streams:
+                process.await_up(lambda: socket.create_connection((HOST, stream_port), _TIMEOUT_S).close())
+                yield StreamServer(version, stream_port, process, data, _STREAMS, mapper)
+            else:
+                yield RabbitServer(version, ports[0], process, data, _QUEUES, mapper)
+
+
+def _no_streams() -> str | None:
+    plugin = next(_STREAM_PLUGIN.glob("rabbitmq_server-*/plugins/rabbitmq_stream-*"), None)
+    return what_is_missing(plugin, "rabbitmq-server", "pika", "rstream")
 
 
 KIND = Kind(
     name="rabbitmq",
     title="RabbitMQ",
-    produce=("pika", "raw"),
-    consume=("pika", "raw"),
+    driver="paper_benchmarks.clients.rabbitmq",
+    lines=(
+        Line(Way.SEND_EACH, "pika", 10_000, title="pika"),
+        Line(Way.SEND_BYTES, "raw", 12_000),
+        Line(Way.READ_EACH, "pika", 10_000, title="pika"),
+        Line(Way.READ_BYTES, "raw", 12_000),
+    ),
     start=_start,
-    many=50_000,
-    few=50_000,
     missing=lambda: what_is_missing(_SCRIPT, "rabbitmq-server", "pika"),
-    batches=False,
+    emptied=True,
+)
+STREAMS = Kind(
+    name="rabbitmq-streams",
+    title="RabbitMQ Streams",
+    driver="paper_benchmarks.clients.streams",
+    lines=(
+        Line(Way.SEND_LISTS, "rstream-lists", 100_000, 50, "rstream, send_batch, confirmed"),
+        Line(Way.SEND_EACH, "rstream", 60_000, title="rstream, send, confirmed"),
+        Line(Way.SEND_BYTES, "raw", 500_000, 50, "raw, confirmed"),
+        Line(Way.READ_EACH, "rstream", 200_000, title="rstream"),
+        Line(Way.READ_BYTES, "raw", 1_000_000),
+    ),
+    start=partial(_start, streams=True),
+    missing=_no_streams,
 )

@@ -6,26 +6,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paper_benchmarks.systems.local_server import HOST, LocalServer, own_directory, program, running, what_is_missing
-from paper_benchmarks.systems.system import Flush, Kind, System
+from paper_benchmarks.systems.system import Kind, Line, System, Way
 from zk.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_OPTIONS = {Flush.ASYNCHRONOUS: ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""], Flush.SHIPPED: []}
+_OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
 _SETTINGS = {
-    Flush.ASYNCHRONOUS: {
-        "appendonly": "yes",
-        "appendfsync": "everysec",
-        "save": "never",
-        "durability": "every command is appended to a file, which is synced once a second",
-    },
-    Flush.SHIPPED: {
-        "appendonly": "no",
-        "save": "3600 1 300 100 60 10000",
-        "durability": "in memory; a snapshot is written a minute after 10,000 changes",
-    },
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    "save": "never",
+    "durability": "every command is appended to a file, which is synced once a second",
 }
 
 
@@ -51,23 +44,27 @@ def _version(port: int) -> str:
 
 
 @contextmanager
-def _start(directory: Path, flush: Flush) -> Iterator[System]:
+def _start(directory: Path) -> Iterator[System]:
     executable, port = program("redis-server"), free_port()
     assert executable is not None
     with own_directory(directory) as data:
         options = ["--port", str(port), "--bind", HOST, "--dir", str(data), "--logfile", str(data / "redis.log")]
-        with running([executable, *options, *_OPTIONS[flush]], data) as process:
+        with running([executable, *options, *_OPTIONS], data) as process:
             version = process.await_up(lambda: _version(port))
-            yield RedisServer("redis", version, port, process, data, _SETTINGS[flush])
+            yield RedisServer("redis", version, port, process, data, _SETTINGS)
 
 
 KIND = Kind(
     name="redis",
     title="Redis Streams",
-    produce=("redis", "raw"),
-    consume=("redis", "raw"),
+    driver="paper_benchmarks.clients.redis",
+    lines=(
+        Line(Way.SEND_LISTS, "redis", 60_000, 50, "redis-py, a pipeline"),
+        Line(Way.SEND_EACH, "redis", 3_000, 1, "redis-py"),
+        Line(Way.SEND_BYTES, "raw", 150_000, 50),
+        Line(Way.READ_LISTS, "redis", 400_000, title="redis-py, XREAD"),
+        Line(Way.READ_BYTES, "raw", 400_000),
+    ),
     start=_start,
-    many=250_000,
-    few=20_000,
     missing=lambda: what_is_missing(program("redis-server"), "redis-server", "redis", "hiredis"),
 )

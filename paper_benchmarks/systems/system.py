@@ -1,4 +1,4 @@
-"""What every server that is measured has in common."""
+"""What every server that is measured has in common, and what each kind of them lets be measured."""
 
 from __future__ import annotations
 
@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-
-
-class Flush(StrEnum):
-    """When a system has its disk written."""
-
-    ASYNCHRONOUS = "asynchronous"
-    """By time, as in the paper: nothing waits for it."""
-    SHIPPED = "shipped"
-    """As the system comes."""
 
 
 @dataclass
@@ -60,31 +51,63 @@ class System(ABC):
         usage = self.usage()
         return None if usage is None else usage.cpu_s
 
-    def stored_bytes(self) -> int | None:
-        """Return how much room its data takes on disk, or None where that is not known."""
-        return None
+
+class Way(StrEnum):
+    """What is compared with what: messages that are sent, or read, in the same way."""
+
+    SEND_LISTS = "produce, lists"
+    SEND_EACH = "produce, a message a call"
+    SEND_BYTES = "produce, encoded before"
+    READ_LISTS = "consume, lists"
+    READ_EACH = "consume, message by message"
+    READ_BYTES = "consume, bytes counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a table: a client of a kind (`paper_benchmarks.clients`), and how many messages keep it busy.
+
+    `batch` is how many messages a producer sends at once. `title` says what is special about it.
+    """
+
+    way: Way
+    client: str
+    messages: int
+    batch: int = 1
+    title: str = ""
+
+    @property
+    def do(self) -> str:
+        """`produce` or `consume`."""
+        return self.way.partition(",")[0]
+
+    def __str__(self) -> str:
+        return f"{self.title or self.client}{f', batch {self.batch}' if self.do == 'produce' else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of server. `start` runs one with its data in a new directory; `missing` says why it cannot, or None.
 
-    `produce` and `consume` name its clients (`paper_benchmarks.clients`), the usual one first; `raw` ones send or read
-    bytes that were encoded before. `many` messages that come in batches or are read, and `few` that come one by one,
-    keep it busy for a second or two. `batches` says whether its producers send several at once when asked to.
+    The first of its `lines` that produces is its usual one, as is the first one that consumes. `emptied` says that
+    messages are gone once they were read. `driver` is the module of its clients, `pure` has them, and a broker of ours,
+    do without C. One that is `asked` is measured only when it is named.
     """
 
     name: str
     title: str
-    produce: tuple[str, ...]
-    consume: tuple[str, ...]
-    start: Callable[[Path, Flush], AbstractContextManager[System]]
-    many: int
-    few: int
+    lines: tuple[Line, ...]
+    start: Callable[[Path], AbstractContextManager[System]]
+    driver: str
     missing: Callable[[], str | None] = lambda: None
-    batches: bool = True
+    emptied: bool = False
+    pure: bool = False
+    asked: bool = False
 
-    @property
-    def driver(self) -> str:
-        """The module that a worker runs for its clients."""
-        return f"paper_benchmarks.clients.{self.name}"
+    def producers(self) -> list[Line]:
+        """Return its lines that produce."""
+        return [line for line in self.lines if line.do == "produce"]
+
+    def consumers(self) -> list[Line]:
+        """Return its lines that consume."""
+        return [line for line in self.lines if line.do == "consume"]

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from kafka2011.spark import batches
 from kafka2011.spark.batches import MAX_BATCH_ROWS
-from kafka2011.spark.source_columns import SCHEMA, arrow_schema
+from kafka2011.spark.source_columns import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,4 +69,4 @@ def rows(count: int, payload_bytes: int) -> pa.RecordBatch:
         pa.array(offsets[1:]),
         zeros,
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema())
+    return pa.RecordBatch.from_arrays(columns, schema=batches.SCHEMA)

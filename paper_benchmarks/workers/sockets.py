@@ -1,4 +1,4 @@
-"""Processes that do nothing but move bytes: a job's `do` is `sink`, `send`, `answer` or `ask`.
+"""Processes that do nothing but move bytes: a job's `do` is `sink` or `send`.
 
 What these take is what kernel and sockets allow, and what they cost a client or a server that does more.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paper_benchmarks.measuring.errors import BenchmarkError
-from paper_benchmarks.measuring.worker import work
+from paper_benchmarks.measuring.samples import Sample
+from paper_benchmarks.measuring.worker import Worker, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,11 +24,31 @@ if TYPE_CHECKING:
     Prepared = Iterator[tuple[Mapping[str, Any], Work]]
     Job = Mapping[str, Any]
 
+SENDFILE, COPY, MEMORY = "sendfile", "read and send", "memory"
 COUNT = struct.Struct(">q")
 """What a sink answers to the end of the stream: how many bytes there were."""
-_SIZE_BYTES = 4
-_BUFFER_BYTES = 4 * 1024 * 1024
+_MODULE = "paper_benchmarks.workers.sockets"
+_BUFFER_BYTES = 1 << 20
 _TIMEOUT_S = 60.0
+
+
+def send_file(path: Path, way: str, times: int, piece_bytes: int = 0) -> Sample:
+    """Have a file sent to a sink in pieces, or whole; the sender is the client of the sample, in megabytes.
+
+    The server's CPU time is that of the sink, which only receives.
+    """
+    job = {"path": str(path), "way": way, "times": times, "piece_bytes": piece_bytes, "host": "127.0.0.1"}
+    with (
+        Worker(_MODULE, {"do": "sink"}) as sink,
+        Worker(_MODULE, {**job, "do": "send", "port": sink.facts["port"]}) as sender,
+    ):
+        sink.go()
+        sender.go()
+        result, received = sender.result(), sink.result()
+    expected = sender.facts["size"] * times
+    if received["bytes"] != expected:
+        raise BenchmarkError(f"{expected} bytes of {path} were sent, but {received['bytes']} came")
+    return Sample(amount=expected / 1e6, wall_s=result["wall_s"], cpu_s=result["cpu_s"], server_cpu_s=received["cpu_s"])
 
 
 @contextmanager
@@ -40,7 +61,7 @@ def _sink(_job: Job) -> Prepared:
             accepted, _ = listener.accept()
             with accepted:
                 accepted.settimeout(None)
-                buffer = bytearray(1024 * 1024)
+                buffer = bytearray(_BUFFER_BYTES)
                 total_bytes = 0
                 while received := accepted.recv_into(buffer):
                     total_bytes += received
@@ -52,10 +73,12 @@ def _sink(_job: Job) -> Prepared:
 
 @contextmanager
 def _send(job: Job) -> Prepared:
-    """Send a file to a sink `times` times, in pieces as a consumer fetches them, by `sendfile` or `read and send`."""
-    path, piece_bytes = Path(job["path"]), int(job["piece_bytes"])
-    size = len(path.read_bytes())  # now it is in the page cache
-    buffer = memoryview(bytearray(piece_bytes))
+    """Send a file to a sink `times` times, in pieces or whole: by `sendfile`, `read and send`, or from `memory`."""
+    path = Path(job["path"])
+    contents = memoryview(path.read_bytes())  # now it is in the page cache, too
+    size = len(contents)
+    piece_bytes = int(job["piece_bytes"]) or size
+    buffer = memoryview(bytearray(min(piece_bytes, _BUFFER_BYTES)))
     with (
         path.open("rb", buffering=0) as file,
         socket.create_connection((job["host"], job["port"]), _TIMEOUT_S) as connection,
@@ -69,9 +92,18 @@ def _send(job: Job) -> Prepared:
                 position, count = position + got, count - got
 
         def by_sendfile(position: int, count: int) -> None:
-            _send_piece(connection.fileno(), file.fileno(), position, count)
+            while count:
+                sent = os.sendfile(connection.fileno(), file.fileno(), position, count)
+                position, count = position + sent, count - sent
 
-        ways: dict[str, Callable[[int, int], None]] = {"sendfile": by_sendfile, "read and send": by_read_and_send}
+        def from_memory(position: int, count: int) -> None:
+            connection.sendall(contents[position : position + count])
+
+        ways: dict[str, Callable[[int, int], None]] = {
+            SENDFILE: by_sendfile,
+            COPY: by_read_and_send,
+            MEMORY: from_memory,
+        }
         send = ways[job["way"]]
 
         def run() -> Mapping[str, Any]:
@@ -85,81 +117,9 @@ def _send(job: Job) -> Prepared:
         yield {"size": size}, run
 
 
-@contextmanager
-def _answer(job: Job) -> Prepared:
-    """Answer each request of one connection by a size and `parts` pieces of `part_bytes` of a file, by sendfile(2).
-
-    A request is `request_bytes` long. `send_buffer_bytes` is the answer's SO_SNDBUF; 0 leaves that to the kernel.
-    """
-    path, parts, part_bytes = Path(job["path"]), job["parts"], job["part_bytes"]
-    assert len(path.read_bytes()) >= parts * part_bytes
-    with path.open("rb") as file, socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(_TIMEOUT_S)
-        size = (parts * part_bytes).to_bytes(_SIZE_BYTES)
-
-        def serve() -> Mapping[str, Any]:
-            accepted, _ = listener.accept()
-            with accepted:
-                accepted.settimeout(None)
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if job["send_buffer_bytes"]:
-                    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, job["send_buffer_bytes"])
-                served = 0
-                while accepted.recv(job["request_bytes"], socket.MSG_WAITALL):
-                    accepted.sendall(size, socket.MSG_MORE)
-                    for number in range(parts):
-                        _send_piece(accepted.fileno(), file.fileno(), number * part_bytes, part_bytes)
-                    served += 1
-            return {"served": served}
-
-        yield {"port": listener.getsockname()[1]}, serve
-
-
-def _send_piece(to_fd: int, from_fd: int, position: int, left: int) -> None:
-    while left:
-        sent = os.sendfile(to_fd, from_fd, position, left)
-        if not sent:
-            raise BenchmarkError(f"the file became shorter while it was sent, at position {position}")
-        position += sent
-        left -= sent
-
-
-@contextmanager
-def _ask(job: Job) -> Prepared:
-    """Send `request`, in hexadecimal digits, `count` times, and have the kernel throw the answers away.
-
-    So only the server counts. Every answer begins with its size as int32, as those of a broker do.
-    """
-    request = bytes.fromhex(job["request"])
-    buffer = bytearray(_BUFFER_BYTES)
-    with socket.create_connection((job["host"], job["port"]), _TIMEOUT_S) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(None)  # a worker has its own deadline, and a blocking call costs less
-
-        def discard_answer() -> int:
-            if connection.recv_into(buffer, _SIZE_BYTES, socket.MSG_WAITALL) != _SIZE_BYTES:
-                raise BenchmarkError(f"{job['host']}:{job['port']} ended the connection")
-            size = left = int.from_bytes(buffer[:_SIZE_BYTES])
-            while left:
-                discarded = connection.recv_into(buffer, min(left, _BUFFER_BYTES), socket.MSG_TRUNC)
-                if not discarded:
-                    raise BenchmarkError(f"{job['host']}:{job['port']} ended the connection in an answer")
-                left -= discarded
-            return size
-
-        def run() -> Mapping[str, Any]:
-            total_bytes = 0
-            for _ in range(job["count"]):
-                connection.sendall(request)
-                total_bytes += discard_answer()
-            return {"bytes": total_bytes}
-
-        yield {}, run
-
-
 def prepare(job: Job) -> Any:
     """Set up what a job asks for."""
-    return {"sink": _sink, "send": _send, "answer": _answer, "ask": _ask}[job["do"]](job)
+    return {"sink": _sink, "send": _send}[job["do"]](job)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ import pytest
 from paper_benchmarks.__main__ import EXIT_USAGE, main, parse_system
 from paper_benchmarks.clients.kafka2011 import CLIENTS
 from paper_benchmarks.experiments.catalogue import EXPERIMENTS
-from paper_benchmarks.experiments.clients import LINES, YARDSTICKS
 from paper_benchmarks.experiments.events import works
 from paper_benchmarks.systems.kafka2011 import KafkaBroker
+from paper_benchmarks.systems.kinds import KINDS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
@@ -43,15 +43,20 @@ def test_nonsense_is_refused_before_anything_starts(
     arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In words, with the exit status of a wrong call."""
-    assert main(["clients", *arguments]) == EXIT_USAGE
+    assert main(["systems", *arguments]) == EXIT_USAGE
     assert reason in capsys.readouterr().err
 
 
 def test_every_line_has_a_client_and_is_explained() -> None:
-    """In the document, by its name; so is every line of `events`, and every experiment."""
-    for each in LINES.values():
-        assert each.client in CLIENTS["consume" if each.reads else "produce"]
-    for line in (*LINES, *YARDSTICKS, *works(1)):
-        assert f"| `{line}` |" in DOCUMENT
-    for name in EXPERIMENTS:
+    """In the document: every kind of server, every line of `events`, and every experiment."""
+    for line in KINDS["kafka2011"].lines:
+        assert line.client in CLIENTS[line.do]
+    for name in (*KINDS, *EXPERIMENTS, *works(1)):
         assert f"`{name}`" in DOCUMENT
+
+
+def test_lines_of_a_kind_have_names_of_their_own() -> None:
+    """By which their samples are kept."""
+    for kind in KINDS.values():
+        for lines in (kind.producers(), kind.consumers()):
+            assert len({str(line) for line in lines}) == len(lines)

@@ -10,63 +10,72 @@ from xml.dom import minidom
 import pytest
 
 from paper_benchmarks.experiments.experiment import Bench, Experiment, Size, run, write_document
+from paper_benchmarks.measuring.journal import Journal
+from paper_benchmarks.measuring.samples import FEW, LESS, MORE, OVERLAP, Sample, Spread
 from paper_benchmarks.pages.pictures import picture
-from paper_benchmarks.systems.kinds import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
-def bench(data: Path, *names: str, size: Size = Size.SMALL) -> Bench:
-    return Bench(size, [KINDS[name] for name in names], [], {}, data, print)
+def bench(data: Path, size: Size = Size.SMALL) -> Bench:
+    return Bench(size, [], {}, data, print)
 
 
-def experiment(value: int, fails_at: str = "") -> Experiment:
-    def measure(part: Bench) -> dict[str, Any]:
-        if any(kind.name == fails_at for kind in part.kinds):
-            raise RuntimeError(fails_at)
-        return {"lines": [{"title": kind.title, "value": value} for kind in part.kinds]}
-
-    return Experiment("some", "Some", measure, lambda *_: "", system_by_system=True)
+def experiment(measure: Callable[[Bench], dict[str, Any]]) -> Experiment:
+    return Experiment("some", "Some", "all", measure, lambda *_: "")
 
 
-def values(document: dict[str, Any]) -> dict[str, int]:
-    return {line["title"]: line["value"] for line in document["body"]["lines"]}
+def sample(value: float) -> Sample:
+    return Sample(amount=value, wall_s=1.0, cpu_s=0.5)
 
 
-def test_what_a_system_gave_is_written_before_the_next_one_starts(tmp_path: Path) -> None:
-    """An hour of one is not lost by the fault of another."""
-    output = tmp_path / "some.json"
-    with pytest.raises(RuntimeError, match="redis"):
-        run(experiment(1, fails_at="redis"), bench(tmp_path, "kafka2011", "redis"), output)
-    assert values(json.loads(output.read_text(encoding="utf-8"))) == {"kafka2011": 1}
+def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Samples and other values keep their rounds; the journal goes once the document is written."""
+    output, asked = tmp_path / "some.json", []
+
+    def measure(part: Bench, fails_at: int = 0) -> dict[str, Any]:
+        def once(line: str) -> Sample:
+            asked.append(line)
+            if len(asked) == fails_at:
+                raise RuntimeError(line)
+            return sample(len(asked))
+
+        found = part.in_turn(["a", "b"], once, 2)
+        facts = part.in_turn(["a"], lambda _: {"n": len(asked)}, 1, "others")
+        return {"rates": {line: [each.rate for each in several] for line, several in found.items()}, "facts": facts}
+
+    with pytest.raises(RuntimeError):
+        run(experiment(lambda part: measure(part, fails_at=3)), bench(tmp_path), output)
+    assert not output.exists()
+    document = run(experiment(measure), bench(tmp_path), output)
+    assert asked == ["a", "b", "a", "a", "b"]
+    assert document["body"] == {"rates": {"a": [1.0, 4.0], "b": [2.0, 5.0]}, "facts": {"a": [{"n": 5}]}}
+    assert [path.name for path in tmp_path.iterdir()] == ["some.json"]
 
 
-def test_one_is_measured_again_among_the_others(tmp_path: Path) -> None:
-    """Its lines take the place of its earlier ones, with when and at which size; without `keep` it is alone."""
-    output = tmp_path / "some.json"
-    run(experiment(1), bench(tmp_path, "kafka2011", "redis"), output)
-    again = run(experiment(2), bench(tmp_path, "kafka2011", size=Size.PAPER), output, keep=True)
-    assert values(again) == {"kafka2011": 2, "Redis Streams": 1}
-    assert [(each["systems"], each["size"]) for each in again["runs"]] == [
-        (["Redis Streams"], "small"),
-        (["kafka2011"], "paper"),
-    ]
-    assert json.loads(output.read_text(encoding="utf-8")) == again
-    assert values(run(experiment(3), bench(tmp_path, "kafka2011"), output)) == {"kafka2011": 3}
+def test_samples_of_another_size_or_of_other_code_are_not_taken_up(tmp_path: Path) -> None:
+    """They would not be what is measured now."""
+    path = tmp_path / "some.jsonl"
+    journal = Journal(path, {"size": "small"})
+    journal.add("a", 1)
+    path.write_text(path.read_text(encoding="utf-8") + '["b", {"cut o', encoding="utf-8")
+    again = Journal(path, {"size": "small"})
+    assert (len(again), again.get("a"), again.get("b")) == (1, 1, None)
+    assert len(Journal(path, {"size": "paper"})) == 0
+    assert len(Journal(path, {"size": "small"})) == 0
 
 
-def test_figures_that_mean_nothing_do_not_stand_beside_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nor those of another machine; it is said that they go."""
-    output = tmp_path / "some.json"
-    run(experiment(1), bench(tmp_path, "redis", size=Size.TOY), output)
-    assert values(run(experiment(2), bench(tmp_path, "kafka2011"), output, keep=True)) == {"kafka2011": 2}
-    assert "are replaced" in capsys.readouterr().out
-    document = json.loads(output.read_text(encoding="utf-8"))
-    output.write_text(json.dumps({**document, "machine": {"cores": 64}}), encoding="utf-8")
-    assert values(run(experiment(3), bench(tmp_path, "redis"), output, keep=True)) == {"Redis Streams": 3}
+@pytest.mark.parametrize("others", [[10.0] * 7, [9.0, 11.0] * 4])
+def test_a_verdict_needs_spreads_that_do_not_overlap(others: list[float]) -> None:
+    """And seven rounds of both."""
+    theirs, most = Spread.of(others), max(others)
+    assert Spread.of([most + 1] * 7).against(theirs) == MORE
+    assert Spread.of([1.0] * 7).against(theirs) == LESS
+    assert Spread.of([most, *[most + 9] * 6]).against(theirs) == OVERLAP
+    assert Spread.of([most + 1] * 6).against(theirs) == FEW
+    assert Spread.of([2.0] * 7).against_figure(1.5) == MORE
 
 
 def test_a_document_changes_by_few_lines(tmp_path: Path) -> None:
@@ -95,9 +104,9 @@ def test_lines_are_measured_in_turn(tmp_path: Path) -> None:
         order.append(line)
         return len(order)
 
-    assert bench(tmp_path).in_turn(["a", "b"], measure) == {"a": [1, 3, 5], "b": [2, 4, 6]}
+    assert bench(tmp_path).in_turn(["a", "b"], measure, 3) == {"a": [1, 3, 5], "b": [2, 4, 6]}
     assert order == ["a", "b"] * 3
-    assert bench(tmp_path, size=Size.TOY).in_turn(["a"], measure) == {"a": [7]}
+    assert bench(tmp_path, Size.TOY).in_turn(["a"], measure) == {"a": [7]}
 
 
 def test_a_picture_changes_by_few_lines(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from paper_benchmarks.clients.job import Job, Progress
-from paper_benchmarks.clients.measure import curve, points_of, steady
+from paper_benchmarks.clients.measure import points_of
 from paper_benchmarks.measuring.errors import BenchmarkError
+from tests.paper_benchmarks.runs import run
 
 
 def job(messages: int, every: int) -> Job:
@@ -46,24 +47,16 @@ def test_a_consumer_of_a_part_gets_more_than_counts() -> None:
     assert [point[0] for point in progress.facts()["points"]] == [200, 250]
 
 
-def test_a_curve_is_made_of_the_rates_between_points() -> None:
-    """Over megabytes of payloads; the steady rate is the median without the first quarter."""
-    rates = curve([(10_000, 1.0), (20_000, 1.5), (40_000, 2.0)], 200)
-    assert rates == [(2.0, 10_000.0), (4.0, 20_000.0), (8.0, 40_000.0)]
-    assert steady(rates) == 30_000
+def test_a_curve_ends_at_the_rate_of_the_whole_run() -> None:
+    """Over megabytes of payloads; what was handed over early counts when the server had handled it."""
+    done = run("produce", 40_000, points=[(10_000, 1.0), (20_000, 1.5), (40_000, 2.0)], wall_s=4.0)
+    assert done.curve() == [(2.0, 10_000.0), (4.0, pytest.approx(13_333.33)), (8.0, 10_000.0)]
+    assert done.curve()[-1][1] == done.rate
 
 
-def test_a_few_messages_at_the_end_have_no_rate_of_their_own() -> None:
-    """They came with those before them, in no time."""
-    points = [(1000, 1.0), (2000, 2.0), (2010, 2.01)]
-    megabytes, rates = zip(*curve(points, 200), strict=True)
-    assert megabytes == (0.2, 0.402)
-    assert rates == pytest.approx((1000, 1000))
-
-
-def test_points_lie_ten_megabytes_apart_in_whole_batches() -> None:
-    """And closer where there are few messages."""
-    assert points_of(10_000_000, 50) == 50_000
+def test_points_lie_in_whole_batches() -> None:
+    """Twenty of them, or fewer where there are few messages."""
+    assert points_of(10_000_000, 50) == 500_000
     assert points_of(10_000, 50) == 500
     assert points_of(10_000, 3) == 498
     assert points_of(10, 50) == 50

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+from typing import cast
+
 import pytest
+
+from paper_benchmarks.clients.job import Job, counting
 
 PAYLOAD = b"ab\x00c"
 
@@ -53,17 +58,41 @@ def test_a_message_for_nats_may_ask_for_an_acknowledgement() -> None:
     assert pub("views", PAYLOAD, "_INBOX.1") == b"PUB views _INBOX.1 4\r\nab\x00c\r\n"
 
 
-def test_a_partition_of_the_mock_never_has_more_than_it_keeps() -> None:
-    """5 MiB, even where each message is a batch of its own: 61 bytes before it, and up to 20 around it."""
-    pytest.importorskip("confluent_kafka")
-    from itertools import islice
+def test_frames_of_streams_have_their_size_key_and_version() -> None:
+    """A publish names its publisher and how many messages it has, and each of these a number and its length."""
+    pytest.importorskip("rstream")
+    from paper_benchmarks.clients.streams import publish
+    from paper_benchmarks.systems.stream_socket import frame, text
 
-    from paper_benchmarks.clients.confluent import places, room
+    assert frame(0x15, text("/")) == b"\x00\x00\x00\x07\x00\x15\x00\x01" + b"\x00\x01/"
+    assert publish([PAYLOAD, b"d"]) == (
+        b"\x00\x00\x00\x26\x00\x02\x00\x01" + b"\x01" + b"\x00\x00\x00\x02"
+        b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04"
+        + PAYLOAD
+        + b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01d"
+    )
 
-    assert room(200) * (200 + 61 + 20) < 5 * 1024 * 1024
-    assert list(islice(places("views"), 3, 6)) == [
-        ("views-0", 3, room(200)),
-        ("views-1", 0, room(200)),
-        ("views-1", 1, room(200)),
-    ]
-    assert room(10_000_000) == 1
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 50])
+def test_beginnings_of_messages_are_counted_wherever_pieces_end(piece_bytes: int) -> None:
+    """A marker that is cut in two counts once, and bytes are asked for again after so many."""
+    data = b"".join(b"MSG views 1 9\r\nsome bytes" for _ in range(20))
+    ours, theirs = socket.socketpair()
+    pieces = [data[begin : begin + piece_bytes] for begin in range(0, len(data), piece_bytes)]
+
+    class Pieces:
+        """Gives what a socket may: one piece at a time."""
+
+        sendall = ours.sendall
+
+        def recv_into(self, buffer: memoryview) -> int:
+            piece = pieces.pop(0)
+            buffer[: len(piece)] = piece
+            return len(piece)
+
+    job = Job(do="consume", client="raw", topic="views", messages=20, every=5)
+    with ours, theirs:
+        counting(job, cast("socket.socket", Pieces()), b"ask", b"MSG views 1 ", every=(5, b"more"))()
+        asked = theirs.recv(100)
+    assert asked.startswith(b"ask")
+    assert asked.count(b"more") == 3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paper_benchmarks.measuring.errors import BenchmarkError
-from paper_benchmarks.systems import activemq, rabbitmq
+from paper_benchmarks.systems import activemq, kafka, rabbitmq
 from paper_benchmarks.systems.local_server import missing_modules, what_is_missing
 
 
@@ -31,6 +31,30 @@ def test_a_node_of_rabbitmq_keeps_to_its_directory_and_ports(tmp_path: Path) -> 
     assert all(Path(variables[name]).is_relative_to(tmp_path) for name in files)
 
 
+def test_the_last_line_of_a_tool_of_kafka_is_read() -> None:
+    """Messages, and those a second; anything else is an error with its text."""
+    pytest.importorskip("confluent_kafka")
+    from paper_benchmarks.clients.kafka import consumed, produced
+
+    ended = "5 records sent, 1.0 records/sec\n2000 records sent, 69309.675 records/sec (13.22 MB/sec), 2004.62 ms avg\n"
+    assert produced(ended) == (2000, 69309.675)
+    assert consumed("start.time, ...\n2026-1, 2026-2, 190.7, 20.8, 1000, 109.09, 57, 34, 55.98, 293513.3\n") == (
+        1000,
+        293513.3,
+    )
+    with pytest.raises(BenchmarkError, match="no such option"):
+        produced("no such option")
+
+
+def test_a_kafka_needs_its_tools_too(tmp_path: Path) -> None:
+    """Its version is that of its jars."""
+    (tmp_path / "kafka_2.13-4.3.1.jar").touch()
+    (tmp_path / "kafka-tools-api-4.3.1.jar").touch()
+    assert kafka.version_of(tmp_path) is None
+    (tmp_path / "kafka-tools-4.3.1.jar").touch()
+    assert kafka.version_of(tmp_path) == "4.3.1"
+
+
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     """The Debian package first, then Python modules; nothing where all is there."""
     assert what_is_missing(None, "redis-server", "json") == (
@@ -49,7 +73,7 @@ def test_asking_what_is_missing_imports_no_client() -> None:
     """They would cost every command of the benchmarks."""
     code = (
         "import sys; from paper_benchmarks.systems.kinds import KINDS; [kind.missing() for kind in KINDS.values()];"
-        "print(*({'pika', 'stomp', 'redis', 'nats', 'confluent_kafka'} & set(sys.modules)))"
+        "print(*({'pika', 'stomp', 'redis', 'rstream', 'nats', 'confluent_kafka'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paper_benchmarks.experiments import spark
-from paper_benchmarks.measuring.spread import Sample
+from paper_benchmarks.measuring.samples import Sample
 from paper_benchmarks.workers.rows_from_memory import rows
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ def measured() -> list[dict[str, Any]]:
 
 
 def test_a_ratio_is_that_of_one_round() -> None:
-    assert measured()[1]["times"] == (0.25, 0.375, 0.5)
+    assert measured()[1]["times"] == (0.25, 0.375, 0.5, 2)
 
 
 def test_sparks_chapter_holds_the_source_against_both_memories(tmp_path: Path) -> None:
     text = spark.chapter({"lines": measured()}, tmp_path)
-    assert "| our batch source | 250 | 375 | 500 | 1,000 | - |" in text
-    assert "0.12, 0.19, 0.25 |" in text
+    assert "| our batch source | 375 (250 to 500) | 1,000 (1,000 to 1,000) | - |" in text
+    assert "0.188 (0.125 to 0.250) |" in text
     assert "Our source reaches 0.38" in text
     assert (tmp_path / spark.PICTURE).exists()
 

@@ -5,25 +5,39 @@ from __future__ import annotations
 import os
 import time
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
 from paper_benchmarks.clients.job import Job
-from paper_benchmarks.experiments.limits import sink
+from paper_benchmarks.experiments.floors import PARTS, measure_parts
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import batches, payloads
 from paper_benchmarks.measuring.usage import process_cpu_s
 from paper_benchmarks.measuring.worker import Worker
+from paper_benchmarks.workers.sockets import COPY, MEMORY, SENDFILE, send_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DRIVER = "paper_benchmarks.clients.kafka2011"
 
 
-def test_a_yardstick_is_measured_with_every_byte_counted() -> None:
-    """The sink and the client, each in its process."""
-    found = sink(100, 50)
-    assert found.amount == 100
-    assert found.cpu_s > 0
-    assert found.wall_s > 0
+@pytest.mark.parametrize("way", [SENDFILE, COPY, MEMORY])
+def test_a_yardstick_is_measured_with_every_byte_counted(way: str, tmp_path: Path) -> None:
+    """The sink and the sender, each in its process."""
+    (tmp_path / "file").write_bytes(bytes(1_000_000))
+    found = send_file(tmp_path / "file", way, 2, 300_000)
+    assert found.amount == 2
+    assert min(found.cpu_s, found.wall_s, found.server_cpu_s or 0) > 0
+
+
+def test_every_part_of_a_floor_costs_something(tmp_path: Path) -> None:
+    """Or at least not less than nothing, for what takes less than the clock can tell."""
+    found = measure_parts(tmp_path, 2)
+    assert found.keys() == PARTS.keys()
+    assert min(found.values()) >= 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_worker_that_fails_is_named_with_its_last_words() -> None:

@@ -1,0 +1,123 @@
+"""A Kafka of today: one process that is broker and controller (KRaft), from Maven Central's jars; a topic is a log."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+import socket
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from paper_benchmarks.measuring.errors import BenchmarkError
+from paper_benchmarks.measuring.worker import ROOT
+from paper_benchmarks.systems.local_server import HOST, LocalServer, missing_modules, own_directory, program, running
+from paper_benchmarks.systems.system import Kind, Line, System, Way
+from zk.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+JARS = ROOT / ".venv" / "kafka"
+_TIMEOUT_S = 30.0
+_HEAP = "1G"
+_CONFIGURATION = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}
+log.dirs={directory}
+num.partitions=1
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+group.initial.rebalance.delay.ms=0
+log.retention.check.interval.ms=3600000
+"""
+_SETTINGS = {
+    "replicas": "1",
+    "heap": _HEAP,
+    "durability": "written to a segment file and acknowledged then (acks=all of one replica); flushed by the kernel",
+}
+
+
+class KafkaServer(LocalServer):
+    """One node."""
+
+    def server(self) -> dict[str, Any]:
+        """Return address, and what its own tools are run from."""
+        return {**super().server(), "java": program("java"), "classpath": _classpath()}
+
+    def count(self, topic: str) -> int:
+        """Ask for the first and the last offset of its one partition."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": f"{self.host}:{self.port}", "group.id": "count"})
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_TIMEOUT_S)
+            return int(high - low)
+        finally:
+            consumer.close()
+
+
+def _classpath() -> str:
+    return f"{JARS}/*"
+
+
+def version_of(jars: Path) -> str | None:
+    """Return the version of the Kafka whose jars lie there; None when there is none, or it has no tools."""
+    found = [re.fullmatch(r"kafka_2\.13-(.+)\.jar", path.name) for path in jars.glob("kafka_2.13-*.jar")]
+    versions = [each[1] for each in found if each is not None]
+    tools = bool(list(jars.glob("kafka-tools-[0-9]*.jar")))
+    return max(versions) if versions and tools else None
+
+
+def _missing() -> str | None:
+    if program("java") is None:
+        return "there is no Java"
+    if version_of(JARS) is None:
+        return "the jars of Kafka are not there (make bench-rivals)"
+    return missing_modules("confluent_kafka")
+
+
+@contextmanager
+def _start(directory: Path) -> Iterator[System]:
+    java, port = program("java"), free_port()
+    assert java is not None
+    with own_directory(directory) as base:
+        data, properties = base / "data", base / "server.properties"
+        text = _CONFIGURATION.format(host=HOST, port=port, controller=free_port(), directory=data)
+        properties.write_text(text, encoding="utf-8")
+        _format(java, str(properties))
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        command = [java, f"-Xms{_HEAP}", f"-Xmx{_HEAP}", quiet, "-cp", _classpath(), "kafka.Kafka", str(properties)]
+        with running(command, base) as process:
+            process.await_up(lambda: socket.create_connection((HOST, port), _TIMEOUT_S).close())
+            yield KafkaServer("kafka", version_of(JARS) or "", port, process, data, _SETTINGS)
+
+
+def _format(java: str, properties: str) -> None:
+    cluster = base64.urlsafe_b64encode(b"k" + secrets.token_bytes(15)).decode().rstrip("=")
+    command = [java, "-cp", _classpath(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", properties]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)  # noqa: S603 (ours)
+    if done.returncode:
+        raise BenchmarkError(f"Kafka's StorageTool ended with status {done.returncode}: {done.stderr[-1000:]}")
+
+
+KIND = Kind(
+    name="kafka",
+    title="Kafka 4",
+    driver="paper_benchmarks.clients.kafka",
+    lines=(
+        Line(Way.SEND_LISTS, "lists", 400_000, 1000, "confluent-kafka, produce_batch"),
+        Line(Way.SEND_EACH, "produce", 200_000, title="confluent-kafka, produce"),
+        Line(Way.SEND_EACH, "perf", 1_000_000, title="its own perf tool (Java)"),
+        Line(Way.READ_LISTS, "consume", 400_000, title="confluent-kafka, consume(1000)"),
+        Line(Way.READ_EACH, "poll", 300_000, title="confluent-kafka, poll"),
+        Line(Way.READ_EACH, "perf", 1_000_000, title="its own perf tool (Java)"),
+    ),
+    start=_start,
+    missing=_missing,
+)
