@@ -1,4 +1,4 @@
-"""Loads of one topic in either format, some of which are killed, and the account of every message."""
+"""Loads of one topic, some of which are killed, and the account of every message."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from kafka2011.events.codec import EventEncoder, read_stamps
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.opening import local_engine_of
+from kafka2011.warehouse.load.spark_engine import SparkEngine
 from kafka2011.warehouse.load.topic_load import TopicLoad
-from kafka2011.warehouse.load.write import PartitionBy
-from kafka2011.warehouse.table.formats import Format, open_quarantine, open_topic_table
+from kafka2011.warehouse.table.quarantine import open_quarantine
+from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.dying import environment, steps_in
-from tests.support.warehouse import PLACE, Place, files_of, payloads_of, places_in, quarantined_by, rows_of
+from tests.support.waiting import eventually
+from tests.support.warehouse import PLACE, Place, payloads_of, places_in, quarantined_by, rows_of
 from zk.connecting import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.table.table import Table
+    from kafka2011.warehouse.load.engine import Engine
 
 VIEW = event_schema("View", {"name": "page", "type": "string"})
 GARBAGE = b"garbage"
@@ -65,15 +68,22 @@ class Loading:
     """Loads of one topic into a table of its own."""
 
     def __init__(
-        self, spark: SparkSession, zk_connect: str, directory: Path, topic: str, table_format: Format = Format.PARQUET
+        self, spark: SparkSession, zk_connect: str, directory: Path, topic: str, master: str = "local[2]"
     ) -> None:
         self.warehouse = str(directory / "warehouse")
         self.zk_connect = zk_connect
         self.topic = topic
-        self.format = table_format
-        self._partition_by = PartitionBy.DAY if table_format is Format.DELTA else PartitionBy.HOUR
         self.table = self._open()
-        self._spark = spark
+        self._spark = spark  # counts what there is in the end
+        self._master = master
+        self._published = 0
+        self._local = local_engine_of(master)
+        self.engine: Engine = self._local or SparkEngine(spark)
+
+    def close(self) -> None:
+        """End the processes that have run tasks, if they are not Spark's."""
+        if self._local is not None:
+            self._local.close()
 
     @property
     def number(self) -> int:
@@ -82,18 +92,16 @@ class Loading:
         return newest.number if newest else 0
 
     def publish(self, events: int, codec: int = 0) -> None:
-        """Publish events that are not loaded yet."""
+        """Publish events that are not loaded yet, and wait until consumers can read them."""
         publish(self.zk_connect, self.topic, events, codec)
+        self._published += events + len(range(0, events, 1000))
+        eventually(lambda: len(payloads_of(self.zk_connect, self.topic)) >= self._published, TIMEOUT_S)
 
     def new(self, **more: Any) -> TopicLoad:
         """Return a load with a table object of its own, as another process has."""
-        settings = LoadSettings(
-            zk_connect=self.zk_connect,
-            partition_by=self._partition_by,
-            source={"kafkaConsumer.pollTimeoutMs": 5000},
-        )
+        settings = LoadSettings(zk_connect=self.zk_connect, source={"kafkaConsumer.pollTimeoutMs": 5000})
         quarantine = open_quarantine(self.warehouse, self.topic)
-        return TopicLoad(self._spark, self._open(), quarantine, settings, **more)
+        return TopicLoad(self.engine, self._open(), quarantine, settings, **more)
 
     def die_at(self, step: str | int, *tier: str) -> list[str]:
         """Load in a process that kills itself there, and return the steps that it had reached."""
@@ -108,18 +116,18 @@ class Loading:
         return steps_in(self._steps)
 
     def check(self) -> None:
-        """Count by place, with PyArrow and with Spark: each message is one row, or once in quarantine."""
+        """Count by place, with Polars and with Spark: each message is one row, or once in quarantine."""
         logged, bad = payloads_of(self.zk_connect, self.topic), quarantined_by(self.table, self.warehouse)
         assert set(bad.values()) <= {GARBAGE}
         assert len(bad) == sum(payload == GARBAGE for payload in logged.values())
         expected = sorted(logged.keys() - bad.keys())
         assert places_in(rows_of(self.table)) == expected
-        found = self._spark.read.parquet(*files_of(self.table)).groupBy(*PLACE).count().collect()
+        found = self._spark.read.parquet(*self.table.delta().file_uris()).groupBy(*PLACE).count().collect()
         assert Counter({Place(*row[:-1]): row[-1] for row in found}) == Counter(expected)
-        print(f"{self.format} {self.topic}: {len(expected)} rows and {len(bad)} quarantined of {len(logged)} messages")  # noqa: T201
+        print(f"{self.topic}: {len(expected)} rows and {len(bad)} quarantined of {len(logged)} messages")  # noqa: T201
 
-    def _open(self) -> Table:
-        return open_topic_table(self.format, self.warehouse, self.topic)
+    def _open(self) -> TopicTable:
+        return TopicTable(self.warehouse, self.topic)
 
     @property
     def _steps(self) -> Path:
@@ -127,6 +135,6 @@ class Loading:
 
     def _run(self, step: str, *tier: str) -> subprocess.CompletedProcess[str]:
         program = (sys.executable, "-m", "integration.spark.programs.load_and_die")
-        command = [*program, self.zk_connect, self.warehouse, self.topic, self.format, self._partition_by, step, *tier]
+        command = [*program, self.zk_connect, self.warehouse, self.topic, self._master, step, *tier]
         environ = environment(self._steps, last=int(step)) if step.isdecimal() else None
         return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

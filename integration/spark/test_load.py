@@ -1,12 +1,15 @@
-"""Loads of a topic into a Parquet table, on a real cluster; what is there is counted with plain PyArrow."""
+"""Loads of a topic into a table, on a real cluster; what is there is counted with Polars."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import threading
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pytest
 
 from integration.spark.loading import Loading
@@ -19,12 +22,12 @@ from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.message.compression import Codec
 from kafka2011.warehouse.errors import ReplacedLogError
 from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.local_engine import LocalEngine
+from kafka2011.warehouse.load.spark_engine import SparkEngine
 from kafka2011.warehouse.load.topic_load import Step, TopicLoad
-from kafka2011.warehouse.load.write import PartitionBy
 from kafka2011.warehouse.table.commits import Commit, Operation
-from kafka2011.warehouse.table.formats import Format
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
-from kafka2011.warehouse.table.quarantine import Quarantine
+from kafka2011.warehouse.table.quarantine import open_quarantine
+from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.warehouse import payloads_of, places_in, quarantined_by, rows_of
 from zk.cluster import TopicPartition
 from zk.connecting import connect
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
     from kafka2011.events.schemas import EventSchema
     from kafka2011.local_cluster import LocalCluster
+    from kafka2011.warehouse.load.topic_load import Loaded
 
 DAY_US = 86_400_000_000
 START_US = 1_323_000_000_000_000
@@ -80,9 +84,9 @@ def views(topic: str, schema: EventSchema, count: int, **fields: Any) -> list[by
 @pytest.fixture
 def loading(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> Callable[..., TopicLoad]:
     def new(topic: str, **settings: Any) -> TopicLoad:
-        table = ParquetTable(tmp_path / "warehouse", topic, spark=spark)
-        quarantine = Quarantine(table.files, table.quarantine)
-        return TopicLoad(spark, table, quarantine, LoadSettings(zk_connect=cluster.zk_connect, **settings))
+        table = TopicTable(tmp_path / "warehouse", topic)
+        quarantine = open_quarantine(str(tmp_path / "warehouse"), topic)
+        return TopicLoad(SparkEngine(spark), table, quarantine, LoadSettings(zk_connect=cluster.zk_connect, **settings))
 
     return new
 
@@ -104,7 +108,7 @@ def test_loads_go_on_where_the_last_one_ended(
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, OLD)
     load = loading(topic)
-    table = ParquetTable(tmp_path / "warehouse", topic)
+    table = TopicTable(tmp_path / "warehouse", topic)
 
     publish(one, topic, views(topic, OLD, 300))
     publish(one, topic, views(topic, OLD, 50), 1, Codec.GZIP)
@@ -127,41 +131,16 @@ def test_loads_go_on_where_the_last_one_ended(
     bad = quarantined_by(table, tmp_path / "warehouse")
     assert places_in(rows) == sorted(logged.keys() - bad.keys())
     assert bad == {place: payload for place, payload in logged.items() if place in bad}
-    assert rows.column("load_id").to_pylist() == rows.column("kafka2011_load_id").to_pylist()
     assert {time.date().isoformat() for time in rows.column("time").to_pylist()} == {
         str(date) for date in rows.column("date").to_pylist()
     }
-    assert rows_of(table, "load_id=000002").column("member").to_pylist().count("m") == 20
+    assert rows.column("member").to_pylist().count("m") == 20
+    assert set(rows.filter(pc.field("member") == "m").column("kafka2011_load_id").to_pylist()) == {2}
     newest = table.newest()
     assert newest is not None
     assert (newest.schema, newest.size_bytes > 0) == (2, True)
     assert {each.partition.broker_id for each in newest.ranges} == {one.broker_id, two.broker_id}
     assert not list((tmp_path / "warehouse").rglob("*.crc"))
-
-
-def test_hours_have_directories_of_their_own(
-    cluster: LocalCluster,
-    topic: str,
-    tmp_path: Path,
-    create: Callable[..., None],
-    publish: Callable[..., int],
-    loading: Callable[..., TopicLoad],
-) -> None:
-    """And few files in each, sorted by time, however many tasks have read."""
-    create(topic)
-    with connect(cluster.zk_connect) as client:
-        SchemaRegistry(client).register(topic, OLD)
-    for broker_id in (0, 1):
-        for partition in (0, 1):
-            publish(cluster.brokers[broker_id], topic, views(topic, OLD, 300), partition)
-    assert loading(topic, partition_by=PartitionBy.HOUR).load().rows == 1200
-    table = ParquetTable(tmp_path / "warehouse", topic)
-    rows = rows_of(table)
-    hours = zip(rows["date"].to_pylist(), rows["hour"].to_pylist(), strict=True)
-    times = rows["time"].to_pylist()
-    assert [(str(date), hour) for date, hour in hours] == [(time.date().isoformat(), time.hour) for time in times]
-    files = list((tmp_path / "warehouse").rglob("*.parquet"))
-    assert len(files) == 72
 
 
 def last_line(capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -196,7 +175,7 @@ def test_the_command_counts_what_it_loads(
     assert main([*load, "--group", "loaded"]) == 0
     done = last_line(capfd)
     assert (done["rows"], done["quarantined"], done["failed"]) == (200, 3, [])
-    table = ParquetTable(tmp_path / "warehouse", topic)
+    table = TopicTable(tmp_path / "warehouse", topic)
     newest = table.newest()
     assert newest is not None
     assert newest.complete_through_ms == START_US // 1000
@@ -232,12 +211,11 @@ def test_the_command_counts_what_it_loads(
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("table_format", Format)
 def test_a_killed_load_leaves_nothing_behind_that_counts(
-    spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path, table_format: Format
+    spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
 ) -> None:
     """A load that dies just before its commit; the rest of its kind are in proof/test_warehouse.py."""
-    loading = Loading(spark, cluster.zk_connect, tmp_path, topic, table_format)
+    loading = Loading(spark, cluster.zk_connect, tmp_path, topic)
     loading.publish(400)
     assert loading.die_at(Step.COMMITTING) == ["resolved", "written", "checked", "committing"]
     assert loading.number == 0
@@ -261,7 +239,7 @@ def test_a_replaced_disk_is_refused_unless_one_says_otherwise(
     one = cluster.brokers[0]
     end = publish(one, topic, views(topic, OLD, 10))
     where = TopicPartition(topic, one.broker_id, 0)
-    table = ParquetTable(tmp_path / "warehouse", topic)
+    table = TopicTable(tmp_path / "warehouse", topic)
     staging = table.begin()
     before = Commit(topic, 1, Operation.LOAD, 1, {where: end + 100})
     table.commit(staging, before)
@@ -272,3 +250,60 @@ def test_a_replaced_disk_is_refused_unless_one_says_otherwise(
     assert [replace(each, attempt="") for each in table.commits()] == [before]
     done = loading(topic, restart_replaced=True).load()
     assert (done.number, done.rows, done.offsets[where]) == (2, 10, end)
+
+
+def test_a_topic_that_was_made_again_and_has_grown_is_not_loaded_from_the_middle(
+    cluster: LocalCluster, topic: str, tmp_path: Path, create: Callable[..., None], publish: Callable[..., int]
+) -> None:
+    """It is refused, or loaded from its beginning; a log that goes on is loaded as ever."""
+    broker = cluster.add_broker()
+    create(topic, [broker])
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, OLD)
+    where = TopicPartition(topic, broker.broker_id, 0)
+    table = TopicTable(tmp_path / "warehouse", topic)
+    quarantine = open_quarantine(str(tmp_path / "warehouse"), topic)
+
+    with LocalEngine(1) as engine:
+
+        def load(**settings: Any) -> Loaded:
+            settings = {"zk_connect": cluster.zk_connect, **settings}
+            return TopicLoad(engine, table, quarantine, LoadSettings(**settings)).load()
+
+        publish(broker, topic, views(topic, OLD, 30))
+        assert load().rows == 30
+        publish(broker, topic, views(topic, OLD, 1))
+        end = publish(broker, topic, views(topic, OLD, 300))
+        assert load().rows == 301
+
+        broker.stop()
+        shutil.rmtree(broker.log_dir / f"{topic}-0")
+        broker.start()
+        create(topic, [broker])
+        now = 0
+        while now <= end:
+            now = publish(broker, topic, views(topic, OLD, 200))
+        with pytest.raises(ReplacedLogError, match=f"{where} was loaded up to offset {end}, but what stands before"):
+            load()
+        done = load(restart_replaced=True)
+        assert (done.rows % 200, done.log_bytes, done.offsets[where]) == (0, now, now)
+        publish(broker, topic, views(topic, OLD, 7))
+        assert load().rows == 7
+    broker.stop()
+
+
+def test_the_first_load_waits_for_a_topic_that_was_just_published_to(
+    cluster: LocalCluster, topic: str, tmp_path: Path, create: Callable[..., None], publish: Callable[..., int]
+) -> None:
+    with connect(cluster.zk_connect) as client:
+        SchemaRegistry(client).register(topic, OLD)
+    timer = threading.Timer(1, create, [topic])
+    timer.start()
+    with LocalEngine(1) as engine:
+        table = TopicTable(tmp_path / "warehouse", topic)
+        quarantine = open_quarantine(str(tmp_path / "warehouse"), topic)
+        load = TopicLoad(engine, table, quarantine, LoadSettings(zk_connect=cluster.zk_connect))
+        assert load.load().number is None
+        timer.join()
+        publish(cluster.brokers[0], topic, views(topic, OLD, 3))
+        assert load.load().rows == 3

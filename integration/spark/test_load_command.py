@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
 from integration.spark.loading import publish
+from kafka2011.warehouse.table.compaction import MANY
+from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.waiting import eventually
+from tests.support.warehouse import places_in, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +55,9 @@ class Command:
             for each in topics:
                 rows[each["topic"]] = rows.get(each["topic"], 0) + each["rows"]
         return rows
+
+    def has_loaded(self, rows: dict[str, int]) -> bool:
+        return self.loaded() == rows
 
     def java(self) -> psutil.Process:
         [found] = [each for each in psutil.Process(self.process.pid).children() if "java" in each.name()]
@@ -109,3 +116,25 @@ def test_a_jvm_that_dies_is_told_as_that(
         assert last.startswith(f"kafka2011: error: Spark's JVM, process {java.pid}, has died")
         assert f"hs_err_pid{java.pid}.log" in last
         assert "Traceback" not in command.errors
+
+
+def test_a_table_that_is_followed_stays_small(
+    cluster: LocalCluster, topic: str, create: Callable[..., None], tmp_path: Path
+) -> None:
+    """Its files are rewritten between loads, and each message is one row all the same."""
+    create(topic)
+    table = TopicTable(tmp_path / "warehouse", topic)
+    where = ("--zookeeper", cluster.zk_connect, "--warehouse", str(tmp_path / "warehouse"), "--topic", topic)
+    publish(cluster.zk_connect, topic, 10)
+    rows = 10
+    with running(tmp_path, *where, "--master", "none", "--follow", "--interval", "0.1", "--upkeep", "50") as command:
+        eventually(lambda: command.loaded() == {topic: rows}, WAIT_S)
+        for _ in range(MANY):
+            publish(cluster.zk_connect, topic, 10)
+            rows += 10
+            eventually(partial(command.has_loaded, {topic: rows}), WAIT_S)
+        eventually(lambda: len(table.delta().file_uris()) < MANY, WAIT_S)
+        os.killpg(command.process.pid, signal.SIGTERM)
+        assert command.process.wait(60) == 0, command.errors
+    assert len(rows_of(table)) == rows
+    assert len(set(places_in(rows_of(table)))) == rows

@@ -22,7 +22,7 @@ class CoverageError(WarehouseError):
 
 
 class ReplacedLogError(WarehouseError):
-    """A partition's log ends before the offset that the table has: its disk was replaced."""
+    """A partition's log is not the one that the table was loaded from."""
 
 
 class RolledBackError(WarehouseError):

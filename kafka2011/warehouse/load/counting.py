@@ -14,37 +14,36 @@ import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
-import numpy as np
-
 from kafka2011.audit.compare import Ledger, is_before
 from kafka2011.audit.complete import complete
 from kafka2011.audit.evidence import AGAIN_MS, Evidence
 from kafka2011.audit.pending import FOREVER_S, Pending
 from kafka2011.audit.publishing import open_publisher
 from kafka2011.audit.reading import AuditReader, has_audit
-from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places
+from kafka2011.audit.report import AuditReport
 from kafka2011.audit.standing import Instance
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
-from kafka2011.warehouse.load.write import read_counts
 from zk.clock import SYSTEM_CLOCK
-from zk.cluster import TopicPartition
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
+    from collections.abc import Iterable, Mapping
 
     from kafka2011.audit.evidence import Reading
     from kafka2011.audit.pending import Look
     from kafka2011.audit.publishing import ReportPublisher
     from kafka2011.audit.statement import Statement
+    from kafka2011.warehouse.load.load_job import Count
     from kafka2011.warehouse.table.commits import Commit
+    from zk.clock import Clock
+    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 MAX_HELD_MESSAGES = 500_000
+LOOK_INTERVAL_S = 60.0
+"""The shortest time between two looks at what all tiers have reported: loads may be much more frequent."""
 _SOON_S = 1.0
 """After all counts of a load, and before it has an end."""
 
@@ -52,7 +51,14 @@ _SOON_S = 1.0
 class LoadAudit:
     """Counts loads of one topic as a tier. `begin` a new account for each load; a context manager."""
 
-    def __init__(self, topic: str, tier: str, zk_connect: str, windows: Windows | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        tier: str,
+        zk_connect: str,
+        windows: Windows | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self.topic = topic
         self.tier = tier
         self.zk_connect = zk_connect
@@ -62,10 +68,16 @@ class LoadAudit:
         self._publisher: ReportPublisher | None = None
         self._pending: Pending | None = None
         self._unconfirmed: list[AuditReport | Statement] = []
+        self._clock = clock
+        self._looked_s = -LOOK_INTERVAL_S
 
     def begin(self) -> LoadAccount:
-        """Return a new account."""
-        return LoadAccount(self)
+        """Return a new account, which looks at what was reported unless one has done so lately."""
+        now_s = self._clock.monotonic_s()
+        is_due = now_s - self._looked_s >= LOOK_INTERVAL_S
+        if is_due:
+            self._looked_s = now_s
+        return LoadAccount(self, is_due)
 
     def pending(self) -> Pending:
         """Return what sorts rows into windows, and says what was loaded. Raises KafkaError."""
@@ -96,8 +108,9 @@ class LoadAudit:
 class LoadAccount:
     """The audit's knowledge at one load. A context manager."""
 
-    def __init__(self, audit: LoadAudit) -> None:
+    def __init__(self, audit: LoadAudit, is_due: bool) -> None:
         self._audit = audit
+        self._is_due = is_due
         self._stack = ExitStack()
         file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the account)
         self._ledger = Ledger(cast("BinaryIO", file), 0)
@@ -110,6 +123,8 @@ class LoadAccount:
         `stored` is up to where the table has everything, and `before_ms` through when it was complete. Of this tier
         only what the table has is taken: a load that died may have reported more.
         """
+        if not self._is_due:
+            return
         audit = self._audit
         try:
             with connect(audit.zk_connect) as client:
@@ -122,21 +137,20 @@ class LoadAccount:
         except KafkaError as error:
             logger.warning("topic %s: through when it is complete is not known now: %s", audit.topic, error)
 
-    def count(
-        self, session: SparkSession, staging: str, commit: Commit, ends: Mapping[TopicPartition, int | None], at_ms: int
-    ) -> None:
-        """Count and report all rows that were written below `staging` for a commit. Raises KafkaError.
+    def count(self, counts: Iterable[Count], offsets: Mapping[TopicPartition, int]) -> None:
+        """Count rows that were written for a commit with these offsets. Raises KafkaError."""
+        pending = self._audit.pending()
+        for each in counts:
+            pending.count_read(*each, None, 0.0)
+            if pending.messages >= MAX_HELD_MESSAGES:
+                self._report(offsets, before_s=_SOON_S)
+
+    def tell_counted(self, commit: Commit, ends: Mapping[TopicPartition, int | None], at_ms: int) -> None:
+        """Report that all rows of a commit were counted. Raises KafkaError.
 
         Partitions ended at `ends` at that time, None for those whose broker is away; without any nobody has looked.
         """
         pending = self._audit.pending()
-        for row in read_counts(session, commit.topic, staging):
-            where = TopicPartition(commit.topic, row.broker_id, row.partition)
-            places = Places(np.frombuffer(row.offsets, OFFSET_TYPE), np.frombuffer(row.indexes, INDEX_TYPE))
-            ids, published_at_us = np.frombuffer(row.ids, ID_TYPE), np.frombuffer(row.published_at, np.int64)
-            pending.count_read(where, published_at_us, ids, places, None, 0.0)
-            if pending.messages >= MAX_HELD_MESSAGES:
-                self._report(commit.offsets, before_s=_SOON_S)
         for each in commit.ranges:
             pending.note_read(each.partition, each.start, each.end)
         for where, end in ends.items():  # those with nothing new too
@@ -146,7 +160,7 @@ class LoadAccount:
 
     def tell(self, ends: Mapping[TopicPartition, int | None], at_ms: int) -> None:
         """Report that the table had everything up to where partitions ended at that time."""
-        if not ends:
+        if not ends or not self._is_due:
             return
         try:
             pending = self._audit.pending()

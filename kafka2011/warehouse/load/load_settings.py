@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import ConfigError
 from kafka2011.spark.options import BatchOptions
-from kafka2011.warehouse.load.write import PartitionBy
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zk.client import ZkClient
     from zk.cluster import TopicPartition
 
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 TASK_BYTES = 64 * 1024 * 1024
 """About as much of a log is one task's."""
+HELD_BYTES = 128 * 1024 * 1024
+"""A task writes what it holds in memory once that is so much."""
+_HELD_PER_WRITTEN = 4
+"""How many bytes of rows in memory make about one byte of a Parquet file."""
 
 _CHOSEN = frozenset(
     {
@@ -32,21 +37,18 @@ _DEFAULTS = {"kafkaConsumer.pollTimeoutMs": 30_000, "fetchOffset.numRetries": 5}
 class LoadSettings:
     """How topics are loaded; the same for each topic of a run.
 
-    `restart_replaced`: load partitions whose log ends before their stored offset again from their beginning, instead of
-    refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of
-    the audit; none for no counting. `dedup_window_s`: leave out rows whose event is in the load, or in a commit of the
-    last so many seconds; None keeps all. `begin_at`: where a new table begins, other partitions than these at their
-    first message. `source` holds more options of the Spark source, such as `fetch.size`.
+    `restart_replaced`: load partitions whose log is not the one that was loaded from its beginning, instead of
+    refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of the
+    audit; none for no counting. `begin_at`: where a new table begins, other partitions than these at their first
+    message. `source` holds more options of the Spark source, such as `fetch.size`.
     """
 
     zk_connect: str
-    partition_by: PartitionBy = PartitionBy.DAY
     fail_on_data_loss: bool = True
     restart_replaced: bool = False
     target_file_bytes: int = TARGET_FILE_BYTES
     group: str = ""
     tier: str = ""
-    dedup_window_s: float | None = None
     begin_at: Mapping[TopicPartition, int] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -56,6 +58,16 @@ class LoadSettings:
                 raise ConfigError(f"a load chooses {key} of the source itself")
         if self.target_file_bytes < 1:
             raise ConfigError(f"files of {self.target_file_bytes} bytes cannot be written")
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of rows a task holds before it writes them as files, each of one day."""
+        return min(HELD_BYTES, self.target_file_bytes * _HELD_PER_WRITTEN)
+
+    def connect(self) -> ZkClient:
+        """Open a session, which any load may use. Raises ZkError."""
+        options = self.read_options("any")
+        return connect(self.zk_connect, options.zk_sessiontimeout_ms, options.zk_connectiontimeout_ms)
 
     def read_options(self, topic: str) -> BatchOptions:
         """Return the options with which a topic is read. Raises ConfigError."""

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.spark.driver_jvm import check_alive, telling_of_its_death
 from kafka2011.spark.group_commit import commit_offsets
 from kafka2011.spark.offset_ranges import nest
 from kafka2011.warehouse.load.counting import LoadAudit
 from kafka2011.warehouse.load.load_settings import LoadSettings
+from kafka2011.warehouse.load.opening import opened_engine
 from kafka2011.warehouse.load.redrive import redrive
 from kafka2011.warehouse.load.topic_load import Loaded, TopicLoad
-from kafka2011.warehouse.load.write import PartitionBy
-from kafka2011.warehouse.table.formats import Format, open_quarantine, open_topic_table
-from kafka2011.warehouse.table.parquet.rebuild import rebuilt_table
+from kafka2011.warehouse.table.quarantine import open_quarantine
+from kafka2011.warehouse.table.topic_table import TopicTable
 from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
-from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
+    from kafka2011.warehouse.load.engine import Engine
     from kafka2011.warehouse.table.quarantine import Quarantine
-    from kafka2011.warehouse.table.table import Table
+    from kafka2011.warehouse.table.tending import Tending
+    from zk.client import ZkClient
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -54,16 +54,12 @@ class Round:
         }
 
 
-def check_together(
-    settings: LoadSettings, topics: Sequence[str], table_format: Format, into: str | None = None
-) -> None:
+def check_together(settings: LoadSettings, topics: Sequence[str], into: str | None = None) -> None:
     """Raise ConfigError for what a `Loader` cannot do together."""
-    if settings.dedup_window_s is not None and table_format is not Format.PARQUET:
-        raise ConfigError("repeats are left out of tables of Parquet files only")
     if into is None:
         return
-    if len(topics) != 1 or table_format is not Format.PARQUET:
-        raise ConfigError(f"{into} is rebuilt from one topic, as Parquet files")
+    if len(topics) != 1 or into in topics:
+        raise ConfigError(f"{into} is rebuilt from one topic, beside the table of that name")
     if settings.tier or settings.group:
         raise ConfigError(f"{into} is rebuilt from messages that another load counts for the audit, and commits")
 
@@ -71,26 +67,25 @@ def check_together(
 class Loader:
     """Loads topics: those that are named, or all whose whole name matches a pattern, later ones too.
 
-    `into` is the name of a table beside that of its one topic, which is rebuilt there. Not for several threads.
+    `into` is the name of a table beside that of its one topic, which is rebuilt there. `tending` does a little upkeep
+    after each load of a topic. Not for several threads.
     Raises ConfigError unless there are either names or a pattern, and for options that a rebuild does not allow.
     """
 
     def __init__(
         self,
-        spark: SparkSession,
+        engine: Engine,
         warehouse: str,
         settings: LoadSettings,
         *,
         topics: Iterable[str] = (),
         pattern: str = "",
-        table_format: Format = Format.PARQUET,
         into: str | None = None,
+        tending: Tending | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._spark = spark
+        self._engine = engine
         self._warehouse = warehouse
-        if table_format is Format.DELTA:  # whose readers skip files by their statistics
-            settings = replace(settings, partition_by=PartitionBy.DAY)
         self._settings = settings
         self._topics = tuple(dict.fromkeys(topics))
         if bool(self._topics) == bool(pattern):
@@ -99,19 +94,19 @@ class Loader:
             self._pattern = re.compile(pattern)
         except re.error as error:
             raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
-        check_together(settings, self._topics, table_format, into)
-        self._format = table_format
+        check_together(settings, self._topics, into)
         self._into = into
+        self._tending = tending
         self._clock = clock
         self._loads: dict[str, TopicLoad] = {}
         self._audits: dict[str, LoadAudit] = {}
+        self._client: ZkClient | None = None
 
     def topics(self) -> Sequence[str]:
         """Return what is to be loaded now. Raises ZkError."""
         if self._topics:
             return self._topics
-        with connect(self._settings.zk_connect) as client:
-            every = sorted(BrokerRegistry(client).topics())
+        every = sorted(BrokerRegistry(self._connected()).topics())
         return [topic for topic in every if topic not in NEVER_LOADED and self._pattern.fullmatch(topic)]
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> Round:
@@ -129,8 +124,10 @@ class Loader:
                 loaded.append(done)
                 if self._settings.group and done.offsets:
                     commit_offsets(self._settings.zk_connect, self._settings.group, nest(done.offsets))
+                if self._tending is not None:
+                    self._tending.tend(self._open(topic)[0], has_loaded=done.number is not None)
             except KafkaError as error:
-                check_alive(error)
+                self._engine.check_alive(error)
                 logger.error("topic %s was not loaded: %s", topic, error)  # noqa: TRY400 (the text says it all)
                 failed[topic] = error
         return Round(tuple(loaded), failed)
@@ -143,7 +140,7 @@ class Loader:
             try:
                 loaded.append(self._redrive(topic))
             except KafkaError as error:
-                check_alive(error)
+                self._engine.check_alive(error)
                 logger.error("topic %s: quarantine was not decoded again: %s", topic, error)  # noqa: TRY400
                 failed[topic] = error
         return Round(tuple(loaded), failed)
@@ -154,6 +151,9 @@ class Loader:
             audit.close()
         self._audits.clear()
         self._loads.clear()
+        if self._client is not None:
+            self._client.shutdown()
+            self._client = None
 
     def __enter__(self) -> Self:
         return self
@@ -164,7 +164,7 @@ class Loader:
     def _redrive(self, topic: str) -> Loaded:
         began_s = self._clock.monotonic_s()
         table, quarantine = self._open(topic)
-        commit = redrive(self._spark, table, quarantine, self._settings, self._audit_of(topic), self._clock)
+        commit = redrive(table, quarantine, self._settings, self._audit_of(topic), self._clock)
         seconds = self._clock.monotonic_s() - began_s
         if commit is None:
             return Loaded(topic, seconds=seconds)
@@ -173,9 +173,20 @@ class Loader:
     def _load_of(self, topic: str) -> TopicLoad:
         if topic not in self._loads:
             self._loads[topic] = TopicLoad(
-                self._spark, *self._open(topic), self._settings, audit=self._audit_of(topic), clock=self._clock
+                self._engine,
+                *self._open(topic),
+                self._settings,
+                audit=self._audit_of(topic),
+                client=self._connected(),
+                clock=self._clock,
             )
         return self._loads[topic]
+
+    def _connected(self) -> ZkClient:
+        """Return a session that all loads use, the next ones too. Raises ZkError."""
+        if self._client is None:
+            self._client = self._settings.connect()
+        return self._client
 
     def _audit_of(self, topic: str) -> LoadAudit | None:
         if not self._settings.tier:
@@ -184,13 +195,9 @@ class Loader:
             self._audits[topic] = LoadAudit(topic, self._settings.tier, self._settings.zk_connect)
         return self._audits[topic]
 
-    def _open(self, topic: str) -> tuple[Table, Quarantine]:
-        table: Table
-        if self._into is None:
-            table = open_topic_table(self._format, self._warehouse, topic, self._spark)
-        else:
-            table = rebuilt_table(self._warehouse, topic, self._into, spark=self._spark)
-        return table, open_quarantine(self._warehouse, topic, self._spark)
+    def _open(self, topic: str) -> tuple[TopicTable, Quarantine]:
+        table = TopicTable(self._warehouse, topic, name=self._into)
+        return table, open_quarantine(self._warehouse, topic)
 
 
 def load(
@@ -199,24 +206,17 @@ def load(
     warehouse: str,
     zk_connect: str,
     spark: SparkSession | None = None,
-    table_format: str = Format.PARQUET,
+    master: str | None = None,
     **settings: Any,
 ) -> list[Loaded]:
     """Load topics into their tables, each from where its last load ended up to now; return what was loaded.
 
     `settings` are those of `LoadSettings`. Without `spark` it is a session of our own, in the Spark that runs, or in
-    one that is started here. All topics are tried; then the first error is raised, a KafkaError: of the topics that
-    failed nothing is loaded.
+    one that is started here for a `master`; of the master `none`, processes of this machine do the work. All topics are
+    tried; then the first error is raised, a KafkaError: of the topics that failed nothing is loaded.
     """
-    if spark is None:
-        from kafka2011.warehouse.load.running_spark import open_spark  # noqa: PLC0415 (as the session is)
-
-        spark = open_spark()
     read = LoadSettings(zk_connect=zk_connect, **settings)
-    with (
-        telling_of_its_death(),
-        Loader(spark, warehouse, read, topics=topics, table_format=Format(table_format)) as loader,
-    ):
+    with opened_engine(master, spark) as engine, Loader(engine, warehouse, read, topics=topics) as loader:
         done = loader.run()
     for error in done.failed.values():
         raise error

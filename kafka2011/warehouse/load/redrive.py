@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.json_document import read_document
-from kafka2011.spark.source_columns import arrow_schema
+from kafka2011.spark.batches import SCHEMA
 from kafka2011.warehouse.errors import CoverageError, WarehouseError
-from kafka2011.warehouse.load.write import session_for, write_table
+from kafka2011.warehouse.load.load_job import counted_in
+from kafka2011.warehouse.load.row_files import RowFiles
 from kafka2011.warehouse.rows.decode import BatchDecoder, json_line
 from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.quarantine import awaiting
@@ -25,20 +26,17 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
-
     from kafka2011.warehouse.load.counting import LoadAudit
     from kafka2011.warehouse.load.load_settings import LoadSettings
     from kafka2011.warehouse.table.quarantine import Quarantine
-    from kafka2011.warehouse.table.table import Table
+    from kafka2011.warehouse.table.topic_table import TopicTable
     from zk.clock import Clock
 
 _PLACE = ("broker_id", "partition", "offset", "next_offset", "index_in_set")
 
 
 def redrive(
-    spark: SparkSession,
-    table: Table,
+    table: TopicTable,
     quarantine: Quarantine,
     settings: LoadSettings,
     audit: LoadAudit | None = None,
@@ -77,7 +75,6 @@ def redrive(
         return None
     staging = table.begin()
     attempt = staging.rpartition("/")[2]
-    session = session_for(spark, settings.target_file_bytes)
     commit = Commit(
         topic=topic,
         number=newest.number + 1,
@@ -92,16 +89,21 @@ def redrive(
         extra=newest.extra,
     )
     try:
-        write_table(session, topic, decoded, staging, settings.partition_by)
+        files = RowFiles(table.output(staging), settings.held_bytes)
+        for each in decoded.to_batches():
+            files.add(each)
+        files.end()
         quarantine.write(commit.number, attempt, still)
         if audit is not None:
             with audit.begin() as account:
-                account.count(session, staging, commit, {}, 0)
+                for each in rows:
+                    account.count(counted_in(topic, each), commit.offsets)
+                account.tell_counted(commit, {}, 0)
     except BaseException:
         quarantine.remove(commit.number, attempt)
         table.abandon(staging)
         raise
-    table.commit(staging, commit)
+    table.commit(staging, commit, files.files)
     return commit
 
 
@@ -117,9 +119,8 @@ def _batches(quarantine: Quarantine, topic: str, commit: Commit) -> Iterator[pa.
             [topic] * count,
             *places,
         ]
-        schema = arrow_schema()
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def _entry(entry: dict[str, Any]) -> dict[str, Any]:

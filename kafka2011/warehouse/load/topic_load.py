@@ -1,12 +1,13 @@
 """One load of one topic: from where the table's newest commit ended up to now, and one atomic commit.
 
-    newest commit -> ranges -> Parquet files in staging -> coverage check -> quarantine -> commit
+    newest commit -> ranges -> tasks write Parquet files -> quarantine -> coverage check -> commit of these files
 
 Until the commit nothing of it is in the table, so whatever dies on the way, the next load begins where this one did.
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -14,40 +15,43 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kafka2011.errors import KafkaError
 from kafka2011.events.errors import UnknownSchemaError
 from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.spark.cluster_lookup import RegistryLookup
 from kafka2011.spark.lookup import OffsetLookup
-from kafka2011.spark.offset_ranges import OffsetRange
-from kafka2011.spark.plan import DataLoss, plan, resolve_after
+from kafka2011.spark.plan import DataLoss, plan
 from kafka2011.spark.reader import ReadSettings
-from kafka2011.warehouse.errors import CoverageError, OvertakenError, ReplacedLogError
-from kafka2011.warehouse.load.coverage import Coverage, Run
+from kafka2011.warehouse.errors import CoverageError, OvertakenError, WarehouseError
+from kafka2011.warehouse.load.coverage import Coverage
 from kafka2011.warehouse.load.gaps import explain
+from kafka2011.warehouse.load.load_job import LoadJob
 from kafka2011.warehouse.load.load_settings import TASK_BYTES
-from kafka2011.warehouse.load.tasks import LoadTasks
+from kafka2011.warehouse.load.log_check import LOG_CHECKS, checks_to_json
+from kafka2011.warehouse.load.resolving import in_our_words, once_registered, resolve
 from kafka2011.warehouse.load.watermark import WATERMARK, Watermark, is_news
-from kafka2011.warehouse.load.write import read_quarantined, read_runs, session_for, write_rows
 from kafka2011.warehouse.rows.decode import BatchDecoder
 from kafka2011.warehouse.table.commits import Commit, LoadedRange, Operation
-from kafka2011.warehouse.table.parquet.dedup import drop_repeats, recent_rows
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 from zk.clock import SYSTEM_CLOCK
-from zk.cluster import TopicPartition
-from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
-
+    from kafka2011.spark.offset_ranges import OffsetRange
     from kafka2011.spark.plan import ResolvedOffsets
-    from kafka2011.warehouse.load.counting import LoadAudit
+    from kafka2011.spark.reader import PlannedRange
+    from kafka2011.warehouse.load.counting import LoadAccount, LoadAudit
     from kafka2011.warehouse.load.coverage import Gap
+    from kafka2011.warehouse.load.engine import Engine
+    from kafka2011.warehouse.load.load_job import LoadTask
     from kafka2011.warehouse.load.load_settings import LoadSettings
-    from kafka2011.warehouse.load.write import QuarantinedMessage
+    from kafka2011.warehouse.load.resolving import Begun
+    from kafka2011.warehouse.table.data_files import DataFile
     from kafka2011.warehouse.table.quarantine import Quarantine
-    from kafka2011.warehouse.table.table import Table
+    from kafka2011.warehouse.table.topic_table import TopicTable
+    from zk.client import ZkClient
     from zk.clock import Clock
+    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +81,6 @@ class Loaded:
     log_bytes: int = 0
     lost_bytes: int = 0
     empty_bytes: int = 0
-    repeats: int = 0
     seconds: float = 0.0
     away: tuple[TopicPartition, ...] = ()
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -92,27 +95,30 @@ class Loaded:
             "log_bytes": self.log_bytes,
             "lost_bytes": self.lost_bytes,
             "empty_bytes": self.empty_bytes,
-            "repeats": self.repeats,
             "seconds": round(self.seconds, 3),
             "away": [each.znode_name for each in self.away],
         }
 
 
 class TopicLoad:
-    """Loads one topic into its table. For one thread; `load` may be called again and again."""
+    """Loads one topic into its table. For one thread; `load` may be called again and again.
+
+    `client` is a session to use; without it each load has one of its own.
+    """
 
     def __init__(
         self,
-        spark: SparkSession,
-        table: Table,
+        engine: Engine,
+        table: TopicTable,
         quarantine: Quarantine,
         settings: LoadSettings,
         *,
         audit: LoadAudit | None = None,
+        client: ZkClient | None = None,
         on_step: Callable[[Step], None] = lambda _: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._spark = spark
+        self._engine = engine
         self._table = table
         self._topic = table.topic
         self._quarantine = quarantine
@@ -120,9 +126,10 @@ class TopicLoad:
         self._options = settings.read_options(table.topic)
         self._on_step = on_step
         self._clock = clock
-        self._session = session_for(spark, settings.target_file_bytes)
         self._audit = audit
+        self._client = client
 
+    @in_our_words()
     def load(self) -> Loaded:
         """Load what is new. Raises KafkaError of many kinds; nothing is in the table then.
 
@@ -133,12 +140,15 @@ class TopicLoad:
         newest = self._table.newest()
         stored = dict(self._settings.begin_at if newest is None else newest.offsets)
         number = 1 if newest is None else newest.number + 1
-        with OffsetLookup(self._options, patience_s=PATIENCE_S) as lookup, ExitStack() as stack:
+        with ExitStack() as stack:
+            client = self._client or stack.enter_context(self._settings.connect())
+            partitions = RegistryLookup(client, is_shared=True)
+            lookup = stack.enter_context(OffsetLookup(self._options, partitions, patience_s=PATIENCE_S))
             account = None if self._audit is None else stack.enter_context(self._audit.begin())
             if account is not None:
                 account.read(stored, None if newest is None else newest.complete_through_ms)
             seen_ms = int(self._clock.wall_s() * 1000)
-            resolved = self._resolve(lookup, stored)
+            resolved, checks = self._resolve(lookup, newest, stored)
             self._on_step(Step.RESOLVED)
             watermark = Watermark.after(newest, resolved, seen_ms)
             ends: dict[TopicPartition, int | None] = {each.topic_partition: each.end for each in resolved.ranges}
@@ -154,18 +164,20 @@ class TopicLoad:
             staging = self._table.begin()
             attempt = staging.rpartition("/")[2]
             try:
-                commit = self._write(lookup, resolved, stored, number, staging)
+                commit, files = self._write(client, lookup, resolved, stored, number, staging, account)
+                commit = replace(commit, extra={LOG_CHECKS: checks_to_json(checks)})
                 if account is not None:
-                    account.count(self._session, staging, commit, ends, seen_ms)
+                    account.tell_counted(commit, ends, seen_ms)
                     self._on_step(Step.COUNTED)
-                    commit = replace(commit, extra={WATERMARK: watermark.to_json()})
-                commit = self._without_repeats(staging, commit)
+                    commit = replace(commit, extra={**commit.extra, WATERMARK: watermark.to_json()})
                 commit = replace(commit, complete_through_ms=watermark.through_ms(account))
-            except BaseException:
+            except BaseException as error:
                 self._clean(number, staging, attempt)
+                if isinstance(error, OSError) and not isinstance(error, KafkaError):
+                    raise WarehouseError(f"topic {self._topic}: {error}") from error
                 raise
             self._on_step(Step.COMMITTING)
-            self._commit(staging, commit)
+            self._commit(staging, commit, files)
         self._on_step(Step.COMMITTED)
         return Loaded(
             self._topic,
@@ -175,101 +187,88 @@ class TopicLoad:
             sum(each.end - each.start for each in commit.ranges),
             sum(each.lost_bytes for each in commit.ranges),
             sum(each.empty_bytes for each in commit.ranges),
-            sum(each.repeats for each in commit.ranges),
             self._clock.monotonic_s() - began_s,
             resolved.away,
             commit.offsets,
         )
 
-    def _without_repeats(self, staging: str, commit: Commit) -> Commit:
-        """Leave out repeats of events, if that is wanted; the audit has counted them."""
-        window_s = self._settings.dedup_window_s
-        if window_s is None:
-            return commit
-        assert isinstance(self._table, ParquetTable), "checked by the loader"
-        since_ms = commit.written_at_ms - int(window_s * 1000)
-        return drop_repeats(staging, commit, recent_rows(self._table, since_ms))
-
-    def _commit(self, staging: str, commit: Commit) -> None:
+    def _commit(self, staging: str, commit: Commit, files: Sequence[DataFile]) -> None:
         try:
-            self._table.commit(staging, commit)
+            self._table.commit(staging, commit, files)
         except OvertakenError:  # after any other error it may have been committed all the same
             self._clean(commit.number, staging, staging.rpartition("/")[2])
             raise
 
-    def _resolve(self, lookup: OffsetLookup, stored: Mapping[TopicPartition, int]) -> ResolvedOffsets:
-        resolved = resolve_after(self._options, lookup, stored)
-        if not resolved.replaced:
-            return resolved
-        if not self._settings.restart_replaced:
-            first = resolved.replaced[0]
-            more = f", and {len(resolved.replaced) - 1} more partitions are like it" if resolved.replaced[1:] else ""
-            raise ReplacedLogError(
-                f"{first.partition} was loaded up to offset {first.stored}, but its log ends at {first.latest}{more}:"
-                " the disk was replaced. Either bring the old log back, or start that broker with an id that was never"
-                " used, or load the new log from its beginning (--restart-replaced); its offsets then come again in the"
-                " table, told apart by kafka2011_load_id"
-            )
-        for each in resolved.replaced:
-            logger.warning("%s: a new log is loaded from offset %d on", each.partition, each.earliest)
-        return resolve_after(
-            self._options, lookup, {**stored, **{each.partition: each.earliest for each in resolved.replaced}}
-        )
+    def _resolve(self, lookup: OffsetLookup, newest: Commit | None, stored: Mapping[TopicPartition, int]) -> Begun:
+        def ask() -> Begun:
+            return resolve(self._options, lookup, newest, stored, restart_replaced=self._settings.restart_replaced)
+
+        return ask() if newest is not None else once_registered(ask)
 
     def _write(
         self,
+        client: ZkClient,
         lookup: OffsetLookup,
         resolved: ResolvedOffsets,
         stored: Mapping[TopicPartition, int],
         number: int,
         staging: str,
-    ) -> Commit:
-        """Write rows and quarantine of the ranges, check that they are all there is, and return the commit."""
-        with connect(self._options.zk_connect, self._options.zk_sessiontimeout_ms) as client:
-            registry = SchemaRegistry(client)
-            known = registry.schemas(self._topic)
-            if not known:
-                raise UnknownSchemaError.of_topic(self._topic)
-            decoder = BatchDecoder(self._topic, registry.snapshot(), number)
-        session = self._session
-        work = self._tasks(lookup, resolved.ranges, decoder)
-        if work.tasks:
-            write_rows(session, work, staging, self._settings.partition_by)
-        self._on_step(Step.WRITTEN)
+        account: LoadAccount | None,
+    ) -> tuple[Commit, Sequence[DataFile]]:
+        """Write rows and quarantine of the ranges, check that they are all there is, and return commit and files."""
+        registry = SchemaRegistry(client)
+        known = registry.schemas(self._topic)
+        if not known:
+            raise UnknownSchemaError.of_topic(self._topic)
+        decoder = BatchDecoder(self._topic, registry.snapshot(), number)
+        output = self._table.output(staging)
+        offsets = {**stored, **{each.topic_partition: each.end for each in resolved.ranges}}
+        job = LoadJob(
+            self._topic,
+            ReadSettings.of(self._options),
+            decoder,
+            output,
+            self._settings.held_bytes,
+            is_counted=account is not None,
+        )
         coverage = Coverage(self._topic)
-        for run in read_runs(session, self._topic, staging):
-            coverage.add(run)
-        gaps = _gaps(coverage, resolved.ranges)
-        if gaps:
-            again = self._tasks(lookup, _spans(gaps), decoder)
-            attempt = staging.rpartition("/")[2]
-            if again.tasks:
-                self._quarantine.write(
-                    number, attempt, _covering(coverage, self._topic, read_quarantined(session, again))
-                )
-            gaps = _gaps(coverage, resolved.ranges)
+        files: list[DataFile] = []
+        refused_files: list[str] = []
+        for result in self._engine.run(job, self._tasks(lookup, resolved.ranges)):
+            result.cover(coverage)
+            files += result.files
+            refused_files += filter(None, [result.refused_file])
+            if account is not None:
+                account.count(result.counts, offsets)
+        self._on_step(Step.WRITTEN)
+        lines = (line for name in refused_files for line in output.lines(name))
+        self._quarantine.write(number, staging.rpartition("/")[2], lines)
+        for name in refused_files:
+            output.delete(name)
+        gaps = [gap for each in resolved.ranges for gap in coverage.gaps(each.topic_partition, each.start, each.end)]
         ranges = self._account(lookup, resolved, coverage, gaps)
         self._on_step(Step.CHECKED)
-        return Commit(
+        commit = Commit(
             topic=self._topic,
             number=number,
             operation=Operation.LOAD,
             written_at_ms=int(self._clock.wall_s() * 1000),
-            offsets={**stored, **{each.topic_partition: each.end for each in resolved.ranges}},
+            offsets=offsets,
             ranges=ranges,
             rows=sum(each.rows for each in ranges),
             quarantined=sum(each.quarantined for each in ranges),
             schema=known[-1].number,
         )
+        return commit, files
 
-    def _tasks(self, lookup: OffsetLookup, ranges: Iterable[OffsetRange], decoder: BatchDecoder) -> LoadTasks:
+    def _tasks(self, lookup: OffsetLookup, ranges: Iterable[OffsetRange]) -> list[LoadTask]:
         full = [each for each in ranges if each.size_bytes]
         size_bytes = sum(each.size_bytes for each in full)
         wanted = size_bytes // TASK_BYTES
         if size_bytes > TASK_BYTES // 8:  # it is worth a task for each core
-            wanted = max(wanted, self._spark.sparkContext.defaultParallelism)
-        tasks = plan(lookup, full, max(wanted, self._options.min_partitions), DataLoss(self._options))
-        return LoadTasks(self._topic, tasks, ReadSettings.of(self._options), decoder)
+            wanted = max(wanted, self._engine.parallelism)
+        wanted = max(wanted, self._options.min_partitions)
+        return together(plan(lookup, full, wanted, DataLoss(self._options)), wanted)
 
     def _account(
         self, lookup: OffsetLookup, resolved: ResolvedOffsets, coverage: Coverage, gaps: list[Gap]
@@ -312,24 +311,11 @@ class TopicLoad:
             logger.exception("topic %s: what attempt %s has written could not be removed", self._topic, attempt)
 
 
-def _gaps(coverage: Coverage, ranges: Iterable[OffsetRange]) -> list[Gap]:
-    return [gap for each in ranges for gap in coverage.gaps(each.topic_partition, each.start, each.end)]
-
-
-def _spans(gaps: Iterable[Gap]) -> list[OffsetRange]:
-    """Return one range for each partition that has gaps, from the first to the last."""
-    spans: dict[TopicPartition, OffsetRange] = {}
-    for gap in gaps:
-        before = spans.get(gap.partition)
-        spans[gap.partition] = OffsetRange(gap.partition, gap.start if before is None else before.start, gap.end)
-    return list(spans.values())
-
-
-def _covering(coverage: Coverage, topic: str, refused: Iterable[QuarantinedMessage]) -> Iterator[str]:
-    """Yield the lines of what was refused, and count it as covered."""
-    for each in refused:
-        if each.corrupt:
-            coverage.add_corrupt(TopicPartition(topic, each.broker_id, each.partition), each.start, each.end)
-        else:
-            coverage.add(Run.of_one(*each[:5]), quarantined=True)
-        yield each.line
+def together(ranges: Sequence[PlannedRange], tasks: int) -> list[LoadTask]:
+    """Put ranges together, so that so many tasks, one at least, have about the same to read."""
+    heap: list[tuple[int, int, list[PlannedRange]]] = [(0, number, []) for number in range(max(1, tasks))]
+    for each in sorted(ranges, key=lambda planned: -planned.offset_range.size_bytes):
+        size_bytes, number, its = heap[0]
+        its.append(each)
+        heapq.heapreplace(heap, (size_bytes + each.offset_range.size_bytes, number, its))
+    return [its for _, _, its in heap if its]

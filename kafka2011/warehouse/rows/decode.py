@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ import pyarrow.compute as pc
 
 from kafka2011.events.codec import HEADER_BYTES, EventDecoder, fingerprint_of
 from kafka2011.events.errors import UndecodableEventError, UnknownSchemaError
+from kafka2011.warehouse.rows.batch_reader import batch_reader
 from kafka2011.warehouse.rows.columns import LOAD_ID, OWN, SCHEMA, table_columns, table_schema
-from kafka2011.warehouse.rows.flat import flat_reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kafka2011.events.schemas import KnownSchemas
+    from kafka2011.warehouse.rows.batch_reader import BatchReader
     from kafka2011.warehouse.rows.columns import Column
-    from kafka2011.warehouse.rows.flat import FlatReader
 
 FIRST_US = -62_135_596_800_000_000
 LAST_US = 253_402_300_799_999_999
 """The first and last microsecond that readers have a date for: of the years 1 and 9999."""
 
-_WORTH_A_GROUP = 100
-"""So many events of one schema in a batch are decoded by themselves."""
+_DAY_US = 86_400_000_000
+_FIRST_DAY, _LAST_DAY = FIRST_US // _DAY_US, LAST_US // _DAY_US
+
+_WORTH_A_GROUP = 20
+"""So many events of another schema than the first one's in a batch are decoded at once too."""
 
 _MISFITS = (pa.ArrowException, OverflowError, RecursionError, TypeError, ValueError)
 """What a value raises that its column cannot hold."""
@@ -58,69 +62,59 @@ class BatchDecoder:
         self.columns = table_columns(schemas.newest(topic), topic)
         self.schema = table_schema(self.columns)
         self._decoder = EventDecoder(schemas, schemas.newest(topic))
-        self._readers: dict[bytes, FlatReader | None] = {}
+        self._readers: dict[bytes, BatchReader | None] = {}
 
     def __reduce__(self) -> tuple[type[BatchDecoder], tuple[str, KnownSchemas, int]]:
         return BatchDecoder, (self._topic, self._schemas, self._load_id)
 
     def decode(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
         """Return the rows of the table that a batch of the source holds, and what could not be decoded."""
-        whole = self._decode_whole(batch)
-        if whole is not None:
-            return whole, []
-        heads = pc.binary_slice(batch.column("value"), 0, HEADER_BYTES)
-        counts = [each.as_py() for each in heads.value_counts()]
-        common = [each["values"] for each in counts if each["values"] is not None and each["counts"] >= _WORTH_A_GROUP]
-        if len(counts) == 1 or not common:  # some of them are not good
-            return self._decode_each(batch)
         found: list[pa.RecordBatch] = []
-        refused: list[RefusedRow] = []
-        rest = np.ones(batch.num_rows, np.bool_)
-        for head in common:
-            chosen = np.asarray(pc.equal(heads, pa.scalar(head, heads.type)).fill_null(False))
-            rest &= ~chosen
-            self._decode_rows(batch, np.flatnonzero(chosen), found, refused)
-        self._decode_rows(batch, np.flatnonzero(rest), found, refused)
-        return pa.concat_batches(found), sorted(refused)
+        doubtful: list[int] = []
+        if batch.num_rows:
+            first = _heads(batch.column("value").slice(0, 1))[0]
+            left = self._decode_whole(batch, first, np.arange(batch.num_rows), found)
+            others: dict[bytes | None, list[int]] = defaultdict(list)
+            if len(left):
+                heads = _heads(batch.column("value").take(pa.array(left)))
+                for row, head in zip(left.tolist(), heads, strict=True):
+                    others[head].append(row)
+            doubtful = others.pop(first, [])
+            for head, rows in others.items():
+                if len(rows) >= _WORTH_A_GROUP:
+                    rows = self._decode_whole(batch, head, np.array(rows), found).tolist()  # noqa: PLW2901
+                doubtful += rows
+        if found and not doubtful:
+            return found[0] if len(found) == 1 else pa.concat_batches(found), []
+        good, refused = self._decode_each(batch.take(pa.array(doubtful, pa.int64())))
+        refused = sorted(RefusedRow(doubtful[each.row], each.reason) for each in refused)
+        return pa.concat_batches([*found, good]), refused
 
-    def _decode_rows(
-        self, batch: pa.RecordBatch, rows: NDArray[np.int64], found: list[pa.RecordBatch], refused: list[RefusedRow]
-    ) -> None:
-        """Decode some rows of a batch, and add what comes of them."""
-        part = batch.take(pa.array(rows))
-        whole = self._decode_whole(part)
-        if whole is not None:
-            found.append(whole)
-            return
-        good, bad = self._decode_each(part)
-        found.append(good)
-        refused += [RefusedRow(int(rows[each.row]), each.reason) for each in bad]
+    def _decode_whole(
+        self, batch: pa.RecordBatch, head: bytes | None, rows: NDArray[np.int64], found: list[pa.RecordBatch]
+    ) -> NDArray[np.int64]:
+        """Decode those of some rows that begin with a head and are good, add them, and return the other rows."""
+        reader = self._reader(head)
+        if head is None or reader is None:
+            return rows
+        part = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+        values, refused = reader.decode(part.column("value"))
+        if len(refused) < len(rows):
+            good = np.delete(np.arange(len(rows)), refused) if len(refused) else range(len(rows))
+            found.append(self._with_own(values, part, good, fingerprint_of(head)))
+        return rows[refused]
 
-    def _decode_whole(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Decode a batch at once, if all its events are of one schema that allows it and all are good."""
-        payloads = batch.column("value")
-        if payloads.null_count or not len(payloads):
+    def _reader(self, head: bytes | None) -> BatchReader | None:
+        """Return what decodes the events that begin so all at once; None where nothing does."""
+        if head is None or len(head) < HEADER_BYTES:
             return None
-        head = payloads[0].as_py()[:HEADER_BYTES]
         if head not in self._readers:
-            self._readers[head] = self._reader(head)
-        reader = self._readers[head]
-        values = None if reader is None else reader.decode(payloads)
-        if values is None:
-            return None
-        try:
-            for array in values:
-                check_times(array)
-        except ValueError:
-            return None
-        return self._with_own(values, batch, range(len(payloads)), fingerprint_of(head))
-
-    def _reader(self, head: bytes) -> FlatReader | None:
-        try:
-            schema = self._schemas.schema_of(fingerprint_of(head))
-        except (UndecodableEventError, UnknownSchemaError):
-            return None
-        return flat_reader(schema, self._schemas.newest(self._topic), self.columns)
+            try:
+                schema = self._schemas.schema_of(fingerprint_of(head))
+            except (UndecodableEventError, UnknownSchemaError):
+                return None  # and is not kept: there may be as many as there are messages
+            self._readers[head] = batch_reader(schema, self._schemas.newest(self._topic), self.columns)
+        return self._readers[head]
 
     def _decode_each(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
         """Decode events one by one: the judge of what is good."""
@@ -151,7 +145,11 @@ class BatchDecoder:
         return self._with_own(values, batch, good, fingerprints), refused
 
     def _with_own(
-        self, values: list[pa.Array], batch: pa.RecordBatch, rows: Sequence[int], fingerprints: list[str] | str
+        self,
+        values: list[pa.Array],
+        batch: pa.RecordBatch,
+        rows: Sequence[int] | NDArray[np.int64],
+        fingerprints: list[str] | str,
     ) -> pa.RecordBatch:
         """Return the batch of the table: decoded columns, and where each row comes from."""
         if len(rows) != batch.num_rows:
@@ -162,6 +160,12 @@ class BatchDecoder:
         one_for_all = isinstance(fingerprints, str)
         own.append(pa.repeat(pa.scalar(fingerprints, kind), len(rows)) if one_for_all else pa.array(fingerprints, kind))
         return pa.RecordBatch.from_arrays([*values, *own], schema=self.schema)
+
+
+def _heads(payloads: pa.Array) -> list[bytes | None]:
+    """Return what stands before the body of each event."""
+    found: list[bytes | None] = pc.binary_slice(payloads, 0, HEADER_BYTES).to_pylist()
+    return found
 
 
 def columns_from_events(columns: list[Column], events: list[dict[str, Any]]) -> tuple[list[pa.Array], list[RefusedRow]]:
@@ -184,11 +188,20 @@ def _array(column: Column, events: list[dict[str, Any]]) -> pa.Array:
 
 
 def check_times(array: pa.Array) -> None:
-    """Raise ValueError when an array of times has one that no calendar of a reader has."""
-    if pa.types.is_timestamp(array.type) and len(array) > array.null_count:
-        bounds = pc.min_max(array.view(pa.int64()))
-        if bounds["min"].as_py() < FIRST_US or bounds["max"].as_py() > LAST_US:
+    """Raise ValueError when an array has a time in it that no calendar of a reader has."""
+    if pa.types.is_temporal(array.type) and len(array) > array.null_count:
+        is_date = pa.types.is_date32(array.type)
+        bounds = pc.min_max(array.view(pa.int32() if is_date else pa.int64()))
+        first, last = (_FIRST_DAY, _LAST_DAY) if is_date else (FIRST_US, LAST_US)
+        if bounds["min"].as_py() < first or bounds["max"].as_py() > last:
             raise ValueError("a time outside of the years 1 to 9999")
+    elif pa.types.is_struct(array.type):
+        for inner in array.flatten():
+            check_times(inner)
+    elif pa.types.is_map(array.type):
+        check_times(array.items)
+    elif pa.types.is_list(array.type):
+        check_times(array.flatten())
 
 
 def _misfit(columns: list[Column], event: dict[str, Any]) -> str | None:

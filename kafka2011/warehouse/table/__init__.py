@@ -1,1 +1,1 @@
-"""Tables: commits, files, and the formats that they may have."""
+"""Tables of Delta Lake, whose commits are entries of a log beside the rows."""

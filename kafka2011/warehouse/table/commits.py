@@ -1,6 +1,6 @@
 """What a table says of each of its commits: how far every partition was loaded, and what came of it.
 
-Pure. The newest commit of a table is the only place where its offsets are stored; see `table.Table`.
+Pure. The newest commit of a table is the only place where its offsets are stored; see `topic_table`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,28 @@ from kafka2011.warehouse.errors import MalformedCommitError
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 VERSION = 1
-_COUNTS = ("start", "end", "rows", "quarantined", "lost_bytes", "empty_bytes", "repeats")
+_COUNTS = ("start", "end", "rows", "quarantined", "lost_bytes", "empty_bytes")
 
 
 class Operation(StrEnum):
     """What a commit did."""
 
     LOAD = "load"
+    IMPORT = "import"
+    """Took over a table of version 0.1.0; the first commit of its table, with the number of that one's newest."""
     COMPACT = "compact"
-    """Wrote the rows of the commits that it `replaces` into fewer files; its own rows are no new ones."""
+    """Of version 0.1.0 only: wrote the rows of the commits that it `replaces` into fewer files."""
+    SWAP = "swap"
+    """Put the rows and the offsets of a rebuilt table in place of all that was there."""
+    FORGOTTEN = "forgotten"
+    """Stands for commits whose entries a cleaning has removed: what they came to, see `forgetting`."""
     REDRIVE = "redrive"
     """Decoded messages that `replaces` had put into quarantine; no partition moved."""
     ROLLBACK = "rollback"
-    """Took note that the commits that it `replaces` were rolled back (Delta); its offsets are where to go on."""
+    """Took note that the commits that it `replaces` were rolled back; its offsets are where to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class LoadedRange:
     """What one commit read of one partition: from byte `start` of the log to byte `end`, all of it accounted for.
 
     `lost_bytes` were no longer in the log, `empty_bytes` belonged to compressed sets without a message: of both there
-    are no rows. The rest is covered by `rows`, by `quarantined` messages and by `repeats`, left out by `--dedup`.
+    are no rows. The rest is covered by `rows` and by `quarantined` messages.
     """
 
     partition: TopicPartition
@@ -48,7 +54,6 @@ class LoadedRange:
     quarantined: int = 0
     lost_bytes: int = 0
     empty_bytes: int = 0
-    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Commit:
 
     `offsets` has every partition that was ever loaded, moved by this commit or not: the next load starts there.
     Events published before `complete_through_ms` are all in the table, as far as the audit can tell; None: unknown.
-    `schema` is the number of the topic's newest schema when it was made; of a compaction, the newest that it rewrote.
+    `schema` is the number of the topic's newest schema when it was made.
     `replaces` are numbers of earlier commits.
     """
 
@@ -97,7 +102,6 @@ class Commit:
                         "quarantined": each.quarantined,
                         "lost_bytes": each.lost_bytes,
                         "empty_bytes": each.empty_bytes,
-                        "repeats": each.repeats,
                     }
                     for each in self.ranges
                 ],
@@ -138,6 +142,22 @@ class Commit:
             found["extra"],
             found["attempt"],
         )
+
+
+def together(ranges: Iterable[LoadedRange]) -> tuple[LoadedRange, ...]:
+    """Return one range for each partition that has some, in order, with what they come to."""
+    found: dict[TopicPartition, LoadedRange] = {}
+    for each in ranges:
+        before = found.get(each.partition, LoadedRange(each.partition, each.start, each.end))
+        sums = (getattr(before, name) + getattr(each, name) for name in _COUNTS[2:])
+        found[each.partition] = LoadedRange(each.partition, before.start, each.end, *sums)
+    return tuple(found.values())
+
+
+def since_swap(commits: Sequence[Commit]) -> Sequence[Commit]:
+    """Return the commits that have brought what is in a table: the newest swap, and those behind it."""
+    swaps = (place for place, each in enumerate(commits) if each.operation is Operation.SWAP)
+    return commits[max(swaps, default=0) :]
 
 
 def _range(topic: str, found: Mapping[str, Any]) -> LoadedRange:

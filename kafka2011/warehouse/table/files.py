@@ -1,29 +1,27 @@
-"""The few things that a table does with files: list, read, write, delete, and rename without overwriting.
+"""The few things that a table does with files, on this machine and in stores that others reach too.
 
-`hadoop_files.HadoopFiles` does the same through Hadoop. Paths are absolute; what fails raises OSError.
+Paths are absolute, or URIs; what fails raises OSError. What else reads or writes files takes `file_system`, which is
+one of PyArrow's, can be pickled, and knows a path by the name that `inside` returns.
 """
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
-from kafka2011.disk import fsync_directory, publish_directory
+from pyarrow.fs import LocalFileSystem, copy_files
+
+from kafka2011.disk import fsync_directory, fsync_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
-    Check = Callable[[Sequence[str], Callable[[str], bytes]], None]
-    """Is given the names in a directory and what reads a file in it; raises to prevent a rename into it."""
+    from pyarrow.fs import FileSystem
 
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+Result = TypeVar("Result")
 
 
 class FileStatus(NamedTuple):
@@ -36,6 +34,21 @@ class FileStatus(NamedTuple):
 
 class Files(Protocol):
     """Files of one file system."""
+
+    file_system: FileSystem
+    storage_options: dict[str, str]
+    """What deltalake is told of the store."""
+    may_overwrite: bool
+    """Whether a store of this kind may take a second file of one name, although the writer forbids it."""
+
+    def inside(self, path: str) -> str:
+        """Return the path as `file_system` takes it."""
+
+    def bounded(self, call: Callable[[], Result], path: str) -> Result:
+        """Call something that asks the store. Raises TimeoutError, naming the path, when there is no answer."""
+
+    def may_have(self, directory: str) -> bool:
+        """Say whether a directory could be there; no is certain."""
 
     def names(self, directory: str) -> list[str]:
         """List what is in a directory, sorted; nothing where there is none."""
@@ -50,26 +63,46 @@ class Files(Protocol):
         """Write a whole file, in place of one that is there. Raises FileNotFoundError without its directory."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it, where they are missing."""
-
-    def modified_s(self, path: str) -> float:
-        """Return when a file or directory was last changed. Raises FileNotFoundError."""
+        """Make a directory and those above it, where they are missing and the store has any."""
 
     def delete(self, path: str) -> None:
         """Delete a file, or a directory with all that is in it; it may be gone already."""
 
-    def can_rename(self, source: str, directory: str) -> bool:
-        """Whether both are on one file system."""
+    def old_directories(self, directory: str, prefix: str, before_s: float) -> list[str]:
+        """Return the directories in a directory, of names with a prefix, in which nothing was written since."""
 
-    def publish(self, source: str, directory: str, name: str, check: Check) -> None:
-        """Bring a directory to disk and rename it to `name` in another directory, if `check` raises nothing.
+    def secure(self, directory: str) -> list[FileStatus]:
+        """List all files below a directory once they outlive a power cut, and will not be cleaned up soon.
 
-        If several do so at once, one succeeds. Raises FileExistsError when the name is taken; nothing moves then.
+        Raises FileNotFoundError when somebody has removed it.
         """
+
+    def keep(self, paths: Iterable[str]) -> list[FileStatus]:
+        """Return these files, which will not be cleaned up soon. Raises FileNotFoundError when one is gone."""
+
+    def secure_files(self, paths: Iterable[str]) -> None:
+        """Bring files of one directory to disk, as far as they are there."""
 
 
 class LocalFiles:
     """Files of this machine."""
+
+    def __init__(self) -> None:
+        self.file_system = LocalFileSystem()
+        self.storage_options: dict[str, str] = {}
+        self.may_overwrite = False
+
+    def inside(self, path: str) -> str:
+        """Return the path as `file_system` takes it."""
+        return path
+
+    def bounded(self, call: Callable[[], Result], path: str) -> Result:  # noqa: ARG002 (the protocol's)
+        """Call it: a disk answers."""
+        return call()
+
+    def may_have(self, directory: str) -> bool:
+        """Say whether a directory is there."""
+        return Path(directory).is_dir()
 
     def names(self, directory: str) -> list[str]:
         """List what is in a directory, sorted; nothing where there is none."""
@@ -106,14 +139,10 @@ class LocalFiles:
         for each in missing:
             fsync_directory(each.parent)
 
-    def modified_s(self, path: str) -> float:
-        """Return when a file or directory was last changed. Raises FileNotFoundError."""
-        return Path(path).stat().st_mtime
-
     def delete(self, path: str) -> None:
         """Delete a file, or a directory with all that is in it; it may be gone already.
 
-        A directory loses its name first, so that nobody meets, or publishes, what is left of one.
+        A directory loses its name first, so that nobody meets what is left of one.
         """
         if not Path(path).is_dir():
             Path(path).unlink(missing_ok=True)
@@ -125,34 +154,66 @@ class LocalFiles:
             return  # somebody else's work
         shutil.rmtree(dying)
 
-    def can_rename(self, source: str, directory: str) -> bool:
-        """Whether both are on one file system."""
-        return Path(source).stat().st_dev == Path(directory).stat().st_dev
+    def old_directories(self, directory: str, prefix: str, before_s: float) -> list[str]:
+        """Return the directories in a directory, of names with a prefix, in which nothing was written since."""
+        every = Path(directory).glob(f"{prefix}*")
+        return sorted(str(each) for each in every if max(map(_modified_s, [each, *each.rglob("*")])) < before_s)
 
-    def publish(self, source: str, directory: str, name: str, check: Check) -> None:
-        """Bring a directory to disk and rename it to `name` in another directory, if `check` raises nothing."""
+    def secure(self, directory: str) -> list[FileStatus]:
+        """List all files below a directory once they are on disk. Raises FileNotFoundError when it is gone."""
+        if not Path(directory).is_dir():
+            raise FileNotFoundError(f"{directory} is gone")
+        fsync_tree(directory)
+        return self.keep(each.path for each in self.walk(directory))
 
-        def check_in(into: int) -> None:
-            names = sorted(os.listdir(into))
-            check(names, lambda path: _read_in(into, path))
+    def keep(self, paths: Iterable[str]) -> list[FileStatus]:
+        """Return these files, young again: a cleaning that began before may take old ones."""
+        kept = []
+        for path in paths:
+            os.utime(path)
+            status = Path(path).stat()
+            kept.append(FileStatus(path, status.st_size, status.st_mtime))
+        return kept
 
-        publish_directory(source, directory, name, check_in)
+    def secure_files(self, paths: Iterable[str]) -> None:
+        """Bring files of one directory to disk, as far as they are there."""
+        directories = set()
+        for path in paths:
+            directories.add(Path(path).parent)
+            try:
+                with Path(path).open("rb") as file:
+                    os.fsync(file.fileno())
+            except FileNotFoundError:
+                continue
+        for each in directories:
+            fsync_directory(each)
 
-    def exchange(self, one: str, other: str) -> None:
-        """Give two directories one another's names, in one step: renameat2(2), which most local file systems have."""
-        renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-        if renameat2 is None:
-            raise OSError(errno.ENOSYS, "this C library has no renameat2", one)
-        if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), one, None, other)
-        for parent in {Path(one).parent, Path(other).parent}:
-            fsync_directory(parent)
+
+def bring(source_files: Files, source: str, files: Files, path: str) -> None:
+    """Have a file at another path too, in a directory that is made: under one more name, or as a copy."""
+    files.make_directory(path.rpartition("/")[0])
+    if isinstance(source_files, LocalFiles) and isinstance(files, LocalFiles):
+        try:
+            os.utime(source)  # before it has that name: a cleaning must never find it old
+            Path(path).hardlink_to(source)
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError:  # another file system, or one without such names, or somebody else's file
+            shutil.copyfile(source, path)
+    else:
+        copy_files(
+            source_files.inside(source),
+            files.inside(path),
+            source_filesystem=source_files.file_system,
+            destination_filesystem=files.file_system,
+        )
 
 
-def _read_in(directory: int, path: str) -> bytes:
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags, dir_fd=directory)) as file:
-        return file.read()
+def _modified_s(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")  # it was there just now: somebody is at it
 
 
 def _unless_missing(error: OSError) -> None:

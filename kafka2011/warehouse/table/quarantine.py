@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.warehouse.table.commits import Operation
+from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.table.commits import Operation, since_swap
+from kafka2011.warehouse.table.locations import files_of, location_of, quarantine_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +26,15 @@ FILE_BYTES = 16 * 1024 * 1024
 
 def awaiting(commits: Sequence[Commit]) -> list[Commit]:
     """Return the commits of a table whose quarantine counts: those that no redrive has taken over."""
+    commits = since_swap(commits)
     done = {number for each in commits if each.operation is Operation.REDRIVE for number in each.replaces}
     return [each for each in commits if each.quarantined and each.number not in done]
+
+
+def open_quarantine(warehouse: str, topic: str) -> Quarantine:
+    """Return the quarantine of a topic. Raises WarehouseError."""
+    location = location_of(warehouse)
+    return Quarantine(files_of(location), quarantine_of(location, topic))
 
 
 class Quarantine:
@@ -68,6 +77,18 @@ class Quarantine:
         """Yield path and content of each file of a commit. Raises OSError."""
         for path in self.paths(number, attempt):
             yield path, self._files.read(path)
+
+    def lines(self, commits: Iterable[Commit]) -> Iterator[str]:
+        """Yield the lines of commits. Raises WarehouseError where one has not as many as it says, and OSError."""
+        for each in commits:
+            texts = [text for _, text in self.read(each.number, each.attempt)]
+            found = [line.decode() for text in texts for line in text.splitlines() if line]
+            if len(found) != each.quarantined:
+                raise WarehouseError(
+                    f"{self.directory(each.number)} has {len(found)} messages, and commit {each.number} says"
+                    f" {each.quarantined}"
+                )
+            yield from found
 
     def remove(self, number: int, attempt: str) -> None:
         """Remove what an attempt that failed has written."""

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import ConfigError
-from kafka2011.warehouse.table.commits import Operation
-from kafka2011.warehouse.table.formats import Format, list_tables, open_topic_table
+from kafka2011.warehouse.table.commits import Operation, since_swap
+from kafka2011.warehouse.table.forgetting import loads_in
+from kafka2011.warehouse.table.history import LOG
+from kafka2011.warehouse.table.locations import files_of, location_of
+from kafka2011.warehouse.table.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafka2011.warehouse.table.commits import Commit
+    from kafka2011.warehouse.table.files import Files
     from zk.cluster import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far one topic is loaded. `commits` counts loads; sizes and rows are those of all commits still known."""
+    """How far one topic is loaded. `commits` counts loads; sizes and rows are those of all of them."""
 
     topic: str
     number: int
@@ -48,32 +53,26 @@ class Status:
         }
 
 
-def status_of(
-    warehouse: str,
-    table_format: Format,
-    topics: Iterable[str] = (),
-    pattern: str = "",
-) -> list[Status]:
+def status_of(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> list[Status]:
     """Return how far topics are loaded: those that are named, or whose whole name matches, or all there are.
 
     Only a local warehouse can be listed; of others topics must be named. Raises WarehouseError.
     """
     found = []
-    for topic in table_names(warehouse, table_format, topics, pattern):
-        commits = open_topic_table(table_format, warehouse, topic).commits()
+    for topic in table_names(warehouse, topics, pattern):
+        commits = TopicTable(warehouse, topic).commits()
         if commits:
             found.append(status_from(topic, commits))
     return found
 
 
-def table_names(
-    warehouse: str,
-    table_format: Format,
-    topics: Iterable[str] = (),
-    pattern: str = "",
-) -> list[str]:
+def table_names(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> list[str]:
     """Return the names of tables: those that are given, or whose whole name matches, or all. Raises as `status_of`."""
-    names = list(topics) or list_tables(table_format, warehouse)
+    return matching(topics or list_tables(warehouse), pattern)
+
+
+def matching(names: Iterable[str], pattern: str = "") -> list[str]:
+    """Return the names that match as a whole; all without a pattern. Raises ConfigError."""
     try:
         wanted = re.compile(pattern or ".*")
     except re.error as error:
@@ -81,19 +80,32 @@ def table_names(
     return list(filter(wanted.fullmatch, names))
 
 
+def list_tables(warehouse: str) -> list[str]:
+    """List the tables of a local warehouse. Raises WarehouseError."""
+    location = location_of(warehouse)
+    files = files_of(location)
+    return [name for name in files.names(location) if _is_table(files, f"{location}/{name}")]
+
+
+def _is_table(files: Files, directory: str) -> bool:
+    """Say whether it has a log of entries; what else lies in a warehouse is nobody's table."""
+    with contextlib.suppress(NotADirectoryError):
+        return LOG in files.names(directory)
+    return False
+
+
 def status_from(topic: str, commits: Sequence[Commit]) -> Status:
     """Return what the commits of a table say; at least one."""
+    commits = since_swap(commits)
     newest = commits[-1]
-    replaced = {number for each in commits for number in each.replaces}
     redriven = {number for each in commits if each.operation is Operation.REDRIVE for number in each.replaces}
-    rewritten = replaced - redriven
     return Status(
         topic=topic,
         number=newest.number,
-        commits=sum(each.operation is Operation.LOAD for each in commits),
-        rows=sum(each.rows for each in commits if each.operation is not Operation.COMPACT),
+        commits=sum(loads_in(each) for each in commits),
+        rows=sum(each.rows for each in commits),
         quarantined=sum(each.quarantined for each in commits if each.number not in redriven),
-        size_bytes=sum(each.size_bytes for each in commits if each.number not in rewritten),
+        size_bytes=sum(each.size_bytes for each in commits),
         lost_bytes=sum(lost.lost_bytes for each in commits for lost in each.ranges),
         written_at_ms=newest.written_at_ms,
         complete_through_ms=next(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import KafkaError
-from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.table.formats import Format, delta, open_delta_table
-from kafka2011.warehouse.table.parquet.compact import GRACE_S, TARGET_BYTES, compact, remove_replaced
-from kafka2011.warehouse.table.parquet.parquet_table import STAGING_LIFETIME_S, ParquetTable
-from kafka2011.warehouse.table.status import table_names
+from kafka2011.warehouse.table.cleaning import ORPHAN_LIFETIME_S, clean
+from kafka2011.warehouse.table.compaction import TARGET_BYTES, compact
+from kafka2011.warehouse.table.importing import import_table, list_old_tables
+from kafka2011.warehouse.table.status import matching, table_names
+from kafka2011.warehouse.table.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,36 +33,18 @@ class Tended:
 
 
 def compact_tables(
-    warehouse: str,
-    table_format: Format = Format.PARQUET,
-    topics: Iterable[str] = (),
-    pattern: str = "",
-    *,
-    target_bytes: int = TARGET_BYTES,
-    grace_s: float = GRACE_S,
+    warehouse: str, topics: Iterable[str] = (), pattern: str = "", *, target_bytes: int = TARGET_BYTES
 ) -> Tended:
     """Rewrite the small files of tables, those that are named, or match, or all; one that fails leaves others alone."""
 
     def work(name: str) -> dict[str, Any]:
-        if table_format is Format.DELTA:
-            table = open_delta_table(warehouse, name)
-            rewritten: dict[str, int] = delta("compaction").compact(table, target_bytes)._asdict()
-            return rewritten
-        commits = compact(existing_table(warehouse, name), target_bytes=target_bytes, grace_s=grace_s)
-        return {
-            "commits": [{"number": each.number, "replaced": len(each.replaces), "rows": each.rows} for each in commits]
-        }
+        return compact(existing_table(warehouse, name), target_bytes)._asdict()
 
-    return _tend(table_names(warehouse, table_format, topics, pattern), work, "compacted")
+    return _tend(table_names(warehouse, topics, pattern), work, "compacted")
 
 
 def clean_tables(
-    warehouse: str,
-    table_format: Format = Format.PARQUET,
-    topics: Iterable[str] = (),
-    pattern: str = "",
-    *,
-    older_than_s: float = STAGING_LIFETIME_S,
+    warehouse: str, topics: Iterable[str] = (), pattern: str = "", *, older_than_s: float = ORPHAN_LIFETIME_S
 ) -> Tended:
     """Remove what dead loads have left, and what nothing names any more, where all of it is so old.
 
@@ -70,20 +52,25 @@ def clean_tables(
     """
 
     def work(name: str) -> dict[str, Any]:
-        if table_format is Format.DELTA:
-            cleaned: dict[str, int] = delta("cleaning").clean(open_delta_table(warehouse, name), older_than_s)._asdict()
-            return cleaned
-        table = existing_table(warehouse, name)
-        return {"directories": len(table.remove_leftovers(older_than_s)) + len(remove_replaced(table))}
+        return clean(existing_table(warehouse, name), older_than_s)._asdict()
 
-    return _tend(table_names(warehouse, table_format, topics, pattern), work, "cleaned")
+    return _tend(table_names(warehouse, topics, pattern), work, "cleaned")
+
+
+def import_tables(source: str, warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> Tended:
+    """Take over tables of version 0.1.0, those that are named, or match, or all; one that fails leaves others alone."""
+
+    def work(name: str) -> dict[str, Any]:
+        return import_table(source, warehouse, name)._asdict()
+
+    return _tend(matching(topics or list_old_tables(source), pattern), work, "imported")
 
 
 def settle_rollbacks(warehouse: str, topics: Iterable[str], *, again: bool) -> Tended:
-    """Say how loading goes on after tables in Delta were restored: `again`, or behind what was taken out."""
+    """Say how loading goes on after tables were restored: `again`, or behind what was taken out."""
 
     def work(name: str) -> dict[str, Any]:
-        commit = open_delta_table(warehouse, name).settle_rollback(again=again)
+        commit = TopicTable(warehouse, name).settle_rollback(again=again)
         return {"number": commit.number, "replaces": list(commit.replaces)}
 
     return _tend(topics, work, "settled")
@@ -100,9 +87,8 @@ def _tend(names: Iterable[str], work: Callable[[str], dict[str, Any]], what: str
     return tended
 
 
-def existing_table(warehouse: str, name: str) -> ParquetTable:
-    """Return a Parquet table by its name, also a rebuilt one, whose topic has another. Raises WarehouseError."""
-    commits = ParquetTable(warehouse, name).commits()
-    if not commits:
-        raise WarehouseError(f"there is no table {name} in {warehouse}")
-    return ParquetTable(warehouse, commits[-1].topic, name=name)
+def existing_table(warehouse: str, name: str) -> TopicTable:
+    """Return a table by its name, also a rebuilt one, whose topic has another. Raises WarehouseError."""
+    table = TopicTable(warehouse, name)
+    newest = table.history(table.delta()).newest()
+    return table if newest is None else TopicTable(warehouse, newest.topic, name=name)

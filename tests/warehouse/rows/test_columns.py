@@ -10,7 +10,7 @@ import pytest
 
 from kafka2011.events.codec import EventEncoder
 from kafka2011.events.schemas import EventSchema, KnownSchemas, event_schema
-from kafka2011.spark.source_columns import arrow_schema as source_schema
+from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
 from kafka2011.warehouse.rows.columns import ColumnError, table_columns, table_schema
 from kafka2011.warehouse.rows.decode import CORRUPT, BatchDecoder, RefusedRow
 
@@ -36,7 +36,7 @@ def source_batch(payloads: list[bytes | None]) -> pa.RecordBatch:
             pa.array(range(10, 10 * count + 10, 10), pa.int64()),
             pa.array([0] * count, pa.int32()),
         ],
-        schema=source_schema(),
+        schema=SOURCE_SCHEMA,
     )
 
 

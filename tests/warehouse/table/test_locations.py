@@ -24,26 +24,34 @@ def test_a_local_directory_is_its_path(tmp_path: Path) -> None:
     assert isinstance(files_of(expected), LocalFiles)
 
 
-@pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfs", "abfss", "wasbs", "S3A"])
-def test_object_stores_are_refused_with_the_way_on(scheme: str) -> None:
-    """A rename there is no fence."""
-    with pytest.raises(WarehouseError, match="no directory is renamed atomically"):
-        location_of(f"{scheme}://bucket/warehouse")
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("hdfs://namenode:8020/warehouse/", "hdfs://namenode:8020/warehouse"),
+        ("hdfs://service//a/b", "hdfs://service/a/b"),
+        ("S3A://bucket/warehouse", "s3://bucket/warehouse"),
+    ],
+)
+def test_a_store_is_a_uri(given: str, expected: str) -> None:
+    """With one slash between two names, and with the scheme by which all of its clients know it."""
+    assert location_of(given) == expected
 
 
-@pytest.mark.parametrize("given", ["ftp://host/x", "/", "file:///"])
+@pytest.mark.parametrize(
+    "given",
+    ["ftp://host/x", "gs://b/w", "/", "file:///", "s3://bucket", "s3:///w", "hdfs://nn:8020/", "s3://b/../w"],
+)
 def test_other_places_are_refused(given: str) -> None:
-    """What is not known to rename atomically, and a root, which has nothing beside it."""
+    """What was never tried, and a root, which has nothing beside it."""
     with pytest.raises(WarehouseError):
         location_of(given)
 
 
-def test_hdfs_needs_a_session() -> None:
-    """Its URI stays as it is, and Hadoop comes with Spark."""
-    location = location_of("hdfs://namenode:8020/warehouse/")
-    assert location == "hdfs://namenode:8020/warehouse"
-    with pytest.raises(WarehouseError, match="Spark"):
-        files_of(location)
+def test_keys_in_a_path_are_refused_and_not_repeated() -> None:
+    """They would be in every error and log."""
+    with pytest.raises(WarehouseError, match="password") as refused:
+        location_of("s3://key:secret@bucket/warehouse")
+    assert "secret" not in str(refused.value)
 
 
 def test_a_table_is_called_like_a_topic() -> None:

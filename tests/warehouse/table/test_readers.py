@@ -1,105 +1,98 @@
-"""What each reader makes of a table whose schema has changed: a column was added, and an int became a long."""
+"""Who reads a table sees each row once, with all columns, and nothing of what was compacted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
-import pandas as pd
-import polars as pl
+import polars
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from kafka2011.warehouse import open_table
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
-from tests.support.tables import EVENT, FIRST_MS, OWN, TOPIC, load
+from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.table.cleaning import clean
+from kafka2011.warehouse.table.topic_table import TopicTable
+from tests.support.read_tables import COLUMNS, STAGES
+from tests.support.tables import FIRST_MS, HOUR_MS, TOPIC, load
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-OLD = pa.unify_schemas([EVENT, pa.schema([("status", pa.int32())]), OWN])
-NEW = pa.unify_schemas([EVENT, pa.schema([("status", pa.int64()), ("referrer", pa.string())]), OWN])
-ROWS = [(0, 200, None), (100, 404, None), (200, 2**40, "/a"), (300, 5, "/b")]
-COLUMNS = ["kafka2011_offset", "status", "referrer"]
+    from tests.support.read_tables import Rows
 
 
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write two loads, the second one with a wider and a new column."""
-    root = tmp_path_factory.mktemp("warehouse")
-    table = ParquetTable(root, TOPIC)
-    load(table, [FIRST_MS, FIRST_MS + 1], schema=1, arrow=OLD, status=[200, 404])
-    load(table, [FIRST_MS + 86_400_000, FIRST_MS], schema=2, arrow=NEW, status=[2**40, 5], referrer=["/a", "/b"])
-    return root
+def by_open_table(warehouse: Path) -> Rows:
+    rows = open_table(warehouse, TOPIC).to_table(columns=COLUMNS)
+    return [(row["kafka2011_offset"], row["referrer"]) for row in rows.to_pylist()]
 
 
-@pytest.fixture(scope="module")
-def schema(warehouse: Path) -> pa.Schema:
-    """Give the newest schema."""
-    return open_table(warehouse, TOPIC).schema
+def by_pandas(warehouse: Path) -> Rows:
+    rows = open_table(warehouse, TOPIC).to_table(columns=COLUMNS).to_pandas()
+    return [(int(offset), referrer) for offset, referrer in zip(rows.kafka2011_offset, rows.referrer, strict=True)]
 
 
-def select(columns: str, source: str) -> list[tuple[Any, ...]]:
-    """Ask DuckDB."""
+def by_pyarrow_from_names_of_files(warehouse: Path) -> Rows:
+    """As whoever has `deltalake` and none of this package."""
+    parts = [pq.ParquetFile(path).read() for path in DeltaTable(warehouse / TOPIC).file_uris()]
+    rows = pa.concat_tables(parts, promote_options="default")
+    return [(row["kafka2011_offset"], row["referrer"]) for row in rows.to_pylist()]
+
+
+def by_polars(warehouse: Path) -> Rows:
+    return polars.scan_delta(str(warehouse / TOPIC)).select(COLUMNS).collect().rows()
+
+
+def by_duckdb(warehouse: Path) -> Rows:
+    """Without its own `delta_scan`, which proof/test_readers.py tries."""
     with duckdb.connect() as connection:
-        return connection.execute(f"select {columns} from {source}").fetchall()
+        connection.register("views", open_table(warehouse, TOPIC))
+        return connection.execute("select kafka2011_offset, referrer from views").fetchall()
 
 
-def rows(columns: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Return rows in the order of their offsets."""
-    return sorted(zip(*(columns[name] for name in COLUMNS), strict=True))
+@pytest.mark.parametrize("read", [by_open_table, by_pandas, by_pyarrow_from_names_of_files, by_polars, by_duckdb])
+@pytest.mark.parametrize("stage", STAGES)
+def test_readers_see_each_row_once(stage: str, read: Callable[[Path], Rows], tmp_path: Path) -> None:
+    """Rows from before a column was there have null in it; what was not committed is not there."""
+    expected = STAGES[stage](tmp_path)
+    assert sorted(read(tmp_path)) == expected
+    clean(TopicTable(tmp_path, TOPIC), older_than_s=-1)
+    assert sorted(read(tmp_path)) == expected
 
 
-def test_open_table_gives_all(warehouse: Path) -> None:
-    """To PyArrow, and through it to pandas, Polars and DuckDB."""
-    table = open_table(warehouse, TOPIC)
-    assert rows(table.to_table().to_pydict()) == ROWS
-    assert rows(table.to_table(columns=COLUMNS).to_pandas().to_dict("list")) == ROWS
-    assert rows(pl.scan_pyarrow_dataset(table).select(COLUMNS).collect().to_dict(as_series=False)) == ROWS
-    with duckdb.connect() as connection:
-        connection.register("views", table)
-        assert sorted(connection.execute(f"select {', '.join(COLUMNS)} from views").fetchall()) == ROWS
+def test_a_filter_on_date_or_time_opens_no_other_file(tmp_path: Path) -> None:
+    """Whose files may be gone."""
+    table = TopicTable(tmp_path, TOPIC)
+    load(table, [FIRST_MS, FIRST_MS + 24 * HOUR_MS])
+    found = open_table(tmp_path, TOPIC)
+    for path in Path(table.path).rglob("date=2011-06-12/*.parquet"):
+        path.unlink()
+    assert found.to_table(filter=ds.field("date") == date(2011, 6, 13)).num_rows == 1
+    midnight = pa.scalar(datetime(2011, 6, 13, tzinfo=UTC), pa.timestamp("us", tz="UTC"))
+    assert found.to_table(filter=ds.field("time") >= midnight).num_rows == 1
+    with pytest.raises(FileNotFoundError):
+        found.to_table()
 
 
-def test_pyarrow_needs_the_schema(warehouse: Path, schema: pa.Schema) -> None:
-    """Without it the first file's counts: newer columns are left out in silence, and too large values fail."""
-    path = warehouse / TOPIC
-    plain = ds.dataset(path, partitioning="hive")
-    assert "referrer" not in plain.schema.names
-    with pytest.raises(pa.ArrowInvalid, match="not in range"):
-        plain.to_table()
-    assert rows(ds.dataset(path, schema=schema, partitioning="hive").to_table().to_pydict()) == ROWS
+def test_a_table_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """It names the path, and makes nothing."""
+    with pytest.raises(WarehouseError, match=f"{tmp_path}/{TOPIC} does not exist"):
+        open_table(tmp_path, TOPIC)
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_pandas_needs_the_schema(warehouse: Path, schema: pa.Schema) -> None:
-    """It is PyArrow underneath."""
-    path = warehouse / TOPIC
-    assert "referrer" not in pd.read_parquet(path, columns=["id"], filters=[("load_id", "=", 1)]).columns
-    with pytest.raises(pa.ArrowInvalid, match="not in range"):
-        pd.read_parquet(path)
-    assert rows(pd.read_parquet(path, schema=schema).to_dict("list")) == ROWS
-
-
-def test_duckdb_needs_union_by_name(warehouse: Path) -> None:
-    """Then it has every column and the widest types."""
-    files = f"{warehouse / TOPIC}/**/*.parquet"
-    plain, union = f"read_parquet('{files}')", f"read_parquet('{files}', union_by_name=true)"
-    assert "referrer" not in {name for name, *_ in select("*", f"(describe from {plain})")}
-    with pytest.raises(duckdb.ConversionException):
-        select("status", plain)
-    assert sorted(select(", ".join(COLUMNS), union)) == ROWS
-
-
-def test_polars_says_what_does_not_fit_until_it_has_the_schema(warehouse: Path, schema: pa.Schema) -> None:
-    """And may insert columns and widen integers."""
-    files = f"{warehouse / TOPIC}/**/*.parquet"
-    with pytest.raises(pl.exceptions.SchemaError):
-        pl.scan_parquet(files).collect()
-    found = pl.scan_parquet(
-        files,
-        schema=pl.DataFrame(schema.empty_table()).schema,
-        missing_columns="insert",
-        cast_options=pl.ScanCastOptions(integer_cast="upcast"),
+def test_no_spark_is_needed() -> None:
+    """Reading imports neither PySpark nor anything of a cluster."""
+    program = (
+        "import sys; from kafka2011.warehouse import open_table;"
+        "assert open_table; print({'pyspark', 'py4j', 'kazoo', 'gevent', 'fastavro'} & {*sys.modules})"
     )
-    assert rows(found.select(COLUMNS).collect().to_dict(as_series=False)) == ROWS
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""`kafka2011 tables compact` and `swap`: tables are looked after without Spark and without a cluster."""
+"""`kafka2011 tables compact`: tables are looked after without Spark and without a cluster."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka2011.cli.app import main
-from kafka2011.warehouse import open_table
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
-from kafka2011.warehouse.table.parquet.rebuild import rebuilt_table
+from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.tables import FIRST_MS, TOPIC, load
 
 if TYPE_CHECKING:
@@ -21,7 +19,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
     """Give a warehouse with a table, and another one of the same topic."""
-    for table in (ParquetTable(tmp_path / "warehouse", TOPIC), rebuilt_table(tmp_path / "warehouse", TOPIC, "again")):
+    for name in (TOPIC, "again"):
+        table = TopicTable(tmp_path / "warehouse", TOPIC, name=name)
         load(table, [FIRST_MS])
         load(table, [FIRST_MS])
     return tmp_path / "warehouse"
@@ -41,18 +40,20 @@ def run(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tu
 
 def test_all_tables_are_compacted(run: Callable[..., tuple[int, dict[str, Any]]], warehouse: Path) -> None:
     """Rebuilt ones too; what comes of each is one line of JSON."""
-    commits = [{"number": 3, "replaced": 2, "rows": 2}]
-    expected = {"topics": [{"topic": name, "commits": commits} for name in ("again", TOPIC)], "failed": []}
-    assert run("compact", "--grace", "0") == (0, expected)
+    done = {"files_before": 2, "files_after": 1}
+    expected = {"topics": [{"topic": name, **done} for name in ("again", TOPIC)], "failed": []}
+    assert run("compact") == (0, expected)
+    assert run("clean", "--older-than", "0")[1]["topics"][0]["files"] == 2
     assert len(list((warehouse / TOPIC).rglob("*.parquet"))) == 1
-    assert run("compact", "--topic", TOPIC) == (0, {"topics": [{"topic": TOPIC, "commits": []}], "failed": []})
+    nothing = {"topic": TOPIC, "files_before": 0, "files_after": 0}
+    assert run("compact", "--topic", TOPIC) == (0, {"topics": [nothing], "failed": []})
 
 
 def test_what_is_no_table_is_left_alone(run: Callable[..., tuple[int, dict[str, Any]]], warehouse: Path) -> None:
     """A table whose first load has not committed, and files of others."""
-    ParquetTable(warehouse, "clicks").begin()
+    TopicTable(warehouse, "clicks").begin()
     (warehouse / "notes.txt").touch()
-    status, line = run("compact", "--grace", "0")
+    status, line = run("compact")
     assert (status, [each["topic"] for each in line["topics"]]) == (0, ["again", TOPIC])
 
 
@@ -60,39 +61,10 @@ def test_a_table_that_fails_leaves_others_alone(
     run: Callable[..., tuple[int, dict[str, Any]]], warehouse: Path
 ) -> None:
     """The exit status says that one did, and the line which."""
-    (warehouse / TOPIC / "load_id=000001" / "_offsets.json").unlink()
-    status, line = run("compact", "--grace", "0")
+    newest = warehouse / TOPIC / "_delta_log" / f"{2:020d}.json"
+    newest.write_text(newest.read_text().replace(r"{\"version\":1", r"{\"version\":9"))
+    status, line = run("compact")
     assert status == 1
     assert [each["topic"] for each in line["topics"]] == ["again"]
     assert [each["topic"] for each in line["failed"]] == [TOPIC]
     assert run("compact", "--topic", "missing")[0] == 1
-
-
-def test_delta_is_compacted_by_its_own_means(run: Callable[..., tuple[int, dict[str, Any]]]) -> None:
-    """A table that is not there has nothing to rewrite."""
-    status, line = run("compact", "--format", "delta", "--topic", "clicks")
-    assert (status, line["topics"]) == (0, [{"topic": "clicks", "files_before": 0, "files_after": 0}])
-
-
-def test_a_rebuilt_table_is_swapped_in(run: Callable[..., tuple[int, dict[str, Any]]], warehouse: Path) -> None:
-    """The line says how far it is behind."""
-    load(ParquetTable(warehouse, TOPIC), [FIRST_MS])
-    status, line = run("swap", TOPIC, "again")
-    assert (status, line) == (0, {"topic": TOPIC, "swapped": "again", "behind_bytes": {"0-1": 100}})
-    assert open_table(warehouse, TOPIC).count_rows() == 2
-    assert open_table(warehouse, "again").count_rows() == 3
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("swap", "again"),
-        ("swap", TOPIC, "clicks", "again"),
-        ("swap", TOPIC, "again", "--format", "delta"),
-    ],
-)
-def test_a_swap_is_of_one_parquet_table(
-    run: Callable[..., tuple[int, dict[str, Any]]], arguments: tuple[str, ...]
-) -> None:
-    """Whatever else is a wrong call."""
-    assert run(*arguments) == (2, {})

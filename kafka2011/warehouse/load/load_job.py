@@ -1,0 +1,166 @@
+"""A load's tasks, wherever they run: read ranges of partitions, decode them, write rows, and say what was written.
+
+Everything here pickles. No ZooKeeper: addresses and schemas come along.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+
+from kafka2011.audit.report import ID_TYPE, Places, short_ids
+from kafka2011.spark.reader import PlannedRange, RangeReader, ReadSettings
+from kafka2011.warehouse.load.coverage import Coverage, Run, runs_of
+from kafka2011.warehouse.load.row_files import RowFiles
+from kafka2011.warehouse.rows.columns import BROKER_ID, INDEX_IN_SET, OFFSET, PARTITION
+from kafka2011.warehouse.rows.decode import CORRUPT, PLACE, BatchDecoder, RefusedRow, json_line
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from pyarrow import NativeFile
+
+    from kafka2011.warehouse.table.data_files import DataFile
+    from kafka2011.warehouse.table.output import Output
+
+    LoadTask = Sequence[PlannedRange]
+    """Ranges that one task reads one after the other."""
+
+
+class Count(NamedTuple):
+    """What the audit counts of some rows of one partition: when they were published, their ids, and their places."""
+
+    partition: TopicPartition
+    published_at_us: NDArray[np.int64]
+    ids: NDArray[np.uint64]
+    places: Places
+
+
+class TaskResult(NamedTuple):
+    """What a task has written: files of rows, and a file of what could not be decoded, its name empty without any.
+
+    `runs` are the places of the rows, `refused` those of messages, and `corrupt` those of bytes that are no messages.
+    """
+
+    files: Sequence[DataFile]
+    runs: Sequence[Run]
+    refused: Sequence[Run]
+    corrupt: Sequence[tuple[TopicPartition, int, int]]
+    refused_file: str
+    counts: Sequence[Count]
+
+    def cover(self, coverage: Coverage) -> None:
+        """Say what this accounts for."""
+        for run in self.runs:
+            coverage.add(run)
+        for run in self.refused:
+            coverage.add(run, quarantined=True)
+        for each in self.corrupt:
+            coverage.add_corrupt(*each)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    """What the tasks of one load do. It holds about three times `held_bytes`, and a message or compressed set."""
+
+    topic: str
+    reading: ReadSettings
+    decoder: BatchDecoder
+    output: Output
+    held_bytes: int
+    is_counted: bool = False
+
+    def __call__(self, task: LoadTask) -> TaskResult:
+        """Load some ranges. Raises DataLossError, BrokerAwayError, OSError."""
+        files = RowFiles(self.output, self.held_bytes)
+        counts: list[Count] = []
+        with _RefusedFile(self.topic, self.output) as refused:
+            for planned in task:
+                for batch in RangeReader(*planned, self.reading).batches():
+                    rows, bad = self.decoder.decode(batch)
+                    files.add(rows)
+                    if bad:
+                        refused.write(batch, bad)
+                    if self.is_counted:
+                        counts += counted_in(self.topic, rows)
+            files.end()
+        return TaskResult(files.files, files.runs, refused.runs, refused.corrupt, refused.name, counts)
+
+
+class _RefusedFile:
+    """The messages that one task could not decode, as lines of JSON, in a file that is made for the first of them."""
+
+    def __init__(self, topic: str, output: Output) -> None:
+        self._topic = topic
+        self._output = output
+        self._stack = ExitStack()
+        self._file: NativeFile | None = None
+        self.name = ""
+        self.runs: list[Run] = []
+        self.corrupt: list[tuple[TopicPartition, int, int]] = []
+
+    def write(self, batch: pa.RecordBatch, bad: Sequence[RefusedRow]) -> None:
+        """Write the rows of a batch of the source that were refused."""
+        if self._file is None:
+            self.name = f"_refused-{uuid4().hex}.json"
+            self._file = self._stack.enter_context(self._output.create(self.name))
+        for each in bad:
+            self._file.write(json_line(batch, each, self._topic).encode() + b"\n")
+        places = batch.select(list(PLACE))
+        messages = [each.row for each in bad if each.reason != CORRUPT]
+        columns = places.take(pa.array(messages, pa.int64())).columns
+        self.runs += runs_of(*(column.to_numpy() for column in columns))
+        corrupt = [each.row for each in bad if each.reason == CORRUPT]
+        for broker_id, partition, start, end, _ in zip(
+            *(column.to_pylist() for column in places.take(pa.array(corrupt, pa.int64())).columns), strict=True
+        ):
+            self.corrupt.append((TopicPartition(self._topic, broker_id, partition), start, end))
+
+    def __enter__(self) -> _RefusedFile:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.__exit__(*exc)  # type: ignore[arg-type]
+
+
+def counted_in(topic: str, rows: pa.RecordBatch) -> list[Count]:
+    """Return what the audit counts of rows of the table, for each partition that they come from."""
+    numbers = [rows.column(name).to_numpy() for name in (BROKER_ID, PARTITION)]
+    where = sorted(set(zip(*(each.tolist() for each in numbers), strict=True)))
+    if len(where) == 1:
+        return [_count(TopicPartition(topic, *where[0]), rows)]
+    return [
+        _count(
+            TopicPartition(topic, broker_id, partition),
+            rows.filter(pa.array((numbers[0] == broker_id) & (numbers[1] == partition))),
+        )
+        for broker_id, partition in where
+    ]
+
+
+def _count(partition: TopicPartition, rows: pa.RecordBatch) -> Count:
+    ids = rows.column("id").to_pylist()
+    try:
+        short = short_ids(ids)
+    except ValueError:  # as every tier does, leave out what is no UUID
+        good = [row for row, each in enumerate(ids) if _is_uuid(each)]
+        rows = rows.take(pa.array(good, pa.int64()))
+        short = short_ids([ids[row] for row in good])
+    published_at_us = rows.column("published_at").cast(pa.int64()).to_numpy()
+    places = Places(rows.column(OFFSET).to_numpy(), rows.column(INDEX_IN_SET).to_numpy())
+    return Count(partition, published_at_us, short.astype(ID_TYPE, copy=False), places)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        short_ids([text])
+    except ValueError:
+        return False
+    return True

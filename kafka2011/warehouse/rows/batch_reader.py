@@ -1,0 +1,83 @@
+"""Decodes many events of one schema at once, in C where it was built (`_columns.c`), else not at all.
+
+What is not decoded here, whoever asked decodes one by one: that is the judge of what is good.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kafka2011 import c_code
+from kafka2011.events.codec import MARK
+from kafka2011.warehouse.rows.program import SlotKind, compile_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kafka2011.events.schemas import EventSchema
+    from kafka2011.message.header import AnyBytes
+    from kafka2011.warehouse.rows.columns import Column
+    from kafka2011.warehouse.rows.program import Program, Slot
+
+    Buffers = tuple[int, bytes | None, bytes | None, bytes | None]
+    """The number of values in a slot; which are there (None: all), the values or offsets, and the text."""
+
+
+class CompiledCode(Protocol):
+    """What the C code does."""
+
+    def decode(
+        self,
+        program: bytes,
+        slots: bytes,
+        literals: bytes,
+        head: bytes,
+        offsets: AnyBytes,
+        data: AnyBytes,
+        first: int,
+        rows: int,
+        /,
+    ) -> tuple[list[Buffers], bytes]:
+        """Return what is in the slots, and the numbers of the rows that are not (int32)."""
+
+
+compiled: CompiledCode | None = c_code.load("warehouse.rows._columns")
+
+
+class BatchReader:
+    """Decodes events of one schema into columns. Make one with `batch_reader`."""
+
+    def __init__(self, code: CompiledCode, schema: EventSchema, program: Program) -> None:
+        self._code = code
+        self._head = MARK + bytes.fromhex(schema.fingerprint)
+        self._program = program
+
+    def decode(self, payloads: pa.Array) -> tuple[list[pa.Array], NDArray[np.int32]]:
+        """Return the columns for the payloads that are good, and the numbers of those that may not be."""
+        _, offsets, data = payloads.buffers()
+        program = self._program
+        where = offsets, data or b"", payloads.offset, len(payloads)
+        found, refused = self._code.decode(program.ops, program.slots, program.literals, self._head, *where)
+        return [_array(slot, found) for slot in program.columns], np.frombuffer(refused, np.int32)
+
+
+def batch_reader(schema: EventSchema, newest: EventSchema, columns: Sequence[Column]) -> BatchReader | None:
+    """Return what decodes events of `schema` into the columns of the newest one; None where that is left to Python."""
+    program = None if compiled is None else compile_program(schema, newest, columns)
+    return None if compiled is None or program is None else BatchReader(compiled, schema, program)
+
+
+def _array(slot: Slot, found: list[Buffers]) -> pa.Array:
+    length, valid, values, text = found[slot.number]
+    if slot.kind is SlotKind.NONE:
+        return pa.nulls(length)
+    kept = [each for each in (values, text) if each is not None]
+    buffers = [None if valid is None else pa.py_buffer(valid), *map(pa.py_buffer, kept)]
+    kind = slot.type if slot.symbols is None else pa.int32()
+    array = pa.Array.from_buffers(kind, length, buffers, children=[_array(each, found) for each in slot.inner])
+    return array if slot.symbols is None else slot.symbols.take(array)

@@ -1,1 +1,0 @@
-"""Tables of Parquet files, whose commits are renames."""

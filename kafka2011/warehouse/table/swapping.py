@@ -1,0 +1,101 @@
+"""Puts the rows and offsets of a rebuilt table in place of its topic's, in one entry of the log.
+
+A rebuilt table is one like any other, with a name of its own, into which the topic is loaded again. The swap
+overwrites: readers see all of the one or all of the other, what was there can be restored, and the columns are those
+of the rebuilt one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.warehouse.errors import OvertakenError, WarehouseError
+from kafka2011.warehouse.table.commits import Commit, Operation
+from kafka2011.warehouse.table.dataset import check_whole, live_files
+from kafka2011.warehouse.table.files import bring
+from kafka2011.warehouse.table.quarantine import awaiting, open_quarantine
+from kafka2011.warehouse.table.topic_table import TopicTable, attempt_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deltalake import Schema
+
+    from zk.cluster import TopicPartition
+
+_TRIES = 100
+"""Loads that commit all the time may come first so often: a try is only an entry of the log."""
+
+
+class Swapped(NamedTuple):
+    """What a swap has done: its commit, and how far the table is behind where it was, in bytes of each log."""
+
+    commit: Commit
+    behind_bytes: Mapping[TopicPartition, int]
+
+
+def swap(warehouse: str, topic: str, name: str) -> Swapped:
+    """Put the rebuilt table `name` in place of the topic's own, whose loads go on from the offsets of that.
+
+    A load that is under way fails when it commits. Where the rebuilt table is behind, the next load brings the rest,
+    if the log still has it. Raises WarehouseError; nothing has changed then.
+    """
+    if name == topic:
+        raise WarehouseError(f"topic {topic}: a rebuilt table has another name than its topic")
+    table, rebuilt = TopicTable(warehouse, topic), TopicTable(warehouse, topic, name=name)
+    delta = rebuilt.delta()
+    check_whole(delta, rebuilt.path)
+    history = rebuilt.history(delta)
+    after = history.newest()
+    if after is None or table.newest() is None:
+        raise WarehouseError(f"topic {topic}: there is nothing in {rebuilt.path if after is None else table.path} yet")
+    if after.topic != topic:
+        raise WarehouseError(f"{rebuilt.path} is a table of topic {after.topic}, not of {topic}")
+    quarantine = open_quarantine(warehouse, topic)
+    lines = list(quarantine.lines(awaiting(history.commits())))
+    live = live_files(delta)
+    staging = table.begin()
+    try:
+        with table.translated_errors():
+            for number, each in enumerate(live):
+                source = f"{rebuilt.path}/{each.path}"
+                target = f"{staging}/date={each.date}/{number:06d}-{source.rpartition('/')[2]}"
+                bring(rebuilt.files, source, table.files, target)
+    except BaseException:
+        table.abandon(staging)
+        raise
+    made = Commit(
+        topic,
+        0,
+        Operation.SWAP,
+        int(table.clock.wall_s() * 1000),
+        after.offsets,
+        rows=sum(each.rows for each in live),
+        quarantined=len(lines),
+        schema=after.schema,
+        complete_through_ms=after.complete_through_ms,
+        extra=after.extra,
+    )
+    return _commit(table, staging, made, lines, delta.schema())
+
+
+def _commit(table: TopicTable, staging: str, made: Commit, lines: list[str], columns: Schema) -> Swapped:
+    """Commit with the next number that is free, whatever loads do meanwhile."""
+    quarantine = open_quarantine(table.warehouse, table.topic)
+    attempt = attempt_of(staging)
+    for _ in range(_TRIES):
+        before = table.newest()
+        assert before is not None, "there was one"
+        commit = replace(made, number=before.number + 1)
+        quarantine.write(commit.number, attempt, lines)
+        try:
+            table.commit(staging, commit, instead=columns)
+        except OvertakenError:
+            quarantine.remove(commit.number, attempt)
+            continue
+        ends = {where: made.offsets.get(where, 0) for where in before.offsets}
+        behind = {where: end - ends[where] for where, end in before.offsets.items() if ends[where] < end}
+        return Swapped(commit, behind)
+    table.abandon(staging)
+    raise OvertakenError(f"{table.where}: {_TRIES} loads came before its swap")

@@ -1,0 +1,61 @@
+"""What we add to the client of HDFS: an end to every call, and errors where it would say that nothing is there."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow.fs import FileSelector
+
+from kafka2011.warehouse.table import hdfs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def test_a_call_without_an_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says which path it was about."""
+    monkeypatch.setattr(hdfs, "PATIENCE_S", 0.02)
+    answered = threading.Event()
+    with pytest.raises(TimeoutError, match="hdfs://nn/w"):
+        hdfs.bounded(answered.wait, "hdfs://nn/w")
+    answered.set()
+    assert hdfs.bounded(answered.wait, "hdfs://nn/w")
+
+
+def test_what_a_call_raises_is_raised() -> None:
+    """By the thread that waits for it."""
+    with pytest.raises(FileNotFoundError):
+        hdfs.bounded(Path("/missing/file").read_bytes, "/missing/file")
+
+
+def test_an_hdfs_that_is_away_has_files_all_the_same() -> None:
+    """A listing, a look and a read fail: nobody may conclude that nothing is there."""
+    file_system = hdfs.hdfs("namenode:1")
+    filesystem: Any = file_system.handler.fs
+
+    def refuse(*_: object) -> Iterator[object]:
+        raise RuntimeError("Connection refused\nand where")
+
+    filesystem.client = hdfs._Bounded(SimpleNamespace(get_file_info=refuse, list_status=refuse))
+    try:
+        asked: list[Callable[[], object]] = [
+            lambda: file_system.get_file_info(FileSelector("/w", allow_not_found=True, recursive=True)),
+            lambda: file_system.open_input_stream("/w/file"),
+            lambda: filesystem.find("/w"),
+        ]
+        for ask in asked:
+            with pytest.raises(OSError, match=r"Connection refused$") as refused:
+                ask()
+            assert not isinstance(refused.value, FileNotFoundError)
+    finally:
+        type(filesystem).clear_instance_cache()
+
+
+def test_executors_are_sent_the_place() -> None:
+    """And find out for themselves how to reach it."""
+    assert pickle.loads(pickle.dumps(hdfs.hdfs("namenode:1"))) == hdfs.hdfs("namenode:1")
