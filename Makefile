@@ -83,23 +83,20 @@ mutants: setup-test ## which small changes of the core, and of a sample of the t
 	@$(PYTHON) -m scripts.mutants $(if $(MODULES),--modules "$(MODULES)") $(if $(SAMPLE),--sample $(SAMPLE)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests "$(TESTS)")
 
-.PHONY: bench
-bench: setup-bench ## figures 4 and 5 of the paper and the table of ratios, in ten minutes (first `make bench-rivals` for others beside ours)
-	@$(PYTHON) -m paper_benchmarks all --only figures,table $(BENCH)
+BENCH_SYSTEMS = $(foreach system,$(ONLY),--system $(system))
 
-.PHONY: bench-all
-bench-all: setup-bench ## every experiment, small
-	@$(PYTHON) -m paper_benchmarks all $(BENCH)
+.PHONY: bench
+bench: setup-bench ## the first page of results: all systems side by side, and the paper's reasons, in ten minutes (first `make bench-rivals`; ONLY="kafka2011 redis")
+	@$(PYTHON) -m paper_benchmarks all --only systems,reasons $(BENCH_SYSTEMS) $(BENCH)
 
 .PHONY: bench-paper
-bench-paper: setup-bench ## every experiment, the figures with the paper's 10 million messages a system, ten minutes of the pipeline, 20 GB of ours; 100 minutes
-	@$(PYTHON) -m paper_benchmarks all --without figures,pipeline $(BENCH)
-	@$(PYTHON) -m paper_benchmarks all --only figures,pipeline --size paper $(BENCH)
-	@$(PYTHON) -m paper_benchmarks accumulation --size paper --system kafka2011
+bench-paper: setup-bench ## every experiment, those of the paper at its size: 9 million messages, 20 GB, ten minutes of the pipeline; two hours
+	@$(PYTHON) -m paper_benchmarks all --without systems,reasons,backlog,pipeline $(BENCH)
+	@$(PYTHON) -m paper_benchmarks all --only systems,reasons,backlog,pipeline --size paper $(BENCH_SYSTEMS) $(BENCH)
 
 .PHONY: bench-clients
-bench-clients: setup-bench ## what a message costs each client, and the broker under it, in a few minutes
-	@$(PYTHON) -m paper_benchmarks clients $(BENCH)
+bench-clients: setup-bench ## what a message costs our clients and broker, with C and without, and their floors, in a few minutes
+	@$(PYTHON) -m paper_benchmarks systems --system kafka2011 --system kafka2011-python --results $(CURDIR)/build/bench $(BENCH)
 
 .PHONY: bench-rivals
 bench-rivals: ## install the systems that benchmarks measure beside this one, as Debian packages, and their Python clients
@@ -120,5 +117,5 @@ setup-local setup-demo setup-test setup-bench: setup-%:
 
 .PHONY: clean
 clean: ## remove all that was made or installed here, .venv too
-	rm -rf .venv build dist kafka2011/*/*.so *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv build dist kafka2011/*/*.so kafka2011/*/*/*.so *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find kafka2011 pyspark_kafka2011 zk paper_benchmarks tests integration proof scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,14 +15,14 @@ from setuptools.command.build_ext import build_ext
 
 EXTENSIONS = [
     Extension(
-        name,
-        [name.replace(".", "/") + ".c"],
-        depends=["kafka2011/message/_lengths.h"],
+        f"kafka2011.{name}",
+        [f"kafka2011/{name.replace('.', '/')}.c"],
+        depends=["kafka2011/message/_lengths.h", "kafka2011/message/_messages.h"],
         extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
         py_limited_api=True,
         optional=True,  # setuptools warns when it cannot be built
     )
-    for name in ("kafka2011.message._runs", "kafka2011.wire._exchange")
+    for name in ("broker._receive", "broker._send", "message._runs", "warehouse.rows._columns", "wire._exchange")
 ]
 
 

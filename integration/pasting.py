@@ -25,6 +25,20 @@ with socket.socket() as any_socket:
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 
+AFTERWARDS = (
+    "kafka2011 groups",
+    "kafka2011 groups list",
+    "kafka2011 registry",
+    "kafka2011 topics list --json",
+    "kafka2011 topics describe views --json",
+    "kafka2011 ping",
+    "kafka2011 ping --zookeeper localhost:2181",
+    "kafka2011 offsets views",
+    "kafka2011 replay views --to-topic views-again",
+    "kafka2011 fetch views",
+)
+"""Of docs/commands.md: what ends by itself, and needs nothing but the README's cluster."""
+
 
 class Pasted(NamedTuple):
     """What a section has one type: on Debian, to install it, and then; and what the last command prints."""

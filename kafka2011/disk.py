@@ -10,22 +10,42 @@ import errno
 import os
 import stat
 import threading
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from kafka2011.errors import LogError
-from zk.errors import raise_first
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-Lock = AbstractContextManager[Any]
+    from collections.abc import Callable, Iterator, Sequence
 
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 """What rename(2) answers for a target that holds something, by file system, or that is no directory."""
 
 _NOTHING_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+
+
+class Lock(Protocol):
+    """What serializes those who use a log."""
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take it; say whether that was done."""
+
+    def release(self) -> object:
+        """Give it back."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any, /) -> Any: ...
+
+
+class Sync(Protocol):
+    """A file that has to be brought to disk, for somebody who waits for it."""
+
+    @property
+    def fd(self) -> int:
+        """The file."""
+
+    def end(self, error: OSError | None) -> None:
+        """Take note that it is on disk, or why it is not. Does not wait."""
 
 
 class Disk:
@@ -54,9 +74,16 @@ class Disk:
         """Close a deleted file, which frees its bytes: that takes as long, and nobody is to wait for it."""
         os.close(fd)
 
-    def flush_all(self, flushes: Iterable[Callable[[], None]]) -> None:
-        """Call all of these, even if one fails. Raises the first LogError."""
-        raise_first([failure_of(flush) for flush in flushes])
+    def watch(self, directory: Path) -> None:
+        """Get ready for `fsync_all` of files in it; called before they are written to, and `unwatch` in the end."""
+
+    def unwatch(self) -> None:
+        """Be done with that; may be called twice."""
+
+    def fsync_all(self, syncs: Sequence[Sync]) -> None:
+        """Bring many files to disk, and tell each what came of it, whatever comes of the others."""
+        for sync in syncs:
+            sync.end(error_of(self.fsync, sync.fd))
 
     def make_lock(self) -> Lock:
         """Make a lock that may be held while a call waits."""
@@ -91,11 +118,11 @@ def _has_kind(path: Path, is_kind: Callable[[int], bool]) -> bool:
         raise
 
 
-def failure_of(flush: Callable[[], None]) -> LogError | None:
-    """Flush, and return the error if that fails."""
+def error_of(call: Callable[..., object], *arguments: object) -> OSError | None:
+    """Call, and return the error of the operating system if that fails."""
     try:
-        flush()
-    except LogError as error:
+        call(*arguments)
+    except OSError as error:
         return error
     return None
 
@@ -115,19 +142,14 @@ def fsync_tree(directory: str | Path) -> None:
         fsync_directory(parent)
 
 
-def publish_directory(
-    source: str | Path, directory: str | Path, name: str, check: Callable[[int], None] | None = None
-) -> None:
-    """Bring a directory to disk and rename it to `name` in another one, unless `check` raises.
+def publish_directory(source: str | Path, directory: str | Path, name: str) -> None:
+    """Bring a directory to disk and rename it to `name` in another one.
 
     rename(2) refuses a target that holds something, and so decides which of several comes first: the others get
-    FileExistsError, and nothing of theirs moves. `check` is given a descriptor of the directory that is renamed into,
-    which stays the same one even if another takes its path meanwhile.
+    FileExistsError, and nothing of theirs moves.
     """
     fsync_tree(source)
     with _opened(directory, os.O_DIRECTORY) as into:
-        if check is not None:
-            check(into)
         try:
             os.rename(source, name, dst_dir_fd=into)
         except OSError as error:

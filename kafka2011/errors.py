@@ -124,8 +124,8 @@ class ErrorCodes:
 EXTRA_OF = {
     **dict.fromkeys(("avro", "fastavro", "jinja2", "matplotlib", "numpy", "psutil"), "pipeline"),
     **dict.fromkeys(("pyspark", "py4j", "pyarrow", "pandas"), "spark"),
-    "deltalake": "delta",
-    "polars": "warehouse",
+    "deltalake": "warehouse",
+    "hdfs_native": "hdfs",
 }
 """The extra that installs a package."""
 

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from kafka2011 import local_security
 from kafka2011.broker.ready import Ready
 from kafka2011.errors import KafkaError
 from zk.child import ChildProcess, stop_all
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 PROGRAM = (sys.executable, "-m", "kafka2011")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
+_HOST = "127.0.0.1"
 _POLL_S = 0.02
 _LOG_TAIL_BYTES = 2000
 
@@ -173,7 +175,8 @@ class LocalCluster:
     `zk_connect` names a ZooKeeper to use instead of starting one. `properties` are settings of every broker, by
     0.7's names. `directory` keeps logs and outputs; without it they lie in a temporary one, which goes with `close`.
     Everything listens on 127.0.0.1, on free ports unless told otherwise; `first_port` is what broker 0 takes, and the
-    others those after it, each only if it is free.
+    others those after it, each only if it is free. With `secure`, ZooKeeper and brokers are met by TLS alone, and
+    `zk_connect` names the file that says how; `directory`/security holds it.
     """
 
     def __init__(
@@ -185,6 +188,7 @@ class LocalCluster:
         directory: Path | str | None = None,
         properties: Mapping[str, object] | None = None,
         first_port: int = 0,
+        secure: bool = False,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
             raise TypeError(f"brokers is how many there are, not {type(brokers).__name__}")
@@ -197,9 +201,17 @@ class LocalCluster:
             self.directory = Path(directory).absolute()
         self._given_zk_connect = zk_connect
         self.zookeeper: LocalZooKeeper | None = None
+        if secure and zk_connect is not None:
+            raise ValueError("a secure cluster has a ZooKeeper of its own")
+        self._security = local_security.secure(self.directory / "security", [_HOST, "localhost"]) if secure else None
         if zk_connect is None:
-            self.zookeeper = LocalZooKeeper(zookeeper_port, None if directory is None else self.directory / "zookeeper")
+            data = None if directory is None else self.directory / "zookeeper"
+            self.zookeeper = LocalZooKeeper(
+                zookeeper_port, data, tls=None if self._security is None else self._security.zookeeper
+            )
         self._properties = {key: str(value) for key, value in (properties or {}).items()}
+        if self._security is not None:
+            self._properties = {**self._security.properties, **self._properties}
         self._first_count = brokers
         self._first_port = first_port
         self.brokers: dict[int, LocalBroker] = {}
@@ -216,6 +228,8 @@ class LocalCluster:
         if self._given_zk_connect is not None:
             return self._given_zk_connect
         assert self.zookeeper is not None
+        if self._security is not None:
+            return f"{self.zookeeper.connect_string}?security={self._security.security}"
         return self.zookeeper.connect_string
 
     def start(self) -> None:
@@ -276,7 +290,7 @@ class LocalCluster:
 
 def _is_free(port: int) -> bool:
     try:
-        socket.create_server(("127.0.0.1", port)).close()
+        socket.create_server((_HOST, port)).close()
     except (OSError, OverflowError):
         return False
     return True

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.operations.machine import blocks_of
-from integration.pasting import LOOPBACK_UP, first_steps, for_a_shell
+from integration.pasting import AFTERWARDS, LOOPBACK_UP, first_steps, for_a_shell
+from tests.support.busy import busy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,13 +159,20 @@ def test_the_tests(system: System) -> None:
 
 
 def test_the_first_steps(system: System) -> None:
-    """The README's lines, pasted, lead to the messages that it shows."""
+    """The README's lines, pasted, lead to the messages that it shows, and so do those of docs/commands.md after them.
+
+    On a machine that is as busy as a laptop at its worst, from the first line to the last.
+    """
     steps = first_steps()
+    afterwards = "\n".join(("echo == and then", *AFTERWARDS))
     system.run("echo 'APT::Get::Assume-Yes true;' > /etc/apt/apt.conf.d/nobody-answers && apt-get -q update")
-    system.paste(steps.debian)
     enter = "python3 -m venv /first-steps\n. /first-steps/bin/activate\n"
-    system.paste(enter + steps.setup)
-    assert system.paste(enter + steps.text, own_network=True).endswith(steps.prints)
+    with busy(COMMAND_TIMEOUT_S):
+        system.paste(steps.debian)
+        system.paste(enter + steps.setup)
+        first, then = system.paste(enter + steps.text + afterwards, own_network=True).split("== and then\n")
+    assert first.endswith(steps.prints)
+    assert sorted(then.splitlines()[-2:]) == ["one", "two"]
 
 
 def test_an_installation_for_systemd(system: System) -> None:

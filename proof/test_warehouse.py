@@ -1,10 +1,11 @@
-"""Loads in both formats that are killed, race, lose brokers and meet new topics: every message is one row all the same.
+"""Loads that are killed, race, lose brokers and meet new topics: every message is one row all the same.
 
-Counted by (topic, broker, partition, offset, index in set), with PyArrow and with Spark.
+Counted by (topic, broker, partition, offset, index in set), with Polars and with Spark.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,17 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from integration.spark.loading import TIMEOUT_S, Loading
-from integration.spark.programs.load_and_die import WRITING
+from integration.spark.programs.load_and_die import WRITING, files_of
 from kafka2011 import LocalCluster
 from kafka2011.cli.app import main
 from kafka2011.spark.errors import BrokerAwayError
-from kafka2011.warehouse.errors import OvertakenError
+from kafka2011.warehouse.errors import OvertakenError, WarehouseError
 from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
 from kafka2011.warehouse.load.topic_load import Step
-from kafka2011.warehouse.table.formats import Format
 from tests.support.waiting import eventually
 from tests.support.warehouse import rows_of
 
@@ -57,14 +58,13 @@ def cluster() -> Iterator[LocalCluster]:
         yield running
 
 
-@pytest.fixture(params=Format)
-def table_format(request: pytest.FixtureRequest) -> Format:
-    return Format(request.param)
-
-
-@pytest.fixture
-def loading(spark: SparkSession, cluster: LocalCluster, tmp_path: Path, table_format: Format) -> Loading:
-    return Loading(spark, cluster.zk_connect, tmp_path, "views", table_format)
+@pytest.fixture(params=["local[2]", "none[2]"])
+def loading(
+    request: pytest.FixtureRequest, spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> Iterator[Loading]:
+    found = Loading(spark, cluster.zk_connect, tmp_path, "views", request.param)
+    yield found
+    found.close()
 
 
 def test_the_driver_is_killed_at_every_step(loading: Loading) -> None:
@@ -98,7 +98,7 @@ def test_the_driver_is_killed_before_every_call_of_a_commit(loading: Loading) ->
     assert set(committed) == {False, True}, names
     loading.new().load()
     after = committed.count(True)
-    print(f"{loading.format}: killed before {len(names)} calls, {after} of them after the commit: {names}")  # noqa: T201
+    print(f"killed before {len(names)} calls, {after} of them after the commit: {names}")  # noqa: T201
     loading.check()
 
 
@@ -109,10 +109,42 @@ def test_the_counts_of_killed_loads_are_counted_once(loading: Loading) -> None:
         loading.die_at(step, "warehouse")
     where = ("--zookeeper", loading.zk_connect)
     loading.publish(4000)
-    into = ("--warehouse", loading.warehouse, "--format", loading.format.value, "--partition-by", "hour")
-    assert main(["load", *where, *into, "--topic", "views", "--audit", "warehouse"]) == 0
+    assert main(["load", *where, "--warehouse", loading.warehouse, "--topic", "views", "--audit", "warehouse"]) == 0
     assert main(["audit", *where, "--tiers", "producer,warehouse", "--grace", "0", "--strict"]) == 0
     loading.check()
+
+
+def test_a_process_that_runs_tasks_is_killed_in_mid_load(loading: Loading) -> None:
+    """As when memory runs out: the load fails and says so, nothing of it is there, and the next one is whole."""
+    loading.publish(EVENTS)
+    assert loading.new().load().number == 1
+    for round_ in range(2):
+        loading.publish(EVENTS)  # not compressed: it has to be more than one process does alone
+        known = files_of(loading.table)
+        killed: list[int] = []
+
+        def kill_when_files_appear(step: Step, known: set[str] = known, killed: list[int] = killed) -> None:
+            if step is Step.RESOLVED:
+                threading.Thread(target=kill_a_worker, args=(loading, known, killed), daemon=True).start()
+
+        with pytest.raises(WarehouseError, match=r"a process of this load|Spark could not do it"):
+            loading.new(on_step=kill_when_files_appear).load()
+        assert killed
+        assert loading.number == 1 + round_
+        assert loading.new().load().number == 2 + round_
+    loading.check()
+
+
+def kill_a_worker(loading: Loading, known: set[str], killed: list[int]) -> None:
+    """Wait until tasks write, and kill one of the processes that run them."""
+    eventually(lambda: files_of(loading.table) - known, TIMEOUT_S)
+    names = ("pyspark.daemon", "warehouse.load.worker")
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            command = " ".join(each.cmdline())
+            if any(name in command for name in names) and not each.children():  # the daemon is the workers' parent
+                each.kill()
+                killed.append(each.pid)
 
 
 def test_a_broker_that_dies_in_mid_load_fails_it_and_its_partitions_wait(
@@ -172,12 +204,10 @@ def test_a_stalled_loader_that_comes_back_is_overtaken(loading: Loading) -> None
     loading.check()
 
 
-def test_topics_born_meanwhile_are_loaded_next_time(
-    spark: SparkSession, cluster: LocalCluster, tmp_path: Path, table_format: Format
-) -> None:
+def test_topics_born_meanwhile_are_loaded_next_time(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
     """And one is compressed throughout."""
-    views, clicks = (Loading(spark, cluster.zk_connect, tmp_path, topic, table_format) for topic in ("views", "clicks"))
-    into = ("--warehouse", views.warehouse, "--format", table_format.value)
+    views, clicks = (Loading(spark, cluster.zk_connect, tmp_path, topic) for topic in ("views", "clicks"))
+    into = ("--warehouse", views.warehouse)
     loads = ["load", "--zookeeper", cluster.zk_connect, *into, "--whitelist", ".*s"]
     views.publish(4000)
     assert main(loads) == 0
@@ -192,7 +222,7 @@ def test_following_ends_cleanly(loading: Loading) -> None:
     """What is published while a loader follows arrives; SIGTERM ends it cleanly."""
     loading.publish(4000)
     follow = [sys.executable, "-m", "kafka2011", "load", "--zookeeper", loading.zk_connect, "--topic", "views"]
-    into = ("--warehouse", loading.warehouse, "--format", loading.format.value)
+    into = ("--warehouse", loading.warehouse)
     with subprocess.Popen([*follow, *into, "--follow", "--interval", "1"]) as following:
         eventually(lambda: loading.number > 0, TIMEOUT_S)
         loading.publish(4000, codec=1)

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Installs what the benchmarks measure beside this project: RabbitMQ, ActiveMQ, Redis and NATS as Debian packages, whose
-# services are not started, and the Python clients into .venv. What a Debian does not have is left out, and named.
+# services are not started; a Kafka of today, from Maven Central, and the Python clients into .venv. What cannot be had is
+# left out, and named.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly PACKAGES=(rabbitmq-server activemq redis-server nats-server)
+readonly KAFKA_VERSION=4.3.1
+readonly KAFKA_JARS=.venv/kafka
 readonly POLICY=/usr/sbin/policy-rc.d
 
 say() { printf '%s\n' "rivals: $*" >&2; }
@@ -51,6 +54,33 @@ if [ "${#missing[@]}" -gt 0 ]; then
     fi
 fi
 scripts/setup.sh rivals
+
+# Ivy, which comes with PySpark, reads Maven's repositories; IVY_OPTIONS may name settings, for a mirror.
+fetch_kafka() {
+    [ ! -e "$KAFKA_JARS/kafka_2.13-$KAFKA_VERSION.jar" ] || return 0
+    local ivy unfinished=$KAFKA_JARS.part
+    ivy=$(find .venv/lib -name 'ivy-*.jar' | head -n 1)
+    rm -rf "$unfinished" "$KAFKA_JARS"
+    mkdir -p "$unfinished"
+    cat >"$unfinished/ivy.xml" <<XML
+<ivy-module version="2.0">
+  <info organisation="kafka2011" module="rivals"/>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="$KAFKA_VERSION" conf="default"/>
+    <dependency org="org.apache.kafka" name="kafka-tools" rev="$KAFKA_VERSION" conf="default"/>
+    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default"/>
+  </dependencies>
+</ivy-module>
+XML
+    say "fetching Kafka $KAFKA_VERSION (54 MB)"
+    # shellcheck disable=SC2086  # options are several words
+    java -jar "$ivy" ${IVY_OPTIONS:-} -ivy "$unfinished/ivy.xml" -cache "$unfinished/cache" -types jar bundle -warn \
+        -retrieve "$unfinished/[artifact]-[revision].[ext]" >"$unfinished/ivy.log" 2>&1 || return 1
+    [ -e "$unfinished/kafka_2.13-$KAFKA_VERSION.jar" ] || return 1
+    rm -rf "$unfinished/cache"
+    mv "$unfinished" "$KAFKA_JARS"
+}
+fetch_kafka || say "going on without Kafka: Maven Central cannot be reached, see $KAFKA_JARS.part/ivy.log"
 .venv/bin/python - <<'PYTHON'
 from paper_benchmarks.systems.kinds import KINDS
 

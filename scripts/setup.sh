@@ -75,7 +75,7 @@ venv_works() {
 
 # Prints what an installation depends on: the C code too, and whether there was a compiler for it.
 state() {
-    cat pyproject.toml setup.py kafka2011/*/*.[ch]
+    cat pyproject.toml setup.py kafka2011/*/*.[ch] kafka2011/*/*/*.[ch]
     command -v gcc || true
 }
 

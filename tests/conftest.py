@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from kafka2011.broker import receive_buffer, sending
 from kafka2011.message import runs, runs_python
 from kafka2011.wire import connection
 from tests.support.captured import CAPTURED
@@ -43,6 +44,8 @@ def each_code(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setattr(runs, "chosen", code)
         if code is runs_python:
             patch.setattr(connection, "compiled", None)
+            patch.setattr(receive_buffer, "compiled", None)
+            patch.setattr(sending, "compiled", None)
         yield
 
 

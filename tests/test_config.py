@@ -58,7 +58,6 @@ DEFAULTS_OF_07: list[tuple[type[Settings], dict[str, object], dict[str, object]]
             "log.default.flush.interval.ms": 3000,
             "max.message.size": 1000000,
             "max.socket.request.bytes": 104857600,
-            "socket.send.buffer": 102400,
             "socket.receive.buffer": 102400,
             "max.topic.name.length": 255,
             "enable.zookeeper": True,

@@ -8,31 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from kafka2011.disk import SYSTEM_DISK, fsync_directory, fsync_tree, is_directory, is_regular_file, publish_directory
-from kafka2011.errors import LogClosedError, LogError
+from kafka2011.disk import fsync_directory, fsync_tree, is_directory, is_regular_file, publish_directory
 from tests.support.disks import DiskWith
 
 
-def test_one_flush_that_fails_keeps_no_other_from_being_made() -> None:
-    """The first error is told, once all were tried."""
-    called: list[str] = []
+class Told:
+    """Somebody who waits for a file."""
 
-    def flush(name: str, error: LogError | None = None) -> None:
-        called.append(name)
-        if error is not None:
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.told: list[OSError | None] = []
+
+    def end(self, error: OSError | None) -> None:
+        self.told.append(error)
+
+
+def test_one_file_that_fails_keeps_no_other_from_being_brought_to_disk() -> None:
+    """Each is told what came of it."""
+    error = OSError(errno.EIO, "Input/output error")
+
+    def fsync(fd: int) -> None:
+        if fd == 1:
             raise error
 
-    SYSTEM_DISK.flush_all([lambda: flush("a")])
-    with pytest.raises(LogClosedError, match="second"):
-        SYSTEM_DISK.flush_all(
-            [
-                lambda: flush("b"),
-                lambda: flush("c", LogClosedError("second")),
-                lambda: flush("d", LogError("third")),
-                lambda: flush("e"),
-            ]
-        )
-    assert called == ["a", "b", "c", "d", "e"]
+    told = [Told(fd) for fd in range(3)]
+    DiskWith(fsync=fsync).fsync_all(told)
+    assert [each.told for each in told] == [[None], [error], [None]]
 
 
 def path_of(fd: int) -> str:

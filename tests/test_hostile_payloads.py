@@ -26,10 +26,10 @@ from kafka2011.events.schemas import EventSchema, KnownSchemas
 from kafka2011.message.message_set import MessageSet
 from kafka2011.mirror.forwarder import Forwarder
 from kafka2011.reports.broker_events import decoded
+from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
 from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.reader import RangeReader, ReadSettings
-from kafka2011.spark.source_columns import arrow_schema
-from kafka2011.warehouse.load.tasks import counts_in
+from kafka2011.warehouse.load.load_job import counted_in
 from kafka2011.warehouse.rows.decode import BatchDecoder, json_line
 from tests.support.audit_counters import ReportsInMemory, messages_of
 from tests.support.clocks import ManualClock
@@ -64,7 +64,7 @@ def batch_of(messages: list[Message]) -> pa.RecordBatch:
     """Return what the Spark source makes of messages."""
     rows = [[m.payload, m.topic, m.broker_id, m.partition, m.offset, m.next_offset, m.index_in_set]
             for m in messages]  # fmt: skip
-    schema = arrow_schema()
+    schema = SOURCE_SCHEMA
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=schema)
 
@@ -197,8 +197,8 @@ def test_a_load_makes_rows_of_the_others(hostile: Hostile) -> None:
     assert rows.column("url").to_pylist() == ["/jobs", *(2 * ["/jobs"] if taken else []), "/inbox"]
     assert [each.row for each in refused] == ([] if taken else [1, 2])
     assert all(json.loads(json_line(batch, each, TOPIC))["reason"] == each.reason != "" for each in refused)
-    [counted] = [row for found in counts_in([rows]) for row in found.to_pylist()]
-    assert len(counted["ids"]) == len(counted["published_at"]) == 2 * 8
+    [counted] = counted_in(TOPIC, rows)
+    assert len(counted.ids) == len(counted.published_at_us) == 2
 
 
 def test_a_load_whose_own_schema_contains_itself_makes_rows_of_the_others() -> None:

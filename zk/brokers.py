@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zk import ephemeral, paths
-from zk.cluster import MAX_INT32, Broker, broker_id_from, decimal_from
-from zk.errors import MalformedNode
+from zk.cluster import MAX_INT32, Broker, TlsListener, broker_id_from, decimal_from
+from zk.errors import MalformedNode, NodeNotEmpty
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
+from zk.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,11 +26,13 @@ class BrokerRegistry:
     """Reads and writes /brokers. Keeps no state: after a new session the broker registers all it has again.
 
     Readers leave out others' malformed znodes, log each once, and count them in `malformed.count`.
-    Every method raises ZkUnavailable when ZooKeeper does not answer.
+    Every method raises ZkUnavailable when ZooKeeper does not answer. `as_registered` gives brokers the addresses of
+    their own znodes, whatever the client's security says.
     """
 
-    def __init__(self, client: ZkClient) -> None:
+    def __init__(self, client: ZkClient, *, as_registered: bool = False) -> None:
         self._nodes = Nodes(client)
+        self._security = Security() if as_registered else client.security
         self.malformed = MalformedNodes(logger)
 
     def ensure_parents(self) -> None:
@@ -36,13 +40,18 @@ class BrokerRegistry:
         self._nodes.ensure_persistent(paths.BROKER_IDS)
         self._nodes.ensure_persistent(paths.BROKER_TOPICS)
 
-    def register(self, broker: Broker, wait_ms: int = 0) -> None:
+    def register(self, broker: Broker, wait_ms: int = 0, tls: TlsListener | None = None) -> None:
         """Register a broker, waiting up to `wait_ms` for an old node of its id to go.
+
+        Where it listens by `tls` is there first: whoever sees the broker sees that too.
 
         A broker that is restarted at once meets its own old node until that session times out, so wait a little longer
         than a session timeout. Raises NodeHeld, naming the holder, when the node stays.
         """
         self.ensure_parents()
+        if tls is not None:
+            self._nodes.ensure_persistent(paths.BROKER_LISTENERS)
+            ephemeral.hold(self._nodes, paths.listeners(broker.id), tls.text.encode(), wait_ms)
         ephemeral.hold(self._nodes, paths.broker(broker.id), broker.text.encode(), wait_ms)
         logger.info("Registered broker %d as %s", broker.id, broker.text)
 
@@ -54,8 +63,28 @@ class BrokerRegistry:
         ephemeral.hold(self._nodes, path, b"%d" % partitions, wait_ms)
         logger.info("Registered %d partitions of topic %s on broker %d", partitions, topic, broker_id)
 
+    def change_topic(self, broker_id: int, topic: str, partitions: int) -> None:
+        """Register another number of partitions of a topic that this session has registered.
+
+        The node is made anew, not only written: consumers and producers of 0.7 watch for children alone.
+        """
+        self._nodes.replace_ephemeral(paths.topic_broker(topic, broker_id), b"%d" % partitions)
+        logger.info("Registered %d partitions of topic %s on broker %d now", partitions, topic, broker_id)
+
+    def unregister_topic(self, broker_id: int, topic: str) -> None:
+        """Say that a broker stores nothing of a topic any more."""
+        ephemeral.release(self._nodes, paths.topic_broker(topic, broker_id))
+
+    def forget_topic(self, topic: str) -> bool:
+        """Remove a topic that no broker has registered; False, with nothing removed, when one has."""
+        try:
+            self._nodes.delete(paths.topic(topic))
+        except NodeNotEmpty:
+            return False
+        return True
+
     def brokers(self, watch: Watch | None = None) -> dict[int, Broker]:
-        """Return the live brokers by id."""
+        """Return the live brokers by id, where they listen by TLS if that is how they are to be met."""
         found: dict[int, Broker] = {}
         for name, node in self._nodes.read_children(paths.BROKER_IDS, watch, watch_data=True).items():
             try:
@@ -63,7 +92,21 @@ class BrokerRegistry:
                 found[broker_id] = Broker.from_node(node.path, broker_id, node.data)
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return dict(sorted(found.items()))
+        found = dict(sorted(found.items()))
+        return found if self._security.brokers is None else self._by_tls(found)
+
+    def _by_tls(self, brokers: dict[int, Broker]) -> dict[int, Broker]:
+        """Return brokers to be met by TLS: one that listens plainly alone will fail to shake hands."""
+        path_of = {paths.listeners(number): number for number in brokers}
+        for path, node in self._nodes.get_many(path_of).items():
+            broker = brokers[path_of[path]]
+            try:
+                listener = TlsListener.from_node(path, node.data)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+            else:
+                brokers[broker.id] = replace(broker, host=listener.host, port=listener.port)
+        return {number: replace(broker, security=self._security.path) for number, broker in brokers.items()}
 
     def topics(self, watch: Watch | None = None) -> list[str]:
         """List all topics that were ever registered, sorted; their nodes stay when their brokers go."""

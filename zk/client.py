@@ -1,4 +1,4 @@
-"""The ZooKeeper client: kazoo's, with six gaps closed that leases and commits cannot tolerate.
+"""The ZooKeeper client: kazoo's, with seven gaps closed that leases and commits cannot tolerate.
 
 - kazoo keeps calls that are made while it is not connected and sends them after the reconnect, in whatever session
   that brings. Ours refuses them at once (NotConnected), and refuses every call made `within_session` of another
@@ -12,6 +12,8 @@
   Ours counts on.
 - An answer to another request than the one expected ends kazoo's connection loop, and with it the client, for good.
   Ours connects again.
+- With TLS, kazoo waits for a socket while further answers lie decrypted beside it, and under gevent its handshake stops
+  every other greenlet. Ours looks there first, and shakes hands by gevent's own ssl.
 - kazoo's timeouts under gevent derive from BaseException; nothing here uses them.
 """
 
@@ -19,18 +21,23 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, ConnectionDropped, ConnectionLoss, SessionExpiredError
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Connect
+from kazoo.protocol.serialization import Auth, Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
+from kazoo.security import ACL, make_acl, make_digest_acl
 
 from zk.clock import SYSTEM_CLOCK
+from zk.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,15 +55,35 @@ _wanted_session: ContextVar[int | None] = ContextVar("wanted_session", default=N
 _kazoo_logger = logging.getLogger("zk.kazoo")
 
 
-def _is_no_single_try(record: logging.LogRecord) -> bool:
-    """Make kazoo's warnings, of every single try to connect, less than that: that all failed is an error of ours."""
+def _may_be_said(record: logging.LogRecord) -> bool:
+    """Make kazoo's warnings, of every single try to connect, less than that: that all failed is an error of ours.
+
+    And keep the password out of what it says of its requests.
+    """
+    if isinstance(record.args, tuple) and any(isinstance(each, Auth) for each in record.args):
+        return False
     if record.levelno != logging.WARNING:
         return True
     record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
     return _kazoo_logger.isEnabledFor(logging.INFO)
 
 
-_kazoo_logger.addFilter(_is_no_single_try)
+_kazoo_logger.addFilter(_may_be_said)
+
+
+def _ssl_of(handler: Any) -> Any:
+    """Return the ssl whose handshakes wait as the handler's other calls do."""
+    if isinstance(handler, SequentialThreadingHandler):
+        return ssl
+    return import_module("gevent.ssl")  # clients have no gevent
+
+
+def _acl_of(security: Security) -> list[ACL] | None:
+    """Return who may do what with znodes that we make; None leaves them open, as 0.7's are."""
+    if not security.user:
+        return None
+    ours = [make_digest_acl(security.user, security.password, all=True)]
+    return [*ours, make_acl("world", "anyone", read=True)] if security.others_may_read else ours
 
 
 class CallRefused(ConnectionLoss):  # type: ignore[misc]  # kazoo is untyped
@@ -92,9 +119,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
         return float(self.client.session_timeout_ms / 1000 / (self._addresses + 1))
 
     def _expand_client_hosts(self) -> Any:
+        self.client.is_resolving = True
         found = super()._expand_client_hosts()
         self._addresses = max(len(found), 1)
         self.client.resolution_error = None if found else self._resolution_error()
+        self.client.is_resolving = False
         return found
 
     def _resolution_error(self) -> socket.gaierror | None:
@@ -143,20 +172,60 @@ class _PatientForAShare:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handler, name)
 
-    def create_connection(self, *arguments: Any, **named: Any) -> Any:
-        """Connect as the handler does."""
-        return self._handler.create_connection(*arguments, **{**named, "timeout": self._connection.share_s})
+    def create_connection(self, address: tuple[str, int], hostname: str, **_named: Any) -> Any:
+        """Connect as the handler does, and with TLS by a handshake that other greenlets are not kept waiting by."""
+        client = self._connection.client
+        plain = self._handler.create_connection(address, timeout=self._connection.share_s)
+        if client.tls is None:
+            return plain
+        try:
+            secured = client.tls.wrap_socket(plain, server_hostname=hostname, do_handshake_on_connect=False)
+        except BaseException:
+            plain.close()
+            raise
+        try:
+            secured.settimeout(self._connection.share_s)
+            secured.do_handshake()
+        except BaseException as error:
+            secured.close()
+            client.tls_error = error
+            raise
+        client.tls_error = None
+        return secured
+
+    def select(self, readable: Any, writable: Any, failed: Any, timeout: float | None = None) -> Any:
+        """Wait as the handler does, unless a TLS socket has decrypted bytes already, of which the system knows none."""
+        is_ready = any(each.pending() for each in readable if hasattr(each, "pending"))
+        found = self._handler.select(readable, writable, failed, 0 if is_ready else timeout)
+        if is_ready:
+            found[0].extend(each for each in readable if hasattr(each, "pending") and each not in found[0])
+        return found
 
 
 class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
     """A kazoo client that never queues a call over a reconnect. Made by `zk.connecting.connect`; a context manager."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int, handler: Any, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        handler: Any,
+        clock: Clock = SYSTEM_CLOCK,
+        security: Security = Security(),  # noqa: B008 (it never changes)
+    ) -> None:
+        self.security = security
+        tls = security.zookeeper
+        self.tls: ssl.SSLContext | None = None if tls is None else tls.context(_ssl_of(handler))
+        self.tls_error: BaseException | None = None
+        """Why the last handshake failed."""
         super().__init__(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
             handler=handler,
             logger=_kazoo_logger,
+            auth_data=[("digest", f"{security.user}:{security.password}")] if security.user else [],
+            default_acl=_acl_of(security),
+            use_ssl=tls is not None,
             # Reconnecting is tried forever, and soon enough to save a session of two seconds.
             connection_retry=KazooRetry(
                 max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, sleep_func=handler.sleep_func
@@ -164,6 +233,8 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
         )
         self.resolution_error: socket.gaierror | None = None
         """Why none of the hosts had an address at the last try."""
+        self.is_resolving = False
+        """Whether the hosts' addresses are being asked for right now, which takes long where no name server answers."""
         self._gate = handler.rlock_object()
         self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
         self.requested_timeout_ms = session_timeout_ms

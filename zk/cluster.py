@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -51,13 +52,15 @@ UNKNOWN_ID = -1
 class Broker:
     """A broker: its id, and where it listens. `creator` names the process that registered it, `{host}-{epoch ms}`.
 
-    A broker that was named by hand has no creator, and UNKNOWN_ID where only its address was given.
+    A broker that was named by hand has no creator, and UNKNOWN_ID where only its address was given. `security` is the
+    file that says how it is met by TLS; none of it is in the znode.
     """
 
     id: int
     host: str
     port: int
     creator: str = ""
+    security: str = ""
 
     def __post_init__(self) -> None:
         if not self.creator:
@@ -90,6 +93,32 @@ class Broker:
         if match is None or not 0 < int(match["port"]) < 65536:
             raise MalformedNode(path, text, "not creator:host:port")
         return cls(broker_id, match["host"], int(match["port"]), match["creator"])
+
+
+class TlsListener(NamedTuple):
+    """Where a broker listens by TLS."""
+
+    host: str
+    port: int
+
+    @property
+    def text(self) -> str:
+        """The znode's text: JSON, so that more can be said later."""
+        return json.dumps({"tls": f"{self.host}:{self.port}"})
+
+    @classmethod
+    def from_node(cls, path: str, data: bytes | None) -> Self:
+        """Read a broker's znode of listeners at `path`. Raises MalformedNode."""
+        text = text_from(path, data)
+        try:
+            found = json.loads(text)["tls"]
+            host, _, port = found.rpartition(":")
+            listener = cls(host, int(port))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise MalformedNode(path, text, 'not {"tls": "host:port"}') from None
+        if not host or not 0 < listener.port < 65536:
+            raise MalformedNode(path, text, "not host:port")
+        return listener
 
 
 class TopicPartition(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -10,6 +11,9 @@ from zk.client import ZkClient
 from zk.errors import NotConnected, ZkError, ZkUnavailable
 from zk.four_letters import ask
 from zk.nodes import Nodes
+from zk.security import read_address
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_SESSION_TIMEOUT_MS = 6000
 _LOOK_S = 0.05
@@ -24,16 +28,16 @@ def connect(
 ) -> ZkClient:
     """Connect to ZooKeeper and make the chroot of `zk_connect` (`host:port,host:port/chroot`) where it is missing.
 
+    `?security=FILE` behind it says how to reach a ZooKeeper that is not open to everybody: see `zk.security`.
     `connection_timeout_ms` defaults to the session timeout. `handler` is kazoo's seam for concurrency: plain
     threads by default, `kazoo.handlers.gevent.SequentialGeventHandler()` in a gevent program.
     Raises ZkError, naming `zk_connect`, when it makes no sense or nobody answers in time; in plain threads at once when
     none of its hosts exists. A server goes on: names may come after it.
     """
-    hosts, _, rest = zk_connect.partition("/")
-    chroot = f"/{rest.strip('/')}" if rest.strip("/") else ""
+    hosts, chroot, security = read_address(zk_connect)
     timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
     try:
-        client = ZkClient(hosts, session_timeout_ms, handler or SequentialThreadingHandler())
+        client = ZkClient(hosts, session_timeout_ms, handler or SequentialThreadingHandler(), security=security)
     except ValueError as error:
         raise ZkError(f"zk.connect {zk_connect!r} is not host:port,host:port/chroot: {error}") from error
     try:
@@ -49,7 +53,12 @@ def connect(
 def _await_connection(client: ZkClient, zk_connect: str, timeout_ms: int, *, is_patient: bool) -> None:
     deadline_s = client.clock.monotonic_s() + timeout_ms / 1000
     started = client.start_async()
+    is_told = False
     while not client.connected:
+        error = client.resolution_error
+        if error is not None and not is_told and (is_patient or not client.has_no_such_host):
+            is_told = True
+            logger.warning("%s: trying again, for %d ms in all", _unresolved(client, error), timeout_ms)
         left_s = deadline_s - client.clock.monotonic_s()
         if left_s <= 0 or (client.has_no_such_host and not is_patient):
             raise NotConnected(_why_not(client, zk_connect, timeout_ms, may_ask=not is_patient))
@@ -58,13 +67,26 @@ def _await_connection(client: ZkClient, zk_connect: str, timeout_ms: int, *, is_
 
 def _why_not(client: ZkClient, zk_connect: str, timeout_ms: int, *, may_ask: bool) -> str:
     text = f"no ZooKeeper answered at {zk_connect} within {timeout_ms} ms"
-    if client.resolution_error is not None:
-        hosts = ", ".join(host for host, _ in client.hosts)
-        return f"no ZooKeeper at {zk_connect}: {hosts} cannot be resolved: {client.resolution_error.strerror}"
+    error = client.resolution_error
+    if error is not None:
+        return f"no ZooKeeper at {zk_connect}: {_unresolved(client, error)}"
+    if client.is_resolving:
+        return f"{text}: no name server has said where {_hosts(client)} is"
+    if client.tls_error is not None:
+        return f"{text}: {client.tls_error}"
+    may_ask = may_ask and client.tls is None
     strangers = [f"{host}:{port}" for host, port in client.hosts if may_ask and _is_stranger(host, port)]
     if strangers:
         text += f": what listens at {', '.join(strangers)} is no ZooKeeper (a broker perhaps?)"
     return text
+
+
+def _unresolved(client: ZkClient, error: OSError) -> str:
+    return f"{_hosts(client)} cannot be resolved: {error.strerror}"
+
+
+def _hosts(client: ZkClient) -> str:
+    return ", ".join(host for host, _ in client.hosts)
 
 
 def _is_stranger(host: str, port: int) -> bool:

@@ -92,6 +92,14 @@ class VersionConflict(ZkError):
         self.expected = expected
 
 
+class NotAllowed(ZkError):
+    """A znode's ACL does not let us do that: no user was given, or another one's made it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path}: ZooKeeper does not allow it (zk.connect names a user by ?security=FILE)")
+        self.path = path
+
+
 class NodeHeld(ZkError):
     """An ephemeral znode that belongs to another session, which its text names."""
 

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import socket
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ssl
 
 _MOST_BYTES = 64 * 1024
 _PART_BYTES = 4096
 _MODE = "Mode: "
 
 
-def ask(host: str, port: int, word: bytes, timeout_s: float) -> str:
+def ask(host: str, port: int, word: bytes, timeout_s: float, tls: ssl.SSLContext | None = None) -> str:
     """Return what a server answers to a word such as `srvr`, as far as it came in time.
 
     Raises OSError when nobody listens there, or nothing came.
     """
     ends_s = time.monotonic() + timeout_s
     answer = b""
-    with socket.create_connection((host, port), timeout_s) as asked:
+    with ExitStack() as stack:
+        asked = stack.enter_context(socket.create_connection((host, port), timeout_s))
+        if tls is not None:
+            asked = stack.enter_context(tls.wrap_socket(asked, server_hostname=host))
         asked.sendall(word)
         while len(answer) < _MOST_BYTES:
             asked.settimeout(max(0.001, ends_s - time.monotonic()))

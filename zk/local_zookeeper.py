@@ -7,11 +7,13 @@ import json
 import logging
 import os
 import shutil
+import socket
+import ssl
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from zk.child import ChildProcess
 from zk.errors import LocalZooKeeperError
@@ -39,7 +41,9 @@ _PYSPARK_JARS = (
     "netty-common-*",
     "netty-handler-[0-9]*",
     "netty-resolver-[0-9]*",
-    "netty-transport-*",
+    "netty-transport-[0-9]*",
+    "netty-transport-classes-epoll-*",
+    "netty-transport-native-unix-common-*",
     "snappy-java-*",
     "metrics-core-*",
 )
@@ -47,6 +51,7 @@ _DEBIAN_DIRECTORY = Path("/usr/share/java")
 _DEBIAN_JARS = (
     *("zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "snappy-java", "metrics-core"),
     *("netty-buffer", "netty-codec", "netty-common", "netty-handler", "netty-resolver", "netty-transport"),
+    *("netty-transport-native-epoll", "netty-transport-native-unix-common"),  # with TLS it listens through netty
 )
 _JVM_OPTIONS = (
     "-Xms16m",
@@ -84,6 +89,11 @@ admin.enableServer=false
 autopurge.snapRetainCount=3
 autopurge.purgeInterval=1
 """
+_TLS_SETTINGS = """\
+serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+ssl.keyStore.type=PEM
+ssl.trustStore.type=PEM
+"""
 _READY_TIMEOUT_S = 30.0
 _PROBE_INTERVAL_S = 0.05
 _PROBE_TIMEOUT_S = 2.0
@@ -92,18 +102,42 @@ _LOG_TAIL_BYTES = 2000
 _PORT_TAKEN = "Address already in use"
 
 
+class ServerTls(NamedTuple):
+    """What a server that takes TLS alone needs: PEM files, the first of a certificate behind its key."""
+
+    key_and_certificate: Path
+    ca: Path
+    wants_certificates: bool = False
+    """Whether clients must have certificates that `ca` signed."""
+
+    def settings(self) -> str:
+        """Return the lines for zoo.cfg."""
+        return (
+            f"{_TLS_SETTINGS}ssl.keyStore.location={_java_text(self.key_and_certificate)}\n"
+            f"ssl.trustStore.location={_java_text(self.ca)}\n"
+            f"ssl.clientAuth={'need' if self.wants_certificates else 'none'}\n"
+        )
+
+
 class LocalZooKeeper:
     """One standalone ZooKeeper server in a child process, which dies with this one. A context manager.
 
     Port 0 means a free one, which is kept when the server is stopped and started again. Without `data_dir` the data
     is in a temporary directory, is not forced to disk, and is removed by `close` (or the end of the `with` block);
-    with one it stays. Sessions may be as short as one second. Listens on `host` only.
+    with one it stays. Sessions may be as short as one second. Listens on `host` only, and with `tls` takes TLS alone.
 
     Raises LocalZooKeeperError when it does not start: because the port is taken, or with the end of the server's log.
     """
 
-    def __init__(self, port: int = 0, data_dir: Path | str | None = None, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        data_dir: Path | str | None = None,
+        host: str = "127.0.0.1",
+        tls: ServerTls | None = None,
+    ) -> None:
         self.host = host
+        self._tls = tls
         self._chosen_port = port
         self._port = port
         self._given_dir = None if data_dir is None else Path(data_dir).absolute()
@@ -208,8 +242,10 @@ class LocalZooKeeper:
         directory.mkdir(parents=True, exist_ok=True)
         data = directory / "data"
         settings = directory / "zoo.cfg"
+        port = "clientPort" if self._tls is None else "secureClientPort"
         settings.write_text(
-            f"{_SETTINGS}dataDir={_java_text(data)}\nclientPortAddress={self.host}\nclientPort={self._port}\n"
+            f"{_SETTINGS}dataDir={_java_text(data)}\n{port}Address={self.host}\n{port}={self._port}\n"
+            f"{'' if self._tls is None else self._tls.settings()}"
         )
         # Nobody will read temporary data after a crash.
         options = [] if self._given_dir else ["-Dzookeeper.forceSync=no"]
@@ -233,7 +269,7 @@ class LocalZooKeeper:
                 raise LocalZooKeeperError(
                     f"ZooKeeper on {self.connect_string} ended with status {status}; end of {self.log_path}:\n{log}"
                 )
-            if _serves(self.host, self.port, data):
+            if self._serves(data):
                 return
             if time.monotonic() > deadline:
                 log = self._log_since(log_begin)
@@ -242,6 +278,27 @@ class LocalZooKeeper:
                     f" end of {self.log_path}:\n{log}"
                 )
             time.sleep(_PROBE_INTERVAL_S)
+
+    def _serves(self, data: Path) -> bool:
+        """Ask the server for its settings: True once it serves requests, and is the one with this data directory.
+
+        Another ZooKeeper on the same port would answer any other command just as well. One that wants certificates
+        has none of ours to look at: there, that it listens must do.
+        """
+        with suppress(OSError):
+            if self._tls is not None and self._tls.wants_certificates:
+                socket.create_connection((self.host, self.port), _PROBE_TIMEOUT_S).close()
+                return True
+            return f"dataDir={data}/" in ask(self.host, self.port, b"conf", _PROBE_TIMEOUT_S, self._trust())
+        return False
+
+    def _trust(self) -> ssl.SSLContext | None:
+        """Return how to trust the server that this one starts; its certificate need not name the address."""
+        if self._tls is None:
+            return None
+        context = ssl.create_default_context(cafile=str(self._tls.ca))
+        context.check_hostname = False
+        return context
 
     def _log_since(self, begin: int) -> str:
         with self.log_path.open("rb") as log:
@@ -312,13 +369,3 @@ def _class_path(directory: Path, patterns: Sequence[str]) -> str:
 def _java_text(path: Path) -> str:
     """Escape a path for a Java properties file, whose escapes are those of JSON and whose bytes are Latin-1."""
     return json.dumps(str(path))[1:-1]
-
-
-def _serves(host: str, port: int, data_dir: Path) -> bool:
-    """Ask a server for its settings: True once it serves requests, and is the one with this data directory.
-
-    Another ZooKeeper on the same port would answer any other command just as well.
-    """
-    with suppress(OSError):
-        return f"dataDir={data_dir}/" in ask(host, port, b"conf", _PROBE_TIMEOUT_S)
-    return False

@@ -19,6 +19,7 @@ from zk.errors import (
     NodeExists,
     NodeNotEmpty,
     NoNode,
+    NotAllowed,
     NotConnected,
     SessionExpired,
     VersionConflict,
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 ANY_VERSION = -1
 _PIPELINED = 256
 """Requests of one call that are under way at a time; ZooKeeper reads no more when it has 1,000, of all clients."""
+_OF_A_PATH = {
+    kazoo_errors.NoNodeError: NoNode,
+    kazoo_errors.NodeExistsError: NodeExists,
+    kazoo_errors.NotEmptyError: NodeNotEmpty,
+    kazoo_errors.NoAuthError: NotAllowed,
+}
 
 
 def _no_watch(_path: str) -> None:
@@ -255,6 +262,20 @@ class Nodes:
                 continue  # another created it meanwhile: set it
             return 0
 
+    def replace_ephemeral(self, path: str, data: bytes) -> None:
+        """Delete a node and create it anew in one step, so that those who watch its parent's children look again.
+
+        Raises ZkError when it is absent.
+        """
+        with self.client.within_session(self._wanted):
+            transaction = self.client.transaction()
+            transaction.delete(path)
+            transaction.create(path, data, ephemeral=True)
+            result = transaction.commit_async()
+        for answer in self._answer(result, path):
+            if isinstance(answer, kazoo_errors.KazooException):
+                raise ZkError(f"{path}: not replaced: {type(answer).__name__}") from answer
+
     def delete(self, path: str, version: int = ANY_VERSION) -> bool:
         """Delete a znode; False when it was absent. Raises VersionConflict and NodeNotEmpty."""
         with self.client.within_session(self._wanted):
@@ -276,6 +297,21 @@ class Nodes:
         for name in self.children(path):
             self.delete_tree(paths.child(path, name))
         self.delete(path)
+
+    def acls_of_many(self, wanted: Iterable[str]) -> dict[str, list[Any]]:
+        """Read who may do what with many znodes, pipelined, as kazoo's ACLs. Absent ones are left out."""
+        answers = self._pipelined(_Request(path, partial(self.client.get_acls_async, path)) for path in wanted)
+        raise_first(answers.values(), but=NoNode)
+        return {path: answer[0] for path, answer in answers.items() if not isinstance(answer, NoNode)}
+
+    def set_acls(self, wanted: Iterable[str]) -> None:
+        """Give znodes the ACL of new ones, pipelined. Raises the first error once all were tried."""
+        if self.client.default_acl is None:
+            raise NotAllowed("/")
+        answers = self._pipelined(
+            _Request(path, partial(self.client.set_acls_async, path, self.client.default_acl)) for path in wanted
+        )
+        raise_first(answers.values(), but=NoNode)
 
     def sync(self) -> None:
         """Ask the leader for an answer only; reads that follow see all that was written before."""
@@ -317,12 +353,8 @@ class Nodes:
             raise ConnectionLost(f"{path}: no answer from ZooKeeper within {timeout_ms} ms")
         try:
             return result.get()
-        except kazoo_errors.NoNodeError as error:
-            raise NoNode(path) from error
-        except kazoo_errors.NodeExistsError as error:
-            raise NodeExists(path) from error
-        except kazoo_errors.NotEmptyError as error:
-            raise NodeNotEmpty(path) from error
+        except tuple(_OF_A_PATH) as error:
+            raise _OF_A_PATH[type(error)](path) from error
         except kazoo_errors.BadVersionError as error:
             raise VersionConflict(path, version) from error
         except CallRefused as error:

@@ -115,6 +115,10 @@ class OffsetRegistry:
                 self.malformed.skip(error)
         return dict(sorted(found.items()))
 
+    def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """Remove the offsets of partitions, as if the group had never consumed them."""
+        self._nodes.delete_many(paths.offset(group, where) for where in partitions)
+
     def topics(self, group: str) -> list[str]:
         """List the topics for which a group has offsets, sorted."""
         return self._nodes.children(paths.group_offsets(group))

@@ -1,6 +1,7 @@
 """Every znode path: those of Kafka 0.7, and some that it has not. No other module writes one.
 
     /brokers/ids/{id}                                   ephemeral   creator:host:port
+    /brokers/listeners/{id}                             ephemeral   where it listens by TLS, if it does
     /brokers/topics/{topic}/{id}                        ephemeral   number of partitions
     /consumers/{group}/ids/{consumer}                   ephemeral   subscription
     /consumers/{group}/assignment/{consumer}            ephemeral   how it would divide, where that is not as in 0.7
@@ -10,6 +11,7 @@
     /schemas/topics/{topic}/{number}                    persistent  a schema of the topic's events, numbered from 1
     /audit/cluster                                      persistent  the id of the cluster in the audit's reports
     /audit/brokers/{id}                                 persistent  a broker that may hold reports
+    /requests/{id}/{topic}                              persistent  what a broker is to do with a topic
 
 The nodes between are persistent, hold null data, and stay.
 """
@@ -26,12 +28,14 @@ if TYPE_CHECKING:
 
 BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
+BROKER_LISTENERS = "/brokers/listeners"
 BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 SCHEMA_FINGERPRINTS = "/schemas/fingerprints"
 SCHEMA_TOPICS = "/schemas/topics"
 AUDIT_CLUSTER = "/audit/cluster"
 AUDIT_BROKERS = "/audit/brokers"
+REQUESTS = "/requests"
 
 ROOTS = (BROKERS, CONSUMERS)
 """What a dump of all registries walks."""
@@ -54,6 +58,11 @@ def component(name: str, what: str) -> str:
 def broker(broker_id: int) -> str:
     """Return where a broker registers itself."""
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def listeners(broker_id: int) -> str:
+    """Return where a broker says where it listens by TLS."""
+    return f"{BROKER_LISTENERS}/{broker_id}"
 
 
 def topic(topic_name: str) -> str:
@@ -139,6 +148,16 @@ def schema_number(topic_name: str, number: int) -> str:
 def audit_broker(broker_id: int) -> str:
     """Return where a broker is noted that may hold reports of the audit."""
     return f"{AUDIT_BROKERS}/{broker_id}"
+
+
+def requests(broker_id: int) -> str:
+    """Return the parent of what a broker is asked for; it is there if the broker takes requests."""
+    return f"{REQUESTS}/{broker_id}"
+
+
+def request(broker_id: int, topic_name: str) -> str:
+    """Return where a broker is asked for something about a topic."""
+    return f"{requests(broker_id)}/{component(topic_name, 'topic')}"
 
 
 def _partition_name(where: TopicPartition) -> str:

@@ -78,6 +78,7 @@ def test_readers_that_take_their_time(
     Their segments are deleted after they were sent.
     """
     settings = {"log.flush.interval": 1, "log.file.size": 20_000, "log.cleanup.interval.mins": 0.002}
+    settings["socket.send.buffer"] = 100_000
     broker = new_broker({**settings, "log.retention.size": 120 * 20_000}, program="few_files.py")
     broker.start()
     producer = open_connection(broker)

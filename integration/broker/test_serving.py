@@ -145,6 +145,7 @@ def test_fifty_connections_at_once(broker: LocalBroker, read_all: ReadAll, open_
     with ThreadPoolExecutor(connections) as executor:
         for found in executor.map(work, range(connections)):
             assert found == [b"%d" % number for number in range(each)]
+    eventually(lambda: len(read_all(broker, "shared")) == connections * each)  # each log is flushed by itself
     by_client: dict[int, list[int]] = {}
     for message in read_all(broker, "shared"):
         client, number = map(int, message.payload.split())

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from integration.cli.calling import PARTITIONS, output, rows, run
-from kafka2011 import LocalCluster
+from kafka2011 import ConsumerConnector, LocalCluster
+from kafka2011.admin.topic_changes import grow_topic
+from tests.support.waiting import eventually
+from zk import paths
+from zk.connecting import connect
+from zk.requests import RequestRegistry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -37,40 +42,125 @@ def test_a_number_of_partitions_is_checked_first(zookeeper: tuple[str, str]) -> 
     assert len(rows("topics", "create", "counted", "--partitions", PARTITIONS, *zookeeper)) == 2
 
 
-def test_a_topic_is_grown_and_deleted_by_its_operator(tmp_path: Path) -> None:
-    """The steps that `topics grow` and `topics delete` name do what they say, and the commands themselves nothing."""
-    properties = {"log.flush.interval": 1, "num.partitions": 2, "zk.sessiontimeout.ms": 2000}
-    with LocalCluster(1, directory=tmp_path, properties=properties) as cluster:
+@pytest.fixture
+def two_brokers(tmp_path: Path) -> Iterator[LocalCluster]:
+    properties = {"log.flush.interval": 1, "num.partitions": 1, "zk.sessiontimeout.ms": 2000}
+    with LocalCluster(2, directory=tmp_path, properties=properties) as running:
+        output("topics", "create", "views", "--zookeeper", running.zk_connect)
+        yield running
+
+
+def take_no_requests(cluster: LocalCluster, broker_id: int) -> None:
+    """Have a broker look like one of 0.7."""
+    with connect(cluster.zk_connect) as client:
+        client.delete(paths.requests(broker_id))
+
+
+def test_a_topic_grows_while_it_is_read(two_brokers: LocalCluster) -> None:
+    """All brokers have more partitions at once, and after a restart; a member that was there reads the new ones."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    settings = {"zk.connect": two_brokers.zk_connect, "groupid": "reports", "autooffset.reset": "smallest"}
+    with ConsumerConnector({**settings, "consumer.timeout.ms": 20_000}) as consumer:
+        [stream] = consumer.create_message_streams({"views": 1})["views"]
+        planned = rows("topics", "grow", "views", "--partitions", 3, "--dry-run", *where)
+        assert [row["outcome"] for row in planned] == ["grows to 3"] * 2
+        assert rows("topics", *where) == [{"topic": "views", "brokers": 2, "partitions": 2}]
+        grown = rows("topics", "grow", "views", "--partitions", 3, *where)
+        assert [(row["broker"], row["partitions"], row["outcome"]) for row in grown] == [
+            (0, 3, "grown"),
+            (1, 3, "grown"),
+        ]
+        broker = two_brokers.brokers[1]
+        output("produce", "views", "--broker", f"{broker.host}:{broker.port}", "--partition", 2, text="new\n")
+        assert [(m.broker_id, m.partition, m.payload) for m in [next(stream)]] == [(1, 2, b"new")]
+    assert "would hide logs" in run("topics", "grow", "views", "--partitions", 2, *where).stderr
+    broker.stop()
+    broker.start()
+    again = rows("topics", "grow", "views", "--partitions", 3, *where)
+    assert [(row["partitions"], row["outcome"]) for row in again] == [(3, "has them")] * 2
+    assert rows("topics", "describe", "views", *where)[-1]["latest"] == 13
+
+
+def test_a_topic_is_deleted_while_it_is_read(two_brokers: LocalCluster) -> None:
+    """Its logs go on all brokers, and offsets if so asked, from under a member; made anew, it is read from the start.
+
+    A broker that is away does it when it starts.
+    """
+    where = ("--zookeeper", two_brokers.zk_connect)
+    first, second = two_brokers.brokers.values()
+    for broker in (first, second):
+        output("produce", "views", "--broker", f"{broker.host}:{broker.port}", text="one\n")
+    output("topics", "grow", "views", "--partitions", 2, *where)
+    output("topics", "create", "kept", *where)
+    settings = {"zk.connect": two_brokers.zk_connect, "groupid": "reports", "autooffset.reset": "smallest"}
+    with ConsumerConnector({**settings, "consumer.timeout.ms": 20_000}) as consumer:
+        [stream] = consumer.create_message_streams({"views": 1})["views"]
+        assert {next(stream).broker_id for _ in range(2)} == {0, 1}
+        second.stop()
+
+        planned = run("topics", "delete", "views", "--dry-run", *where)
+        assert "group reports loses what it has not consumed; its offsets stay" in planned.stderr
+        assert "away: deletes it when it starts" in planned.stdout
+        asked = run("topics", "delete", "views", *where)
+        assert asked.returncode == 1
+        assert "delete topic views? [y/N]" in asked.stderr
+        assert list(first.log_dir.glob("views-*")), "nothing is deleted before yes"
+
+        deleted = rows("topics", "delete", "views", "--yes", "--offsets", *where)
+        assert [(row["broker"], row["bytes"], row["outcome"]) for row in deleted] == [
+            (0, 13, "deleted"),
+            (1, None, "away: deletes it when it starts"),
+        ]
+        assert not list(first.log_dir.glob("views-*"))
+        assert [row["topic"] for row in rows("topics", *where)] == ["kept"]
+        assert "views" not in output("offsets", "export", "--group", "reports", *where)
+
+        second.start()
+        assert not list(second.log_dir.glob("views-*"))
+        assert [row["topic"] for row in rows("topics", *where)] == ["kept"]
+        output("produce", "views", "--broker", f"{first.host}:{first.port}", text="anew\n")
+        made = next(stream)
+        assert (made.payload, made.offset) == (b"anew", 0)
+        assert rows("topics", *where)[-1] == {"topic": "views", "brokers": 1, "partitions": 1}, "as the settings say"
+
+
+def test_brokers_that_join_topics_do_not_join_one_that_is_deleted(tmp_path: Path) -> None:
+    """While others still have it; made anew, it is joined as ever."""
+    properties = {"join.topics": "true", "zk.sessiontimeout.ms": 2000}
+    with LocalCluster(2, directory=tmp_path, properties=properties) as cluster:
         where = ("--zookeeper", cluster.zk_connect)
-        output("topics", "create", "views", *where)
-        output("produce", "views", *where, text="one\n")
-        group = ("--group", "reports", "--from-beginning", "--max-messages", 1)
-        assert output("consume", "views", *group, *where) == "one\n"
+        for _ in range(2):
+            output("topics", "create", "views", "--brokers", 0, *where)
+            eventually(lambda: rows("topics", *where)[0]["brokers"] == 2, what="both brokers have the topic")
+            assert len(rows("topics", "delete", "views", "--yes", *where)) == 2
+            assert rows("topics", *where) == []
 
-        assert output("topics", "grow", "views", "--partitions", 2, *where) == "nothing to do\n"
-        assert "would hide logs" in run("topics", "grow", "views", "--partitions", 1, *where).stderr
-        steps = output("topics", "grow", "views", "--partitions", 3, *where).splitlines()
-        assert "which has 2: add views:3 to topic.partition.count.map" in steps[0]
-        broker = cluster.brokers[0]
-        broker.stop()
-        broker._properties["topic.partition.count.map"] = "views:3"
-        broker.start()
-        assert output("topics", "grow", "views", "--partitions", 3, *where) == "nothing to do\n"
-        assert {row["partitions"] for row in rows("topics", *where)} == {3}
 
-        steps = output("topics", "delete", "views", *where).splitlines()
-        assert "stop the groups that read it, reports" in steps[1]
-        assert f"on broker 0 ({broker.host}:{broker.port})" in steps[2]
-        assert "(13 bytes)" in steps[2]
-        broker.stop()
-        for log in broker.log_dir.glob("views-*"):
-            shutil.rmtree(log)
-        broker.start()
-        assert rows("topics", *where) == [{"topic": "views", "brokers": 0, "partitions": 0}]
-        output("produce", "views", *where, text="anew\n")
-        assert "groups reset --group reports --topic views --to earliest" in steps[-1]
-        output("groups", "reset", "--group", "reports", "--topic", "views", "--to", "earliest", *where)
-        assert output("consume", "views", *group, *where) == "anew\n"
+def test_brokers_of_07_are_left_as_they_are(two_brokers: LocalCluster) -> None:
+    """A broker that takes no requests is named, with what is to be done, and the exit status is 1."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    take_no_requests(two_brokers, 1)
+    grown = run("topics", "grow", "views", "--partitions", 2, *where)
+    assert grown.returncode == 1
+    assert "add views:2 to topic.partition.count.map" in grown.stdout
+    assert "topic views has not grown on broker 1" in grown.stderr
+    assert rows("topics", *where) == [{"topic": "views", "brokers": 2, "partitions": 3}]
+    deleted = run("topics", "delete", "views", "--yes", *where)
+    assert deleted.returncode == 1
+    assert "remove views-* from its log.dir" in deleted.stdout
+    assert rows("topics", *where) == [{"topic": "views", "brokers": 1, "partitions": 1}]
+
+
+def test_a_broker_that_does_not_do_it_is_named(two_brokers: LocalCluster) -> None:
+    """After a time the request is withdrawn, so that it does not happen later, when nobody expects it."""
+    second = two_brokers.brokers[1]
+    with connect(two_brokers.zk_connect) as client:
+        second.pause()
+        found = grow_topic(client, "views", 2, timeout_s=1)
+        assert [change.is_done for change in found] == [True, False]
+        assert "has not said within 1 s" in found[1].outcome
+        assert RequestRegistry(client).placed(1) == {}
+        second.resume()
 
 
 @pytest.mark.parametrize(

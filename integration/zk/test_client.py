@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from kazoo.client import KazooClient
@@ -65,9 +65,12 @@ def test_nobody_there_is_an_error_that_names_the_address() -> None:
 
 @pytest.mark.parametrize(("handler", "errno"), [(None, socket.EAI_NONAME), (None, socket.EAI_AGAIN), ("", 0)])
 def test_a_host_that_does_not_exist_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, handler: str | None, errno: int
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, handler: str | None, errno: int
 ) -> None:
-    """A client fails at once; where the name may come later, as for a server, it fails in time. The error names it."""
+    """A client fails at once. Where the name may come later, as for a server, it fails in time, and says meanwhile why.
+
+    The error names it.
+    """
 
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(errno or socket.EAI_NONAME, "no such name")
@@ -78,6 +81,25 @@ def test_a_host_that_does_not_exist_is_not_waited_for(
     words = r"no ZooKeeper at nosuch\.example:2181: nosuch\.example cannot be resolved: no such name"
     with pytest.raises(NotConnected, match=words):
         connect("nosuch.example:2181", 2000, timeout_ms, None if handler is None else SequentialThreadingHandler())
+    said = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    waits = ["nosuch.example cannot be resolved: no such name: trying again, for 300 ms in all"]
+    assert said == ([] if is_final else waits)
+
+
+def test_name_servers_that_do_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error comes in time, and says that they were waited for."""
+    over = threading.Event()
+
+    def unanswered(*_: object, **__: object) -> NoReturn:
+        over.wait(60)
+        raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unanswered)
+    try:
+        with pytest.raises(NotConnected, match=r"within 300 ms: no name server has said where slow\.example is"):
+            connect("slow.example:2181", 2000, 300)
+    finally:
+        over.set()
 
 
 def test_what_is_no_zookeeper_is_called_that() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.admin.groups import Groups
+from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.admin.topics import create_topic, describe_topic
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from kafka2011.admin.groups import GroupPartition
     from kafka2011.admin.partitions import PartitionEnds
+    from kafka2011.admin.topic_changes import BrokerChange, Deletion
     from kafka2011.admin.topics import CreatedTopic
     from zk.cluster import Broker
 
@@ -64,6 +66,17 @@ class Admin:
     def describe_topic(self, topic: str) -> list[PartitionEnds]:
         """Return the partitions of a topic, each with its broker, first offset and flushed end."""
         return describe_topic(self._client, topic)
+
+    def grow_topic(self, topic: str, partitions: int, *, dry_run: bool = False) -> list[BrokerChange]:
+        """Give a topic so many partitions on each living broker that has it; brokers of 0.7 are left as they are."""
+        return grow_topic(self._client, topic, partitions, dry_run=dry_run)
+
+    def delete_topic(self, topic: str, *, offsets: bool = False, dry_run: bool = False) -> Deletion:
+        """Delete a topic, with `offsets` also those of groups in it; brokers of 0.7 are left as they are.
+
+        Brokers that are away do it when they start. Whoever publishes to it makes it anew.
+        """
+        return delete_topic(self._client, topic, offsets=offsets, dry_run=dry_run)
 
     def groups(self) -> list[str]:
         """List all consumer groups that ever were."""

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.partitions import asking, ends_of, fault_of_offset, offset_before
+from kafka2011.admin.partitions import asking, ends_of_many, fault_of_offset, offset_before
 from kafka2011.admin.shifting import shifted
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
 from kafka2011.errors import KafkaError
@@ -233,8 +233,9 @@ class Groups:
             its = sorted(where for where in partitions if where.broker_id == broker_id)
             try:
                 with asking(brokers[broker_id]) as consumer:
-                    for where in its:
-                        ends[where] = ends_of(consumer, where.topic, where.partition)[1]
+                    asked = ends_of_many(consumer, [(where.topic, where.partition) for where in its])
+                    for where, (_, end) in zip(its, asked, strict=True):
+                        ends[where] = end
             except KafkaError as error:
                 logger.warning("broker %d does not answer for the ends of %s: %s", broker_id, its[0].topic, error)
         return ends

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _IDLE_S = 0.2
+_WAIT_S = 10.0
 _MANY_SEGMENTS = 1_000_000
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
@@ -131,6 +132,24 @@ def following(
             idle_since_s = time.monotonic()
             continue
         on_idle()
-        if timeout_ms is not None and (time.monotonic() - idle_since_s) * 1000 >= timeout_ms:
+        left_s = _WAIT_S
+        if timeout_ms is not None:
+            left_s = timeout_ms / 1000 - (time.monotonic() - idle_since_s)
+            if left_s <= 0:
+                return
+        _await_more(cursors, min(left_s, _WAIT_S))
+
+
+def _await_more(cursors: list[PartitionCursor], longest_s: float) -> None:
+    """Wait at the broker until there is more, or at several in turns; one of 0.7 does not, then here for a while."""
+    by_consumer: dict[SimpleConsumer, list[PartitionCursor]] = {}
+    for cursor in cursors:
+        by_consumer.setdefault(cursor.consumer, []).append(cursor)
+    turn_s = longest_s if len(by_consumer) == 1 else min(longest_s, _IDLE_S / len(by_consumer))
+    for consumer, its in by_consumer.items():
+        began_s = time.monotonic()
+        fetches = [(cursor.topic, cursor.partition, cursor.offset, 1) for cursor in its]
+        if any(each.data for each in consumer.multifetch(fetches, wait_ms=max(1, int(turn_s * 1000)))):
             return
-        time.sleep(_IDLE_S)
+        if time.monotonic() - began_s < turn_s / 2:
+            time.sleep(min(turn_s, _IDLE_S))

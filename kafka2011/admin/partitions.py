@@ -14,9 +14,12 @@ from kafka2011.message.topic import partition_text
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from zk.cluster import Broker, TopicPartition
 
 ASK_TIMEOUT_MS = 5000
+_ASKED_AT_ONCE = 64
 _MOST_PARTITIONS = 2**20
 _AFTER_EVERYTHING_MS = 2**62
 _MESSAGE_FETCH_BYTES = 64 * 1024
@@ -40,6 +43,14 @@ def ends_of(consumer: SimpleConsumer, topic: str, partition: int) -> tuple[int, 
     """Ask a broker for the first offset and the flushed end of a partition."""
     earliest, latest = (consumer.get_offsets_before(topic, partition, end, 1)[0] for end in (EARLIEST, LATEST))
     return earliest, latest
+
+
+def ends_of_many(consumer: SimpleConsumer, partitions: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
+    """Ask the same for many partitions, in order, so many at a time."""
+    for start in range(0, len(partitions), _ASKED_AT_ONCE):
+        its = partitions[start : start + _ASKED_AT_ONCE]
+        found = consumer.get_many_offsets_before((*where, end, 1) for where in its for end in (EARLIEST, LATEST))
+        yield from zip((each[0] for each in found[::2]), (each[0] for each in found[1::2]), strict=True)
 
 
 def offset_before(consumer: SimpleConsumer, topic: str, partition: int, time_ms: int) -> int:

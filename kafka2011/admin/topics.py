@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.admin.partitions import PartitionEnds, asking, count_partitions, ends_of
+from kafka2011.admin.partitions import PartitionEnds, asking, count_partitions, ends_of_many
 from kafka2011.errors import KafkaError
 from kafka2011.message.topic import validate_topic
 from kafka2011.producer.sync_producer import SyncProducer
@@ -95,8 +95,8 @@ def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[
     if broker is not None:
         try:
             with asking(broker) as consumer:
-                for number in range(partitions):
-                    yield ends_of(consumer, topic, number)
+                for ends in ends_of_many(consumer, [(topic, number) for number in range(partitions)]):
+                    yield ends
                     answered += 1
         except KafkaError as error:
             logger.warning("broker %d does not answer for the offsets of %s: %s", broker.id, topic, error)

@@ -9,19 +9,26 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import math
 import os
+import select
 import socket as stdlib_socket
 import termios
 import time
 from array import array
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import gevent
 from gevent import socket
+from gevent.event import Event
+from gevent.hub import Waiter
 
 from kafka2011.broker.handlers import Reply
 from kafka2011.broker.memory_budget import MemoryRefusedError
+from kafka2011.broker.parking import End
+from kafka2011.broker.sending import FILE_ENDED, batches, send_parts
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.message.header import AnyBytes
 from kafka2011.wire.protocol import FrameReader
@@ -32,6 +39,10 @@ if TYPE_CHECKING:
     from gevent.lock import Semaphore
 
     from kafka2011.broker.memory_budget import MemoryBudget
+    from kafka2011.broker.parking import Awaited, ParkedRequest, Parking
+    from kafka2011.broker.quota import ClientQuota, Toll
+    from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.sending import Part
     from kafka2011.broker.small_share import SmallShare
     from kafka2011.log.segment import LogSlice
 
@@ -42,6 +53,19 @@ FrameHandler = Callable[[AnyBytes, list[bytes]], Reply | None]
 
 Raises KafkaError to refuse it.
 """
+RunHandler = Callable[["ReceiveBuffer", "Received"], int]
+"""Appends the runs of plain produces that were received, and returns where in the buffer the rest begins.
+
+That is the end of the runs, or the first of them that is not as usual: a FrameHandler gets it. Raises KafkaError.
+"""
+
+
+class Handlers(NamedTuple):
+    """What is done with the requests of one connection."""
+
+    frame: FrameHandler
+    runs: RunHandler
+
 
 RECEIVE_BYTES = 64 * 1024
 LARGE_RECEIVE_BYTES = 256 * 1024
@@ -53,9 +77,16 @@ SENDFILE_BYTES = 1024 * 1024
 """The most that one call sends: a fast reader would otherwise occupy the broker for a whole segment."""
 TURN_S = 0.005
 """How long one connection may keep the others waiting when its socket never makes it wait."""
+NOBODY: Final = "anonymous"
+"""Who a client is that shows no certificate; so is everybody on a plain port."""
+DELAY_STEP_S = 0.5
+"""How long a connection over its quota sleeps at once; then it looks whether its client is still there."""
+LEAST_DELAY_S = 0.005
+"""It does not sleep for less: what is owed adds up."""
 SEND_STALL_TIMEOUT_S = 600.0
 """How long a client may read nothing of its reply before its connection is closed."""
 
+_READ = 1  # libev's number for it
 _LOOP_ROUND_S = 1e-6
 """gevent looks at no socket between greenlets that sleep for 0 seconds, but before any timer."""
 _CONNECTION_ERRORS = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.EBADF}
@@ -73,17 +104,28 @@ def let_others_run() -> None:
 class Connection:
     """An accepted connection, and the resources that it holds in the broker. Owns its socket until `close`."""
 
+    by_sendfile: ClassVar[bool] = True
+
     __slots__ = (
+        "_buffer",
+        "_delay_ends",
         "_has_large_turn",
         "_large_bytes",
         "_large_turns",
+        "_parked",
+        "_readable",
+        "_reader",
         "_small",
         "_turn_ends_s",
         "_unread_bytes",
         "claim",
         "counts",
+        "is_active",
+        "is_reading",
         "name",
         "opened_claim",
+        "principal",
+        "quota",
         "socket",
     )
 
@@ -95,18 +137,28 @@ class Connection:
         small: SmallShare,
         counts: Counter[str],
         large_turns: Semaphore,
+        buffer: ReceiveBuffer | None,
     ) -> None:
         self.socket = accepted
         self.name = name
+        self.principal = NOBODY
         self.counts = counts
         self.claim = budget.claim(name, self.stop_both)
         self.opened_claim = budget.claim(name, self.stop_both)
         self._small = small.claim(name, self._evict)
         self._large_turns = large_turns
+        self._buffer = buffer
+        self._readable: Any = None  # what gevent watches the socket by, once it had to be waited for
         self._large_bytes = budget.max_bytes * LARGE_SHARE
         self._has_large_turn = False
         self._turn_ends_s = 0.0
+        self._reader: FrameReader | None = None
+        self._parked: tuple[Parking, ParkedRequest] | None = None
         self._unread_bytes: int | None = None  # when stopping: how much is still to be read
+        self._delay_ends: Event | None = None  # once it has been over its quota
+        self.quota: ClientQuota | None = None
+        self.is_reading = False  # it waits for what comes from the client, or is about to take it
+        self.is_active = True  # something has come since somebody made this False
 
     def pause(self) -> None:
         """Let others run if this connection has had its turn."""
@@ -120,28 +172,112 @@ class Connection:
     def stop_reading(self) -> None:
         """Make the requests that have arrived the last: nothing more is read from now on."""
         if self._unread_bytes is None:
-            arrived = array("i", [0])
-            fcntl.ioctl(self.socket.fileno(), termios.FIONREAD, arrived)
-            self._unread_bytes = arrived[0]
+            self._unread_bytes = self._arrived_bytes()
+        self._end_wait(End.STOPPED)
         self._shut(stdlib_socket.SHUT_RD)  # wakes the waiting reader; some kernels go on delivering what arrives
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether there are bytes that have not been read yet."""
+        return self._arrived_bytes() > 0
 
     def stop_both(self) -> None:
         """End the connection wherever it stands."""
+        self._end_wait(End.GONE)
         self._shut(stdlib_socket.SHUT_RDWR)
 
-    def serve(self, handle: FrameHandler, max_frame_bytes: int) -> None:
+    def park(self, parking: Parking, awaited: Awaited, max_wait_s: float) -> bool:
+        """Wait in the middle of a request, but not while there is another behind it; False if the client has gone.
+
+        Its socket is watched meanwhile: for its end, and for more requests, which end the wait, too.
+        """
+        if self._unread_bytes is not None or self._has_more():
+            return True
+        hub = gevent.get_hub()
+        waiter: Waiter[None] = Waiter(hub)
+        parked = parking.park(awaited, max_wait_s, partial(hub.loop.run_callback, waiter.switch, None))
+        if parked is None:
+            return True
+        self._parked = parking, parked
+        if self._readable is None:
+            self._readable = hub.loop.io(self.socket.fileno(), _READ)
+        try:
+            self._readable.start(self._look_behind)
+            waiter.get()
+        finally:
+            self._readable.stop()
+            self._end_wait(End.GONE)  # if this was ended from outside
+            self._parked = None
+            self._turn_ends_s = 0.0
+        return parked.end is not End.GONE
+
+    def _has_more(self) -> bool:
+        """Say whether more has been read than the request that is being handled."""
+        return self._reader is not None and self._reader.buffered_bytes > 0
+
+    def _look_behind(self) -> None:
+        """End the wait of the parked request, as there is something to be read."""
+        self._end_wait(End.MORE if self._arrived_bytes() else End.GONE)
+
+    def _end_wait(self, why: End) -> None:
+        if self._parked is not None:
+            parking, parked = self._parked
+            parking.end(parked, why)
+        if self._delay_ends is not None:
+            self._delay_ends.set()
+
+    def _sit_out(self, quota: ClientQuota, toll: Toll) -> bool:
+        """Wait as a quota wants it, unless the connection is to end; False if the client goes meanwhile."""
+        if toll.wait_s() < LEAST_DELAY_S:
+            return True
+        began_s = time.monotonic()
+        quota.note_wait(toll, toll.wait_s())
+        if self._delay_ends is None:
+            self._delay_ends = Event()
+        try:
+            while self._unread_bytes is None and not self.claim.refused:
+                wait_s = toll.wait_s()
+                if wait_s < LEAST_DELAY_S:
+                    break
+                self._delay_ends.clear()
+                self._delay_ends.wait(min(wait_s, DELAY_STEP_S))
+                if self._unread_bytes is None and self._has_gone():  # stopping looks like it
+                    return False
+        finally:
+            self.counts[f"throttled_ms_{toll.what}"] += math.ceil((time.monotonic() - began_s) * 1000)
+            self._turn_ends_s = 0.0
+        return not self.claim.refused
+
+    def _has_gone(self) -> bool:
+        """Say whether the client has ended the connection, and nothing of it is left to be read."""
+        events = select.poll()
+        events.register(self.socket.fileno(), select.POLLIN)
+        found = events.poll(0)
+        if not found:
+            return False
+        return bool(found[0][1] & (select.POLLHUP | select.POLLERR)) or not self._arrived_bytes()
+
+    def _arrived_bytes(self) -> int:
+        arrived = array("i", [0])
+        fcntl.ioctl(self.socket.fileno(), termios.FIONREAD, arrived)
+        return arrived[0]
+
+    def begin(self) -> None:
+        """Do what comes before the first request: nothing, where the port is plain."""
+
+    def serve(self, handlers: Handlers, max_frame_bytes: int) -> None:
         """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
-        reader = FrameReader(max_frame_bytes)
+        self._reader = reader = FrameReader(max_frame_bytes)
         claim, small = self.claim, self._small
         receive_bytes = RECEIVE_BYTES
-        while received_bytes := self._feed(reader, receive_bytes):
+        while received_bytes := self._await_feed(reader, receive_bytes, handlers.runs):
             buffered_bytes = reader.buffered_bytes
             claim.resize(small.hold(buffered_bytes))
             if buffered_bytes > self._large_bytes and not self._has_large_turn:
                 self._has_large_turn = self._large_turns.acquire(timeout=LARGE_TURN_WAIT_S)
             while (frame := reader.next_frame()) is not None:
                 small.finish()
-                reply = handle(frame, reader.following_produces(frame))
+                reply = handlers.frame(frame, reader.following_produces(frame))
                 if reply is not None:
                     self._answer(reply)
                 self.pause()
@@ -167,6 +303,9 @@ class Connection:
         if buffered_bytes <= self._large_bytes:
             self._end_large_turn()
 
+    def finish(self) -> None:
+        """Do what comes after the last answer: nothing, where the port is plain."""
+
     def close(self) -> None:
         """Close the socket and give back all memory; may be called twice."""
         self._end_large_turn()
@@ -174,6 +313,9 @@ class Connection:
         self._small.hold(0)
         self.claim.resize(0)
         self.opened_claim.resize(0)
+        if self._readable is not None:
+            self._readable.close()
+            self._readable = None
         self.socket.close()
 
     def _evict(self) -> None:
@@ -185,86 +327,156 @@ class Connection:
             self._has_large_turn = False
             self._large_turns.release()
 
-    def _feed(self, reader: FrameReader, most_bytes: int) -> int:
-        """Give the reader what has arrived, and keep none of it here; return its size, 0 when no more is to come."""
+    def _await_feed(self, reader: FrameReader, most_bytes: int, append_runs: RunHandler) -> int:
+        """Do as `_feed` does, once what the client has sent before is within its quota."""
+        quota = self.quota
+        if quota is not None and quota.unpaid is not None:
+            self._sit_out(quota, quota.unpaid)
+            quota.unpaid = None
+        self.is_reading = True
+        try:
+            return self._feed(reader, most_bytes, append_runs)
+        finally:
+            self.is_reading = False
+
+    def _feed(self, reader: FrameReader, most_bytes: int, append_runs: RunHandler) -> int:
+        """Give the reader what has arrived, and keep none of it here; return its size, 0 when no more is to come.
+
+        The reader gets what is left once C has found plain produces at the beginning, and they were appended.
+        """
+        buffer = self._buffer
+        kept = None if buffer is None else reader.unfinished(buffer.size_bytes)
+        while buffer is not None and kept is not None and not buffer.is_taken:
+            self.pause()
+            wanted_bytes = self._wanted_bytes(buffer.size_bytes - len(kept))
+            if wanted_bytes <= 0:
+                return 0
+            try:
+                received = buffer.receive(self.socket.fileno(), kept, wanted_bytes)
+            except OSError as error:
+                return len(self._unreadable(error))
+            if received is None:
+                self._await_bytes()
+                continue
+            self._count(received.size)
+            self._take(buffer, received, reader, append_runs)
+            return received.size
         data = self._receive(most_bytes)
         reader.receive_data(data)
         return len(data)
 
+    def _take(self, buffer: ReceiveBuffer, received: Received, reader: FrameReader, append_runs: RunHandler) -> None:
+        start = received.rest_start
+        buffer.is_taken = True
+        try:
+            if received.runs:
+                self._small.finish()
+                start = append_runs(buffer, received)
+            rest = buffer.rest(start, received.rest_end)
+        finally:
+            buffer.is_taken = False
+        if received.is_more:
+            reader.receive_data(rest)
+        else:
+            reader.restart(rest)
+
     def _receive(self, most_bytes: int) -> bytes:
         """Return what has arrived, or nothing when no more is wanted or will come."""
+        wanted_bytes = self._wanted_bytes(most_bytes)
+        if wanted_bytes <= 0:
+            return b""
+        try:
+            data = self.socket.recv(wanted_bytes)
+        except OSError as error:
+            return self._unreadable(error)
+        self._count(len(data))
+        return data
+
+    def _wanted_bytes(self, most_bytes: int) -> int:
+        """Return how much may be read: nothing after the connection was evicted, and what had come when stopping."""
+        if self.claim.refused:
+            return 0
+        return most_bytes if self._unread_bytes is None else min(most_bytes, self._unread_bytes)
+
+    def _unreadable(self, error: OSError) -> bytes:
+        """Return nothing if the connection was evicted meanwhile, which shuts its socket."""
         if self.claim.refused:
             return b""
+        raise BrokerConnectionError(f"reading failed: {error}") from error
+
+    def _count(self, received_bytes: int) -> None:
         if self._unread_bytes is not None:
-            most_bytes = min(most_bytes, self._unread_bytes)
-            if most_bytes <= 0:
-                return b""
-        try:
-            data = self.socket.recv(most_bytes)
-        except OSError as error:
-            if self.claim.refused:
-                return b""
-            raise BrokerConnectionError(f"reading failed: {error}") from error
-        if self._unread_bytes is not None:
-            self._unread_bytes -= len(data)
-        self.counts["bytes_in"] += len(data)
-        return data
+            self._unread_bytes -= received_bytes
+        self.is_active = True
+        self.counts["bytes_in"] += received_bytes
+
+    def _await_bytes(self) -> None:
+        """Wait until there are bytes, or the end."""
+        if self._readable is None:
+            self._readable = gevent.get_hub().loop.io(self.socket.fileno(), _READ)
+        socket.wait(self._readable)
+        self._turn_ends_s = 0.0
 
     def _answer(self, reply: Reply) -> None:
         try:
-            pending: list[bytes] = []  # headers travel in one packet with the data that follows
-            for part in reply.parts:
-                if isinstance(part, bytes):
-                    pending.append(part)
-                    continue
-                self._send(b"".join(pending), stdlib_socket.MSG_MORE)
-                pending = []
-                self._send_slice(part)
-            if pending:
-                self._send(b"".join(pending), 0)
+            if self.quota is None or self._await_turn(self.quota, reply):
+                for batch in batches(reply.parts):
+                    self._send_batch(batch)
         finally:
             reply.release()
 
-    def _send_slice(self, part: LogSlice) -> None:
+    def _await_turn(self, quota: ClientQuota, reply: Reply) -> bool:
+        """Wait until an answer may be sent, with no file open; False if the client goes meanwhile."""
+        pieces = [part for part in reply.parts if not isinstance(part, bytes)]
+        toll = quota.fetch(piece.size for piece in pieces)
+        if toll is None or toll.wait_s() < LEAST_DELAY_S:
+            return True
+        may_go = False
         try:
-            part.resume()
-        except OSError as error:
-            raise SegmentReadError(f"opening a segment file again failed: {error}") from error
-        self._send_file(part.fd, part.position, part.size)
-        part.release()
+            for piece in pieces:
+                piece.park()
+            may_go = self._sit_out(quota, toll)
+        finally:
+            if not may_go:
+                toll.give_back()
+        return may_go
 
-    def _send(self, data: bytes, flags: int) -> None:
-        opened = self.socket
-        opened.settimeout(SEND_STALL_TIMEOUT_S)
-        try:
-            sent_bytes = opened.send(data, flags)  # all of it, nearly always; sendall costs a system call more
-            if sent_bytes < len(data):
-                opened.sendall(data[sent_bytes:], flags)
-        except OSError as error:
-            raise BrokerConnectionError(f"sending an answer failed: {error}") from error
-        opened.settimeout(None)
-        self.counts["bytes_out"] += len(data)
+    def _send_batch(self, batch: list[tuple[bytes, LogSlice | None]]) -> None:
+        parts = []
+        size = file_bytes = 0
+        for head, piece in batch:
+            if piece is None:
+                parts.append((head, -1, 0, 0))
+            else:
+                try:
+                    piece.resume()
+                except OSError as error:
+                    raise SegmentReadError(f"opening a segment file again failed: {error}") from error
+                parts.append((head, piece.fd, piece.position, piece.size))
+                file_bytes += piece.size
+            size += len(head)
+        self._send_parts(tuple(parts), size + file_bytes)
+        for _, piece in batch:
+            if piece is not None:
+                piece.release()
+        self.counts["bytes_out"] += size + file_bytes
+        if self.by_sendfile:
+            self.counts["sendfile_bytes"] += file_bytes
 
-    def _send_file(self, fd: int, position: int, size: int) -> None:
-        """Send a piece of a file by sendfile(2); gevent's own socket.sendfile copies through Python."""
-        end = position + size
-        out_fd = self.socket.fileno()
-        while position < end:
-            try:
-                sent_bytes = os.sendfile(out_fd, fd, position, min(end - position, SENDFILE_BYTES))
-            except BlockingIOError:
-                self._await_room(out_fd)
-                continue
-            except OSError as error:
-                if error.errno in _CONNECTION_ERRORS:
-                    raise BrokerConnectionError(f"sending an answer failed: {error}") from error
-                raise SegmentReadError(f"reading a segment file at {position} failed: {error}") from error
-            if sent_bytes == 0:
-                raise SegmentReadError(f"a segment file ends at {position}, {end - position} bytes early")
-            position += sent_bytes
-            self.counts["sendfile_bytes"] += sent_bytes
-            self.pause()
-        self.counts["bytes_out"] += size
+    def _send_parts(self, parts: tuple[Part, ...], size: int) -> None:
+        """Send what a batch has; pieces of files go out by sendfile(2), for which gevent copies through Python."""
+        sent_bytes = 0
+        while sent_bytes < size:
+            sent_bytes, error = send_parts(self.socket, parts, sent_bytes, min(size, sent_bytes + SENDFILE_BYTES))
+            if error == errno.EAGAIN:
+                self._await_room(self.socket.fileno())
+            elif error in _CONNECTION_ERRORS:
+                raise BrokerConnectionError(f"sending an answer failed: {os.strerror(error)}")
+            elif error not in {0, errno.EINTR}:
+                problem = "it ends early" if error == FILE_ENDED else os.strerror(error)
+                raise SegmentReadError(f"reading a segment file failed, {size - sent_bytes} bytes to go: {problem}")
+            elif sent_bytes < size:
+                self.pause()
 
     def _await_room(self, out_fd: int) -> None:
         try:

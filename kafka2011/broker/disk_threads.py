@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -11,15 +12,19 @@ from gevent.lock import Semaphore
 from gevent.pool import Pool
 from gevent.threadpool import ThreadPool
 
-from kafka2011.disk import Disk, failure_of
-from zk.errors import raise_first
+from kafka2011.broker.file_system import FileSystem
+from kafka2011.disk import Disk, error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kafka2011.disk import Lock
+    from gevent.event import AsyncResult
+
+    from kafka2011.disk import Lock, Sync
     from kafka2011.message.header import AnyBytes
+
+logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -32,6 +37,14 @@ SLOW_FOR_S = 1.0
 
 FLUSHES_AT_ONCE = 8
 """A disk syncs several files in little more time than one."""
+FILES_AT_ONCE = 32
+"""How many files one thread brings to disk before those who wait for them are told."""
+FILES_FOR_ALL = 16
+"""From so many on, the whole file system is brought to disk, where that can be relied on."""
+ALL_PATIENCE_S = 1.0
+"""How long that may take, since it brings the bytes of strangers to disk as well; then the files are synced."""
+ALL_PAUSE_S = 10.0
+"""How long it is not tried again after that."""
 
 
 class DiskThreads(Disk):
@@ -45,6 +58,10 @@ class DiskThreads(Disk):
         # A pool of its own: the other one may be busy waiting for a slow disk.
         self._writers = ThreadPool(WRITES_AT_ONCE)
         self._slow_until_s = 0.0
+        self._file_system: FileSystem | None = None
+        self._turn = Semaphore()  # to sync all of it: an error is told to one call, and no other may miss it
+        self._file_system_error: OSError | None = None  # for good: the kernel tells it only once
+        self._no_file_system_until_s = 0.0
 
     def write(self, fd: int, data: AnyBytes) -> int:
         """Do as os.write does."""
@@ -70,13 +87,89 @@ class DiskThreads(Disk):
         """Close a deleted file without waiting."""
         gevent.spawn(_in_thread, os.close, fd)  # the pool itself makes its callers wait when it is busy
 
-    def flush_all(self, flushes: Iterable[Callable[[], None]]) -> None:
-        """Call all of these, a few at once, even if one fails. Raises the first LogError."""
-        raise_first(list(Pool(FLUSHES_AT_ONCE).imap_unordered(failure_of, flushes)))
+    def watch(self, directory: Path) -> None:
+        """Have the file system tell of errors from now on."""
+        self._file_system = FileSystem.of(directory)
+        self._file_system_error = None
+
+    def unwatch(self) -> None:
+        """Close what was opened for that."""
+        file_system, self._file_system = self._file_system, None
+        if file_system is not None:
+            file_system.close()
+
+    def fsync_all(self, syncs: Sequence[Sync]) -> None:
+        """Bring many files to disk: with the whole file system if that soon helps, else several at once."""
+        alone = list(syncs)
+        if self._file_system_error is not None:
+            for sync in alone:
+                sync.end(self._file_system_error)
+            return
+        if len(alone) >= FILES_FOR_ALL and self._file_system is not None:
+            alone = self._fsync_together(self._file_system, alone)
+        if not alone:
+            return
+        size = min(FILES_AT_ONCE, -(-len(alone) // FLUSHES_AT_ONCE))
+        pool = Pool(FLUSHES_AT_ONCE)
+        try:
+            for start in range(0, len(alone), size):
+                pool.spawn(_fsync_each, alone[start : start + size])
+            pool.join()
+        finally:  # also of who is being stopped: the files must stay open
+            pool.join()
+
+    def _fsync_together(self, file_system: FileSystem, syncs: list[Sync]) -> list[Sync]:
+        """Bring the whole file system to disk, and tell those who wait for that; return the others."""
+        together = [sync for sync in syncs if file_system.holds(sync.fd)]
+        if len(together) < FILES_FOR_ALL or not self._sync_file_system(file_system):
+            return syncs
+        for sync in together:
+            sync.end(self._file_system_error)
+        return [sync for sync in syncs if sync not in together] if len(together) < len(syncs) else []
+
+    def _sync_file_system(self, file_system: FileSystem) -> bool:
+        """Bring all of it to disk, or learn why not; False if it takes too long, or cannot be tried."""
+        if time.monotonic() < self._no_file_system_until_s or not self._turn.acquire(timeout=ALL_PATIENCE_S):
+            return False
+        try:
+            running = gevent.get_hub().threadpool.spawn(error_of, file_system.begin_sync())
+        except BaseException as error:
+            self._turn.release()
+            if isinstance(error, OSError):  # no more files can be opened
+                return False
+            raise
+        running.rawlink(self._file_system_synced)
+        if running.wait(ALL_PATIENCE_S) is None and not running.ready():
+            self._no_file_system_until_s = time.monotonic() + ALL_PAUSE_S
+            logger.info("syncing the whole file system takes longer than %g s: syncing files instead", ALL_PATIENCE_S)
+            return False
+        self._note_outcome(running)
+        return True
+
+    def _file_system_synced(self, running: AsyncResult[OSError | None]) -> None:
+        self._note_outcome(running)
+        self._turn.release()
+
+    def _note_outcome(self, running: AsyncResult[OSError | None]) -> None:
+        self._file_system_error = self._file_system_error or running.get()
 
     def make_lock(self) -> Lock:
         """Make a lock for greenlets; it is not reentrant."""
         return Semaphore()  # of one holder; a third of the cost of gevent's RLock
+
+
+def _fsync_each(syncs: Sequence[Sync]) -> None:
+    """Bring files to disk in one thread, one after the other."""
+    running = gevent.get_hub().threadpool.spawn(_outcomes_of_fsync, [sync.fd for sync in syncs])
+    try:
+        running.get()
+    finally:  # also of who is being stopped, as in _in_pool
+        for sync, error in zip(syncs, cast("list[OSError | None]", running.get()), strict=True):
+            sync.end(error)
+
+
+def _outcomes_of_fsync(fds: list[int]) -> list[OSError | None]:
+    return [error_of(os.fsync, fd) for fd in fds]
 
 
 def _timed_write(fd: int, data: AnyBytes) -> tuple[int, float]:

@@ -6,6 +6,8 @@
 | produce over max.message.size | - | set dropped, logged, counted; the connection goes on |
 | fetch | a piece of a segment file | error number in the answer |
 | multifetch | one answer, outer error 0 | each part carries its own error number |
+| what somebody may not do | - | produce, offsets: connection closed; fetch: error -1 in the answer |
+| either with a wait | answered once there is enough, or later | as without one, at once |
 | multifetch of nothing | answered: what came before was handled | after a dropped set: connection closed |
 | offsets | list of offsets | wrong partition, negative number: connection closed |
 """
@@ -17,6 +19,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafka2011.broker.access import CONSUME, PRODUCE, NotAllowedError
+from kafka2011.broker.awaited_bytes import missing_bytes
 from kafka2011.errors import (
     BrokerError,
     ErrorCodes,
@@ -47,14 +51,19 @@ from kafka2011.wire.protocol import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.broker.awaited_bytes import AwaitedBytes
     from kafka2011.broker.message_check import MessageChecker
+    from kafka2011.broker.receive_buffer import ReceiveBuffer, Run
     from kafka2011.log.log_manager import LogManager
+    from kafka2011.wire.protocol import Wait
 
 logger = logging.getLogger(__name__)
 
 # A fetch that meets a LogError, such as a segment file that cannot be opened, is answered with error -1: the bytes that
 # the broker was given are safe, and the next fetch may succeed.
-_FETCH_ERRORS = (BrokerError, InvalidTopicError, LogError)
+_FETCH_ERRORS = (BrokerError, InvalidTopicError, LogError, NotAllowedError)
 
 
 class RefusedError(KafkaError):
@@ -108,12 +117,25 @@ class _FetchErrors:
 
 
 class Client:
-    """What the handlers know of one connection: how its sets are checked, and why one of them was dropped, if any."""
+    """What the handlers know of one connection: how its sets are checked, and why one of them was dropped, if any.
 
-    __slots__ = ("checker", "dropped")
+    `may` says whether it may PRODUCE to or CONSUME from a topic, and `name` who it is.
+    `wait_for` waits for bytes, for so many seconds at most, and returns False if the client goes meanwhile.
+    """
 
-    def __init__(self, checker: MessageChecker) -> None:
+    __slots__ = ("checker", "dropped", "may", "name", "wait_for")
+
+    def __init__(
+        self,
+        checker: MessageChecker,
+        wait_for: Callable[[AwaitedBytes, float], bool] = lambda _awaited, _max_wait_s: True,
+        may: Callable[[str, str], bool] = lambda _what, _topic: True,
+        name: str = "",
+    ) -> None:
         self.checker = checker
+        self.may = may
+        self.name = name
+        self.wait_for = wait_for
         self.dropped: str | None = None
 
 
@@ -135,7 +157,7 @@ class RequestHandlers:
                 self._produce(request, client)
                 return None
             if isinstance(request, FetchRequest):
-                return self._fetch(request)
+                return self._fetch(request, client)
             if isinstance(request, MultiFetchRequest):
                 return self._multifetch(request, client)
             if isinstance(request, MultiProduceRequest):
@@ -144,8 +166,14 @@ class RequestHandlers:
                     self._produce(produce, client)
                 return None
             return self._offsets(request, client)
-        except (InvalidTopicError, WrongPartitionError, InvalidMessageError) as error:
+        except (InvalidTopicError, WrongPartitionError, InvalidMessageError, NotAllowedError) as error:
             raise RefusedError(str(error)) from error
+
+    def _check(self, client: Client, what: str, topic: str) -> None:
+        """Raise NotAllowedError unless a client may produce to a topic, or consume from it."""
+        if not client.may(what, topic):
+            self.counts[f"not_allowed_{what}"] += 1
+            raise NotAllowedError(f"{client.name} may not {what}: topic {topic[:300]!r}")
 
     def produce_together(self, first: ProduceRequest, following: list[bytes], client: Client) -> None:
         """Do as `handle` does for a produce and, after it, for more sets for the same partition.
@@ -154,9 +182,26 @@ class RequestHandlers:
         one by one, so that order, refusals, counts and where segments begin are the same.
         """
         sets = [bytes(first.messages), *following]
-        if not self._append_together(first.topic, first.partition, sets, client):
+        if not client.may(PRODUCE, first.topic) or not self._append_together(
+            first.topic, first.partition, sets, client
+        ):
             for messages in sets:
                 self.handle(ProduceRequest(first.topic, first.partition, messages), client)
+
+    def append_run(self, buffer: ReceiveBuffer, run: Run, client: Client) -> bool:
+        """Append the sets of produces that C has found good; do nothing and return False if they are not as usual.
+
+        That is, if they are the first for their partition, the segment has no room for all of them, or the client may
+        not do it.
+        """
+        topic, partition, _, _, _, size, sets, messages = run
+        log = self._logs.existing(topic, partition) if client.may(PRODUCE, topic) else None
+        if log is None or (sets > 1 and size > log.active_room_bytes):
+            return False
+        self.counts["produce"] += sets
+        log.append(buffer.sets(run), messages)
+        self.counts["messages_in"] += messages
+        return True
 
     def _append_together(self, topic: str, partition: int, sets: list[bytes], client: Client) -> bool:
         """Append sets of whole messages with one write, if all is as usual; else do nothing and return False."""
@@ -180,6 +225,7 @@ class RequestHandlers:
     def _produce(self, request: ProduceRequest, client: Client) -> None:
         counts = self.counts
         counts["produce"] += 1
+        self._check(client, PRODUCE, request.topic)
         partition = request.partition
         if partition == ANY_PARTITION:
             partition = self._logs.choose_partition(request.topic)
@@ -204,11 +250,13 @@ class RequestHandlers:
             log.append(checked.data, checked.messages)
             counts["messages_in"] += checked.messages
 
-    def _fetch(self, request: FetchRequest) -> Reply:
+    def _fetch(self, request: FetchRequest, client: Client) -> Reply | None:
         self.counts["fetch"] += 1
+        if request.wait is not None and not self._wait(request.wait, (request,), client):
+            return None
         errors = _FetchErrors()
         try:
-            piece = self._read(request, MAX_INT32 - RESPONSE_HEADER_BYTES)
+            piece = self._read(request, MAX_INT32 - RESPONSE_HEADER_BYTES, client)
         except _FETCH_ERRORS as error:
             header = self._error_header(error, request, errors)
             errors.log()
@@ -217,11 +265,13 @@ class RequestHandlers:
             return Reply((encode_response_header(0, 0),))
         return Reply((encode_response_header(0, piece.size), piece))
 
-    def _multifetch(self, request: MultiFetchRequest, client: Client) -> Reply:
+    def _multifetch(self, request: MultiFetchRequest, client: Client) -> Reply | None:
         self.counts["multifetch"] += 1
         if not request.fetches and client.dropped is not None:
             # A producer's question whether all was handled, which no client of 0.7 asks: "yes" would be a lie.
             raise RefusedError(f"asked for confirmation after a set was dropped for {client.dropped}")
+        if request.wait is not None and not self._wait(request.wait, request.fetches, client):
+            return None
         parts: list[bytes | LogSlice] = []
         errors = _FetchErrors()
         body_bytes = 0
@@ -230,7 +280,7 @@ class RequestHandlers:
             for fetch in request.fetches:
                 client.checker.pause()  # there may be 32,767 of them
                 try:
-                    piece = self._read(fetch, limit_bytes - body_bytes)
+                    piece = self._read(fetch, limit_bytes - body_bytes, client)
                 except _FETCH_ERRORS as error:
                     parts.append(self._error_header(error, fetch, errors))
                     continue
@@ -248,8 +298,16 @@ class RequestHandlers:
         body_bytes += RESPONSE_HEADER_BYTES * len(request.fetches)
         return Reply((encode_response_header(0, body_bytes), *parts))
 
-    def _read(self, request: FetchRequest, limit_bytes: int) -> LogSlice | None:
+    def _wait(self, wait: Wait, fetches: tuple[FetchRequest, ...], client: Client) -> bool:
+        """Wait as a fetch asks for; False if its client goes meanwhile."""
+        if wait.max_ms <= 0 or wait.min_bytes <= 0 or not all(client.may(CONSUME, each.topic) for each in fetches):
+            return True
+        awaited = missing_bytes(fetches, wait.min_bytes, self._logs, client.checker.pause)
+        return awaited is None or client.wait_for(awaited, wait.max_ms / 1000)
+
+    def _read(self, request: FetchRequest, limit_bytes: int, client: Client) -> LogSlice | None:
         """Return the piece of the log asked for, or None where an empty set is the answer."""
+        self._check(client, CONSUME, request.topic)
         log = self._logs.get(request.topic, request.partition)
         if log is None:
             return None
@@ -269,6 +327,7 @@ class RequestHandlers:
 
     def _offsets(self, request: OffsetsRequest, client: Client) -> Reply:
         self.counts["offsets"] += 1
+        self._check(client, CONSUME, request.topic)
         log = self._logs.get(request.topic, request.partition)
         if log is not None:
             if request.max_count < 0:

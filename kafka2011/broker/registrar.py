@@ -15,13 +15,15 @@ from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
 from zk.errors import NodeHeld, ZkError, ZkUnavailable
+from zk.requests import RequestRegistry
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zk.client import ZkClient
-    from zk.cluster import Broker
+    from zk.cluster import Broker, TlsListener
+    from zk.requests import TopicRequest
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,8 @@ class BrokerRegistrar:
 
     `topics` returns each topic with its number of partitions. `on_failure` is called when the registration is lost for
     good: another process holds our id. `join_topic`, if given, is called for every topic that others register and we
-    do not have; it makes the topic here.
+    do not have; it makes the topic here. `carry_out`, if given, does what operators ask for, or says why not by a
+    KafkaError.
     """
 
     def __init__(
@@ -52,8 +55,12 @@ class BrokerRegistrar:
         connection_timeout_ms: int,
         on_failure: Callable[[BaseException], None],
         join_topic: Callable[[str], object] | None = None,
+        carry_out: Callable[[str, TopicRequest], object] | None = None,
+        tls: TlsListener | None = None,
     ) -> None:
+        self._tls = tls
         self._join_topic = join_topic
+        self._carry_out = carry_out
         self._not_joined: set[str] = set()
         self._zk_connect = zk_connect
         self._broker = broker
@@ -80,7 +87,8 @@ class BrokerRegistrar:
         self._client = connect(
             self._zk_connect, self._session_timeout_ms, self._connection_timeout_ms, SequentialGeventHandler()
         )
-        self._registry = BrokerRegistry(self._client)
+        self._registry = BrokerRegistry(self._client, as_registered=True)
+        self._requests = RequestRegistry(self._client)
         self._events = SessionEvents(self._client)
         self._events.wake(self._session_changed)
         deadline_s = SYSTEM_CLOCK.monotonic_s() + self._connection_timeout_ms / 1000
@@ -162,8 +170,11 @@ class BrokerRegistrar:
             deadline_s = SYSTEM_CLOCK.monotonic_s() + self._wait_ms / 1000
             self._let_old_address_vanish(deadline_s)
             rest_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0)
-            self._registry.register(self._broker, int(rest_s * 1000))
+            self._registry.register(self._broker, int(rest_s * 1000), self._tls)
             self._session_id = session_id
+            if self._carry_out is not None:
+                self._requests.announce(self._broker.id)
+        self._carry_out_requests()
         self._join_topics()
         missing = [topic for topic in self._topics().items() if topic not in self._registered.items()]
         pool = Pool(TOPICS_AT_ONCE)
@@ -173,6 +184,31 @@ class BrokerRegistrar:
                     raise error
         finally:
             pool.kill()
+
+    def _carry_out_requests(self) -> None:
+        """Do what operators ask for. A request goes last, so that it is done again if we end meanwhile."""
+        if self._carry_out is None:
+            return
+        own = self._broker.id
+        for topic, placed in self._requests.placed(own, self._watch).items():
+            if placed.request is None:
+                continue
+            logger.info("asked to %s topic %s", placed.request.text, topic)
+            partitions = placed.request.partitions
+            if partitions is None:
+                self._registry.unregister_topic(own, topic)
+                self._registered.pop(topic, None)
+                self._not_joined.add(topic)  # others may have it for a moment longer
+            try:
+                self._carry_out(topic, placed.request)
+            except KafkaError as error:
+                logger.warning("broker %d cannot %s topic %s: %s", own, placed.request.text, topic, error)
+                self._requests.refuse(own, topic, placed.version, str(error))
+                continue
+            if topic in self._registered and (partitions := self._topics().get(topic)) is not None:
+                self._registry.change_topic(own, topic, partitions)
+                self._registered[topic] = partitions
+            self._requests.done(own, topic, placed.version)
 
     def _register_topic(self, topic: tuple[str, int]) -> ZkError | None:
         name, partitions = topic
@@ -210,8 +246,10 @@ class BrokerRegistrar:
         """Make the topics here that live on other brokers; the watch calls again when there are new ones."""
         if self._join_topic is None:
             return
+        there = self._registry.topics(self._watch)
+        self._not_joined.intersection_update(there)
         known = {*self._topics(), *self._not_joined}
-        for topic in self._registry.topics(self._watch):
+        for topic in there:
             if topic in known:
                 continue
             try:

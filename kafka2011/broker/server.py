@@ -10,22 +10,31 @@ import errno
 import functools
 import json
 import logging
+import re
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gevent.event import Event
 from gevent.pool import Group
 
-from kafka2011.broker.client_connection import let_others_run
+from kafka2011.broker import receive_buffer
+from kafka2011.broker.access import Access
+from kafka2011.broker.awaited_flushes import AwaitedFlushes
+from kafka2011.broker.client_connection import Handlers, let_others_run
 from kafka2011.broker.disk_threads import DiskThreads
-from kafka2011.broker.file_limit import max_connections
+from kafka2011.broker.file_limit import MAX_CONNECTIONS, max_connections
 from kafka2011.broker.handlers import Client, RequestHandlers
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
+from kafka2011.broker.parking import PART_BYTES, Parking
+from kafka2011.broker.quota import ClientQuota, Quotas
+from kafka2011.broker.receive_buffer import RUN_END, RUN_START
 from kafka2011.broker.registrar import BrokerRegistrar
 from kafka2011.broker.small_share import SHARE, SmallShare
-from kafka2011.broker.socket_server import SocketServer
+from kafka2011.broker.socket_server import Door, SocketServer
+from kafka2011.broker.tls import Certificates, TlsConnection
 from kafka2011.errors import KafkaError, LogError
 from kafka2011.log.label import Label
 from kafka2011.log.log import LogFailedError
@@ -35,23 +44,32 @@ from kafka2011.message import runs
 from kafka2011.message.crc import self_check
 from kafka2011.wire.protocol import MultiProduceRequest, ProduceRequest, decode_request
 from zk.clock import SYSTEM_CLOCK
-from zk.cluster import Broker
+from zk.cluster import Broker, TlsListener
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from kafka2011.broker.client_connection import Connection, FrameHandler
+    from kafka2011.broker.client_connection import Connection
     from kafka2011.broker.handlers import Reply
+    from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
     from kafka2011.config import BrokerConfig
     from kafka2011.log.log import Log
     from kafka2011.message.header import AnyBytes
+    from zk.requests import TopicRequest
 
 logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 5.0
 """How long a stopping broker lets connections finish what has arrived."""
+FLUSHERS = 2
+"""How many greenlets flush the logs that ask for it: the second takes what would wait for a first one's slow disk."""
+PARKED_SHARE = 1 / 8
+"""What parked requests may take in memory, beside `queued.max.bytes` and as a part of it."""
+IDLE_LOOKS = 4
+IDLE_LOOK_MAX_S = 10.0
+"""Idle connections are looked for so many times in the time that they may be idle, but at least this often."""
 RECOVERY_REPORT_S = 2.0
 """How often a recovering broker reports its progress."""
 
@@ -76,8 +94,15 @@ class KafkaServer:
         self._stopping = Event()
         self._loops = Group()
         self._flushes = Group()
+        self._to_flush: list[Log] = []
         self._started = False
         self._registrar: BrokerRegistrar | None = None
+        self._parked_until = Event()  # set when that has become earlier
+        self.parking = Parking(
+            int(config.queued_max_bytes * PARKED_SHARE / PART_BYTES), SYSTEM_CLOCK, self._parked_until.set
+        )
+        self._flush_awaited = Event()
+        self._awaited_flushes = AwaitedFlushes(config.log_flush_awaited_ms / 1000)
         self.logs = LogManager(
             config.log_dir,
             num_partitions=config.num_partitions,
@@ -87,44 +112,63 @@ class KafkaServer:
             clock=SYSTEM_CLOCK,
             disk=DiskThreads(),
             request_flush=self._request_flush,
+            on_readable=self._note_readable,
+            on_awaited=self._note_awaited,
             on_new_topic=self._topic_added,
             label=Label(config.brokerid, is_required=config.log_dir_label_required),
         )
+        self._access = Access(Path(config.allow_file), SYSTEM_CLOCK) if config.allow_file else None
+        self._quotas = Quotas(Path(config.quota_file), SYSTEM_CLOCK) if config.quota_file else None
         self.handlers = RequestHandlers(self.logs)
         self.budget = MemoryBudget(config.queued_max_bytes)
         self.small_share = SmallShare(int(config.queued_max_bytes * SHARE))
         self.socket_server = SocketServer(
             config.bind_address,
-            config.port,
-            self._new_handler,
+            self._doors(config),
+            self._new_handlers,
             budget=self.budget,
             small=self.small_share,
+            buffer=receive_buffer.new_buffer(config.max_socket_request_bytes, config.max_message_size),
             max_frame_bytes=config.max_socket_request_bytes,
             send_buffer_bytes=config.socket_send_buffer,
             receive_buffer_bytes=config.socket_receive_buffer,
-            max_connections=max_connections(),
+            max_connections=min(config.max_connections or MAX_CONNECTIONS, max_connections()),
+            max_per_address=config.max_connections_per_address,
+            max_idle_s=config.connections_max_idle_ms / 1000,
+            clock=SYSTEM_CLOCK,
             on_failure=self.fail,
             is_fatal=lambda error: isinstance(error, LogFailedError),
         )
 
     @property
     def port(self) -> int:
-        """The port that is listened on, once started."""
-        return self.socket_server.port
+        """The port that is registered as 0.7's clients look for it, once started."""
+        return self.socket_server.ports[0]
+
+    @property
+    def tls_port(self) -> int | None:
+        """The port where clients are met by TLS, once started; None without one."""
+        return self.socket_server.ports[-1] if self._config.has_tls else None
 
     def start(self) -> None:
         """Open the logs, listen, register. Raises KafkaError; what was begun is undone by `stop`."""
         if self._started:
             return
         config = self._config
-        self_check(runs.checksums())
+        self_check(runs.checksums() | receive_buffer.checksums())
         self._started = True
         self._stopping.clear()
         self.logs.open(_RecoveryReport())
         self.socket_server.listen()
-        logger.info("broker %d listens on %s:%d", config.brokerid, config.bind_address, self.port)
+        ports = " and ".join(map(str, self.socket_server.ports))
+        logger.info("broker %d listens on %s:%s", config.brokerid, config.bind_address, ports)
         self._loops.spawn(self._every, config.log_default_flush_scheduler_interval_ms / 1000, self.logs.flush_due)
         self._loops.spawn(self._every, config.log_cleanup_interval_mins * 60, self.logs.clean_up)
+        self._loops.spawn(self._guard, self._end_late_waits)
+        self._loops.spawn(self._guard, self._flush_what_is_awaited)
+        if config.connections_max_idle_ms > 0:
+            interval_s = min(IDLE_LOOK_MAX_S, config.connections_max_idle_ms / 1000 / IDLE_LOOKS)
+            self._loops.spawn(self._every, interval_s, self.socket_server.close_idle)
         if config.enable_zookeeper:
             self._registrar = BrokerRegistrar(
                 config.zk_connect,
@@ -134,6 +178,8 @@ class KafkaServer:
                 connection_timeout_ms=config.zk_connectiontimeout_ms,
                 on_failure=self.fail,
                 join_topic=self._join_topic if config.join_topics else None,
+                carry_out=self._carry_out,
+                tls=None if self.tls_port is None else TlsListener(config.hostname, self.tls_port),
             )
             self._registrar.start()
 
@@ -151,6 +197,8 @@ class KafkaServer:
         self.socket_server.stop(0 if self.failure else STOP_TIMEOUT_S)
         # Nothing here is cut off in the middle: the outcome of a flush must be known before there is a mark.
         self._stopping.set()
+        self._parked_until.set()
+        self._flush_awaited.set()
         self._loops.join()
         self._flushes.join()
         counts = json.dumps(self.counts())
@@ -174,6 +222,7 @@ class KafkaServer:
         """Return what has been counted since the start: connections, requests, messages, bytes, flushes, refusals."""
         total = Counter(self.socket_server.counts)
         total.update(self.handlers.counts)
+        total.update(self.parking.counts)
         total["flushes"] = self.logs.flushes
         total["deleted_segments"] = self.logs.deleted_segments
         total["clock_jumps"] = self.logs.clock_jumps
@@ -191,22 +240,30 @@ class KafkaServer:
     ) -> None:
         self.stop()
 
-    def _new_handler(self, connection: Connection) -> FrameHandler:
-        config = self._config
+    def _new_handlers(self, connection: Connection) -> Handlers:
+        config, access = self._config, self._access
+        who = f"{connection.principal} at {connection.name}"
         client = Client(
             MessageChecker(
                 config.max_message_size,
                 config.max_socket_request_bytes,
                 connection.pause,
                 connection.opened_claim.resize,
-            )
+            ),
+            functools.partial(connection.park, self.parking),
+            _everything if access is None else functools.partial(access.may, connection.principal),
+            who,
         )
         handle = self.handlers.handle
+        if self._quotas is not None:
+            connection.quota = ClientQuota(self._quotas, connection.principal, connection.name)
+        quota = connection.quota
 
         def handle_frame(frame: AnyBytes, following: list[bytes]) -> Reply | None:
-            if self.failure is not None:
-                raise BrokerFailedError("the broker is stopping after a failure")
+            self._refuse_after_failure()
             request = decode_request(frame)
+            if quota is not None and isinstance(request, ProduceRequest | MultiProduceRequest):
+                quota.produce(len(frame) + sum(map(len, following)))
             try:
                 if following and isinstance(request, ProduceRequest):
                     self.handlers.produce_together(request, following, client)
@@ -217,7 +274,35 @@ class KafkaServer:
                     raise LogFailedError(str(error)) from error
                 raise
 
-        return handle_frame
+        return Handlers(handle_frame, functools.partial(self._append_runs, client, quota))
+
+    def _append_runs(self, client: Client, quota: ClientQuota | None, buffer: ReceiveBuffer, received: Received) -> int:
+        for run in received.runs:
+            self._refuse_after_failure()
+            if not self.handlers.append_run(buffer, run, client):
+                return run[RUN_START]
+            if quota is not None:
+                quota.produce(run[RUN_END] - run[RUN_START])
+        return received.rest_start
+
+    @staticmethod
+    def _doors(config: BrokerConfig) -> list[Door]:
+        if not config.has_tls:
+            return [Door(config.port)]
+        certificates = Certificates(
+            Path(config.tls_certificate),
+            Path(config.tls_key),
+            Path(config.tls_ca) if config.tls_ca else None,
+            required=config.tls_client_required,
+            clock=SYSTEM_CLOCK,
+        )
+        rule = re.compile(config.tls_principal_rule)
+        new_tls = functools.partial(TlsConnection, certificates=certificates, rule=rule)
+        return [Door(config.port, new_tls)] if config.tls_only else [Door(config.port), Door(config.tls_port, new_tls)]
+
+    def _refuse_after_failure(self) -> None:
+        if self.failure is not None:
+            raise BrokerFailedError("the broker is stopping after a failure")
 
     def _join_topic(self, topic: str) -> None:
         try:
@@ -225,12 +310,57 @@ class KafkaServer:
         except LogFailedError as error:
             self.fail(error)
 
+    def _carry_out(self, topic: str, request: TopicRequest) -> None:
+        try:
+            if request.partitions is None:
+                self.logs.delete_topic(topic)
+            else:
+                self.logs.grow_topic(topic, request.partitions)
+        except LogFailedError as error:
+            self.fail(error)
+            raise
+
     def _topic_added(self, topic: str, partitions: int) -> None:
         if self._registrar is not None:
             self._registrar.topic_added(topic, partitions)
 
+    def _note_readable(self, log: Log) -> None:
+        self.parking.note_readable(log)
+
+    def _note_awaited(self, log: Log) -> None:
+        """Have a log flushed soon, if a reader does wait for what was appended."""
+        if self._config.log_flush_awaited_ms < 0 or not self.parking.is_awaited(log):
+            log.is_awaited = False
+        elif self._awaited_flushes.add(log):
+            self._flush_awaited.set()
+
+    def _flush_what_is_awaited(self) -> None:
+        flushes = self._awaited_flushes
+        while not self._stopping.is_set():
+            next_s = flushes.next_s()
+            now_s = SYSTEM_CLOCK.monotonic_s()
+            if next_s is None or next_s > now_s:
+                self._flush_awaited.clear()
+                self._flush_awaited.wait(None if next_s is None else next_s - now_s)
+                continue
+            self.logs.flush(flushes.take_due(now_s))
+            flushes.flushed(now_s, SYSTEM_CLOCK.monotonic_s())
+
+    def _end_late_waits(self) -> None:
+        while not self._stopping.is_set():
+            self._parked_until.clear()
+            self._parked_until.wait(self.parking.end_late())
+
     def _request_flush(self, log: Log) -> None:
-        self._flushes.spawn(self._guard, log.flush)
+        self._to_flush.append(log)
+        if len(self._flushes) < FLUSHERS:
+            self._flushes.spawn(self._guard, self._flush_requested)
+
+    def _flush_requested(self) -> None:
+        """Flush what was asked for, and then together what was asked for meanwhile."""
+        while self._to_flush:
+            logs, self._to_flush = self._to_flush, []
+            self.logs.flush(logs)
 
     def _every(self, interval_s: float, do: Callable[[], object]) -> None:
         """Do something repeatedly, each time an interval after it was done; gevent waits on a monotonic clock."""
@@ -256,6 +386,10 @@ class _RecoveryReport:
             self._reported_s = now_s
             logger.info("recovering: %d of %d bytes", done_bytes, total_bytes)
         let_others_run()
+
+
+def _everything(_what: str, _topic: str) -> bool:
+    return True
 
 
 def _comes_of_the_disk(error: LogError) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import gevent
 from gevent import socket
@@ -12,14 +12,17 @@ from gevent.lock import Semaphore
 from gevent.pool import Group
 
 from kafka2011.broker.client_connection import Connection
+from kafka2011.broker.notices import Notices
 from kafka2011.errors import BrokerConnectionError, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from kafka2011.broker.client_connection import FrameHandler
+    from kafka2011.broker.client_connection import Handlers
     from kafka2011.broker.memory_budget import MemoryBudget
+    from kafka2011.broker.receive_buffer import ReceiveBuffer
     from kafka2011.broker.small_share import SmallShare
+    from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +30,17 @@ LISTEN_BACKLOG = 1024
 ACCEPT_RETRY_S = 0.1
 
 
-class SocketServer:
-    """Listens on one address. `new_handler` makes the handler of a connection's frames.
+class Door(NamedTuple):
+    """One port that is listened on: 0 picks a free one. With `new_tls`, connections are encrypted."""
 
+    port: int
+    new_tls: Callable[..., Connection] | None = None
+
+
+class SocketServer:
+    """Listens on one address, at one or two doors. `new_handlers` makes what handles the requests of a connection.
+
+    `max_per_address` and `max_idle_s` are 0 for no limit; `close_idle` is to be called a few times in the latter.
     `counts` holds connections, bytes and refusals. A KafkaError of a handler that `is_fatal` picks out goes to
     `on_failure`; any other exception ends its connection alone.
     """
@@ -37,67 +48,86 @@ class SocketServer:
     def __init__(
         self,
         host: str,
-        port: int,
-        new_handler: Callable[[Connection], FrameHandler],
+        doors: Sequence[Door],
+        new_handlers: Callable[[Connection], Handlers],
         *,
         budget: MemoryBudget,
         small: SmallShare,
+        buffer: ReceiveBuffer | None,
         max_frame_bytes: int,
         send_buffer_bytes: int,
         receive_buffer_bytes: int,
         max_connections: int,
+        max_per_address: int,
+        max_idle_s: float,
+        clock: Clock,
         on_failure: Callable[[BaseException], None],
         is_fatal: Callable[[BaseException], bool],
     ) -> None:
         self._host = host
-        self._requested_port = port
-        self._new_handler = new_handler
+        self._doors = doors
+        self._new_handlers = new_handlers
+        self._buffer = buffer
         self._budget = budget
         self._small = small
         self._max_frame_bytes = max_frame_bytes
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._max_connections = max_connections
+        self._max_per_address = max_per_address
+        self._max_idle_s = max_idle_s
+        self._clock = clock
+        self._notices = Notices(logger, clock)
         self._on_failure = on_failure
         self._is_fatal = is_fatal
         # How many of the largest requests have room at once, beside smaller ones. When more arrive at an even pace,
         # all of them end up waiting for memory, and some have to be closed.
         self._large_turns = Semaphore(max(1, budget.max_bytes // max_frame_bytes - 1))
-        self._listener: socket.socket | None = None
-        self._acceptor: gevent.Greenlet[[socket.socket], None] | None = None
+        self._listeners: list[socket.socket] = []
+        self._acceptors = Group()
         self._greenlets = Group()
         self._connections: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._active_s: dict[Connection, float] = {}  # when each was found to be in use last
         self.counts: Counter[str] = Counter()
-        self.port = port
+        self.ports = [door.port for door in doors]
 
     def listen(self) -> None:
         """Bind and begin to accept. Raises KafkaError naming the address when it is taken."""
-        if self._listener is not None:
+        if self._listeners:
             return
+        try:
+            for door in self._doors:
+                self._listeners.append(self._listening(door.port))
+        except BaseException:
+            self.stop_accepting()
+            raise
+        self.ports = [listener.getsockname()[1] for listener in self._listeners]
+        for listener, door in zip(self._listeners, self._doors, strict=True):
+            self._acceptors.spawn(self._accept, listener, door.new_tls or Connection)
+
+    def _listening(self, port: int) -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Inherited by accepted sockets; the buffers must be set before the window is agreed on.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+            if self._send_buffer_bytes:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
-            listener.bind((self._host, self._requested_port))
+            listener.bind((self._host, port))
             listener.listen(LISTEN_BACKLOG)
         except OSError as error:
             listener.close()
-            raise KafkaError(f"cannot listen on {self._host}:{self._requested_port}: {error}") from error
-        self.port = listener.getsockname()[1]
-        self._listener = listener
-        self._acceptor = gevent.spawn(self._accept, listener)
+            raise KafkaError(f"cannot listen on {self._host}:{port}: {error}") from error
+        return listener
 
     def stop_accepting(self) -> None:
         """Take no more connections; may be called twice."""
-        acceptor, self._acceptor = self._acceptor, None
-        if acceptor is not None:
-            acceptor.kill()
-        listener, self._listener = self._listener, None
-        if listener is not None:
+        self._acceptors.kill()
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
             listener.close()
 
     def stop(self, timeout_s: float) -> None:
@@ -113,7 +143,7 @@ class SocketServer:
             logger.warning("cutting off %d connections that did not end in time", len(self._greenlets))
             self._greenlets.kill(timeout=timeout_s)
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket, new_connection: Callable[..., Connection]) -> None:
         while True:
             try:
                 accepted, (host, port, *_) = listener.accept()
@@ -127,13 +157,50 @@ class SocketServer:
                 accepted.close()
                 self._count_refusal(name, f"there are {self._max_connections} connections already")
                 continue
-            connection = Connection(accepted, name, self._budget, self._small, self.counts, self._large_turns)
+            if 0 < self._max_per_address <= self._by_address[host]:
+                accepted.close()
+                self.counts["refused_per_address"] += 1
+                self._notices.warn(
+                    ("address", host),
+                    "closed the connection from %s: there are %d from its address already"
+                    " (%d refused so far, logged once a minute)",
+                    *(name, self._max_per_address, self.counts["refused_per_address"]),
+                )
+                continue
+            connection = new_connection(
+                accepted, name, self._budget, self._small, self.counts, self._large_turns, self._buffer
+            )
+            self._by_address[host] += 1
             self._connections.add(connection)  # here, so that `stop` also sees those that have not begun
-            self._greenlets.spawn(self._serve, connection)
+            self._greenlets.spawn(self._serve, connection, host)
 
-    def _serve(self, connection: Connection) -> None:
+    def close_idle(self) -> None:
+        """Close the connections from which nothing has come for too long. Who waits for us is not idle."""
+        now_s = self._clock.monotonic_s()
+        active_s = {}
+        for connection in list(self._connections):
+            since_s = self._active_s.get(connection, now_s)
+            if connection.is_active or not connection.is_reading or connection.has_arrived:
+                connection.is_active = False
+                since_s = now_s
+            elif now_s - since_s >= self._max_idle_s:
+                self.counts["refused_idle"] += 1
+                self._notices.warn(
+                    ("idle", connection.name.rpartition(":")[0]),
+                    "closed the connection from %s at %s: nothing has come for %.0f s (%d closed so far, logged once a"
+                    " minute for each address)",
+                    *(connection.principal, connection.name, now_s - since_s, self.counts["refused_idle"]),
+                )
+                connection.stop_reading()
+                continue
+            active_s[connection] = since_s
+        self._active_s = active_s
+
+    def _serve(self, connection: Connection, host: str) -> None:
         try:
-            connection.serve(self._new_handler(connection), self._max_frame_bytes)
+            connection.begin()
+            connection.serve(self._new_handlers(connection), self._max_frame_bytes)
+            connection.finish()
         except BrokerConnectionError as error:
             self._count_broken(connection.name, str(error))
         except KafkaError as error:
@@ -152,6 +219,9 @@ class SocketServer:
             )
         finally:
             self._connections.discard(connection)
+            self._by_address[host] -= 1
+            if not self._by_address[host]:
+                del self._by_address[host]
             connection.close()
 
     def _count_broken(self, name: str, why: str) -> None:

@@ -52,13 +52,14 @@ COMMANDS = {
     "offsets": "Show where a partition begins and ends; save and restore a group's offsets.",
     "ping": "Ask brokers whether they serve requests.",
     "produce": "Publish lines, each as one message.",
+    "protect": "Give znodes that anybody may change to the user that --zookeeper names.",
     "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",
     "replay": "Publish a topic's stored messages again, into another topic or cluster.",
     "report": "Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.",
     "schemas": "List, show, check and register the schemas of events.",
     "settings": "Show the settings of brokers, producers and consumers: name, default and meaning.",
-    "tables": "Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine.",
-    "topics": "List, describe and create topics, and say how to grow and delete them.",
+    "tables": "Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine, imports.",
+    "topics": "List, describe, create, grow and delete topics.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
 }
 """Every command with the first line of its help, so that the overview imports none of them."""

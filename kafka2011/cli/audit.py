@@ -149,6 +149,7 @@ def command(
     this one has; missing since first is what only the first tier has. A window with missing messages is a gap, and the
     exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
     """
+    from kafka2011.audit.days import by_day
     from kafka2011.audit.evidence import Rules
     from kafka2011.audit.run import Scope, run
 
@@ -182,6 +183,8 @@ def command(
                 "gaps": len(found.gaps),
                 "lost_reports": found.lost_reports,
                 "doubts": [_doubt_json(topic, doubt) for topic, doubt in found.doubts],
+                "until_ms": scope.until_ms,
+                "days": [each.to_json() for each in by_day(found, scope.until_ms)],
             }
         )
     else:

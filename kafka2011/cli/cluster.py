@@ -58,6 +58,7 @@ _NAME = "cluster"
     metavar="KEY=VALUE",
     help="One setting of all brokers; may be given many times.",
 )
+@click.option("--secure", is_flag=True, help="By TLS alone, with a password at ZooKeeper; see docs/security.md.")
 @click.option("--background", is_flag=True, help="Return once all are ready, and let them go on until --stop.")
 @click.option("--stop", is_flag=True, help="Stop what runs in the background; of --directory, if it was given one.")
 @click.option("--is-background", is_flag=True, hidden=True)
@@ -70,6 +71,7 @@ def command(
     first_port: int,
     directory: Path | None,
     overrides: tuple[str, ...],
+    secure: bool,
     background: bool,
     stop: bool,
     is_background: bool,
@@ -91,6 +93,7 @@ def command(
     if background:
         arguments = [f"--brokers={brokers}", f"--zookeeper-port={zookeeper_port}", f"--port={first_port}"]
         arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
+        arguments += ["--secure"] if secure else []
         document = place.start([_NAME, "--is-background", *arguments, *(f"--override={each}" for each in overrides)])
         end = "--stop" if directory is None else f"--stop --directory {directory}"
         _show(document, f"its own log is {place.log}; 'kafka2011 cluster {end}' stops all of it", as_json=as_json)
@@ -104,6 +107,7 @@ def command(
             directory=directory,
             properties=properties,
             first_port=first_port,
+            secure=secure,
         ) as cluster,
     ):
         if tell is not None:

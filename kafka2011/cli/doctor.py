@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,8 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         seen = look(client, zk_connect)
         for check in CHECKS:
             yield from check(seen)
+        if seconds and seen.groups and sys.stderr.isatty():
+            click.echo(f"looking once more in {seconds:g} s, whether lag grows (--seconds 0: no)", err=True)
         if seconds and seen.groups and not stop.wait(seconds):
             yield from lag_that_grows(seen, look(client, zk_connect))
     if file is not None:

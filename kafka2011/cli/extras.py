@@ -5,7 +5,8 @@ from __future__ import annotations
 from kafka2011.errors import EXTRA_OF, MissingExtraError, missing_extra
 
 EXTRAS = {
-    **dict.fromkeys(("load", "report", "tables"), "pipeline,spark,warehouse"),
+    **dict.fromkeys(("load", "report"), "pipeline,spark,warehouse"),
+    "tables": "pipeline,warehouse",
     "click-through": "pipeline,spark",
     "demo": "demo",
 }
@@ -17,7 +18,4 @@ def missing_for(command: str, error: ImportError) -> MissingExtraError | None:
     package = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError | MissingExtraError) or package not in EXTRA_OF:
         return None
-    extras = EXTRAS.get(command, "")
-    if extras and package == "deltalake":
-        extras += ",delta"
-    return missing_extra(error, extras)
+    return missing_extra(error, EXTRAS.get(command, ""))

@@ -10,25 +10,25 @@ import click
 
 from kafka2011.cli.options import CommandWithoutMoved, examples, pairs_of, zookeeper_option
 from kafka2011.cli.output import raise_failed, show_json_line
+from kafka2011.cli.progress import told_progress
 from kafka2011.cli.sections import SectionedCommand, config_option
-from kafka2011.cli.spark_session import spark_session, told_tasks
+from kafka2011.cli.spark_session import load_engine
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import (
     MB,
     audit_option,
     master_option,
-    partition_by_option,
     tables_options,
     target_file_option,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from kafka2011.cli.table_options import Tables
+    from kafka2011.warehouse.load.engine import Engine
     from kafka2011.warehouse.load.loader import Loader, Round
     from zk.cluster import TopicPartition
 
+_FOLLOW_INTERVAL_S = 60.0
 _turn = threading.Lock()
 """Sections of a file have one Spark, and load one after the other, as the topics of one do."""
 
@@ -51,14 +51,13 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
     epilog=examples(
         "kafka2011 load --warehouse /data/warehouse --topic page_views --topic clicks",
         "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",
-        "kafka2011 load --warehouse /data/lake --format delta --topic page_views --follow",
+        "kafka2011 load --warehouse /data/warehouse --topic page_views --follow --interval 10",
         "kafka2011 load --warehouse /data/warehouse --topic page_views --rebuild --into page_views-again",
         "kafka2011 load --config /etc/kafka2011/load.toml",
     ),
 )
 @zookeeper_option
 @tables_options
-@partition_by_option
 @target_file_option
 @click.option(
     "--fail-on-data-loss/--no-fail-on-data-loss",
@@ -69,7 +68,8 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
 @click.option(
     "--restart-replaced",
     is_flag=True,
-    help="Load partitions whose log ends before their stored offset (a replaced disk) again from their beginning.",
+    help="Load partitions whose log is not the one that was loaded (a replaced disk, a topic that was made again) from"
+    " its beginning.",
 )
 @click.option("--group", default="", help="Commit what was loaded to this consumer group, for monitoring only.")
 @audit_option
@@ -83,7 +83,16 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
     "interval_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --follow, time from the start of one load to that of the next.  [default: 600; delta: 60]",
+    help="With --follow, time from the start of one load to that of the next.  [default: 60]",
+)
+@click.option(
+    "--upkeep",
+    "upkeep_percent",
+    type=click.FloatRange(0, 100),
+    default=10.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="With --follow, how much of the time goes into compaction and cleaning at most; 0 leaves it to others.",
 )
 @click.option("--rebuild", is_flag=True, help="Load one topic again, from its log into another table.")
 @click.option(
@@ -95,16 +104,6 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
     help='With --rebuild, where a new table begins: earliest, or offsets such as {"0-1": 123}.',
 )
 @click.option("--into", metavar="NAME", help="With --rebuild, the table beside the topic's own to load into.")
-@click.option("--dedup", is_flag=True, help="Leave out rows whose event id is already there: producers repeat events.")
-@click.option(
-    "--dedup-window",
-    "dedup_window_s",
-    type=click.FloatRange(min=0),
-    default=24 * 3600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --dedup, how old a commit may be for its events to count as already present.",
-)
 @master_option
 @click.option(
     "--option",
@@ -117,7 +116,6 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
 def command(
     tables: Tables,
     zk_connect: str,
-    partition_by: str,
     target_file_mb: int,
     fail_on_data_loss: bool,
     restart_replaced: bool,
@@ -125,11 +123,10 @@ def command(
     tier: str,
     follow: bool,
     interval_s: float | None,
+    upkeep_percent: float,
     rebuild: bool,
     begin: str,
     into: str | None,
-    dedup: bool,
-    dedup_window_s: float,
     master: str | None,
     source_options: tuple[str, ...],
 ) -> None:
@@ -141,40 +138,31 @@ def command(
     tables.check_named()
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
-    warehouse, table_format, topics, pattern = tables
+    warehouse, topics, pattern = tables
     if rebuild != bool(into) or (rebuild and len(topics) != 1):
         raise click.UsageError("--rebuild, --into and one --topic go together")
     from kafka2011.warehouse.load.load_settings import LoadSettings
     from kafka2011.warehouse.load.loader import Loader, check_together
-    from kafka2011.warehouse.load.write import PartitionBy
+    from kafka2011.warehouse.table.tending import Tending
 
     settings = LoadSettings(
         zk_connect=zk_connect,
-        partition_by=PartitionBy(partition_by),
         fail_on_data_loss=fail_on_data_loss,
         restart_replaced=restart_replaced,
         target_file_bytes=target_file_mb * MB,
         group=group,
         tier=tier,
-        dedup_window_s=dedup_window_s if dedup else None,
         begin_at=_begin_offsets(topics[0], begin) if rebuild else {},
         source=pairs_of(source_options, "--option"),
     )
-    check_together(settings, topics, table_format, into)  # a wrong call should not wait for Spark
+    tending = Tending(upkeep_percent / 100, settings.target_file_bytes) if follow and upkeep_percent else None
+    check_together(settings, topics, into)  # a wrong call should not wait for Spark
     with (
-        spark_session("load", master) as spark,
+        load_engine(master) as engine,
         stop_signals() as stop,  # after the start of Spark, which takes SIGINT for itself
-        Loader(
-            spark,
-            warehouse,
-            settings,
-            topics=topics,
-            pattern=pattern,
-            table_format=table_format,
-            into=into,
-        ) as loader,
+        Loader(engine, warehouse, settings, topics=topics, pattern=pattern, into=into, tending=tending) as loader,
     ):
-        done = _run(spark, loader, stop, (interval_s or table_format.follow_interval_s) if follow else None)
+        done = _run(engine, loader, stop, (interval_s or _FOLLOW_INTERVAL_S) if follow else None)
     raise_failed(done.failed, "topic", "loaded")
 
 
@@ -191,13 +179,13 @@ def _begin_offsets(topic: str, begin: str) -> dict[TopicPartition, int]:
         raise click.UsageError(f'--from {begin}: give earliest, or offsets such as {{"0-1": 123}}') from error
 
 
-def _run(spark: SparkSession, loader: Loader, stop: threading.Event, interval_s: float | None) -> Round:
+def _run(engine: Engine, loader: Loader, stop: threading.Event, interval_s: float | None) -> Round:
     """Load once, or until the event; return how the last load went."""
     import time
 
     while True:
         began_s = time.monotonic()
-        with _turn, told_tasks(spark, "loading"):
+        with _turn, told_progress(lambda: f"loading: {engine.progress()}"):
             done = loader.run(stop.is_set)
         show_json_line(done.to_json())
         if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):

@@ -13,7 +13,6 @@ from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session, told_tasks
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.cli.table_options import DELTA, format_option
 from kafka2011.errors import KafkaError, missing_extra
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from kafka2011.reports.inputs import ReportInputs
     from kafka2011.reports.report import ReportSetting
     from kafka2011.reports.results import Derivation, Results
-    from kafka2011.reports.table_inputs import TableView
 
 _FOLLOW_INTERVAL_S = 600.0
 
@@ -78,12 +76,12 @@ def _setting_options() -> dict[ReportSetting[Any], click.Option]:
     epilog=examples(
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --own-site www.example.com",
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --days 30 --again",
+        "kafka2011 report --warehouse /data/warehouse --into /data/reports --audit /data/audit.json",
         "kafka2011 report --from-brokers --into /data/reports-of-live-cluster",
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --follow --interval 300",
     ),
 )
 @click.option("--warehouse", metavar="PATH", help="Where `kafka2011 load` has put the tables.")
-@format_option
 @click.option(
     "--from-brokers", is_flag=True, help="Instead of tables, read everything in a cluster's logs, every time."
 )
@@ -98,6 +96,13 @@ def _setting_options() -> dict[ReportSetting[Any], click.Option]:
 )
 @click.option("--days", type=click.IntRange(1), default=7, show_default=True, help="How many days the page shows.")
 @click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="How many derivations to keep.")
+@click.option(
+    "--audit",
+    "audit_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What `kafka2011 audit --json` printed: the page says what it concluded of each day.",
+)
 @click.option("--again", is_flag=True, help="Derive all days, not only those of new events.")
 @click.option(
     "--follow", is_flag=True, help="Derive again and again, until Ctrl-C or SIGTERM, as soon as there is a table."
@@ -112,12 +117,12 @@ def _setting_options() -> dict[ReportSetting[Any], click.Option]:
 @json_option
 def command(
     warehouse: str | None,
-    format_name: str,
     from_brokers: bool,
     zk_connect: str,
     directory: Path,
     days: int,
     keep: int,
+    audit_path: Path | None,
     again: bool,
     follow: bool,
     interval_s: float | None,
@@ -131,6 +136,7 @@ def command(
     report.html, and appear together, with the commits that they were derived from. Without new events nothing
     changes.
     """
+    from kafka2011.audit.days import read_days
     from kafka2011.reports.derive import derive
     from kafka2011.reports.page import write_page
     from kafka2011.reports.report import ReportSettings
@@ -144,17 +150,25 @@ def command(
     with Results(directory) as results, spark_session("report", is_short=True) as spark:
 
         def run() -> None:
-            inputs = _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse, format_name)
+            audited = None if audit_path is None else read_days(audit_path)
+            inputs = _of_brokers(spark, zk_connect) if warehouse is None else _of_tables(spark, warehouse)
+
+            def finish(made: Path, derivation: Derivation) -> None:
+                write_page(made, derivation, settings, days, inputs.quarantined, audited)
+
             with told_tasks(spark, "deriving"):
                 derived = derive(
                     spark,
                     inputs,
                     results,
                     settings,
-                    finish=lambda made, derivation: write_page(made, derivation, settings, days, inputs.quarantined),
+                    finish=finish,
                     again=again,
                     keep=keep,
                 )
+            newest = results.newest()
+            if derived is None and audited is not None and newest is not None:
+                finish(results.of(newest.number), newest)  # there may be another verdict on the same events
             _show(results, derived, as_json=as_json)
 
         if follow:
@@ -175,25 +189,16 @@ def _repeat(run: Callable[[], None], interval_s: float) -> None:
             stop.wait(max(0.0, interval_s - (time.monotonic() - began_s)))
 
 
-def _of_tables(spark: SparkSession, warehouse: str, format_name: str) -> ReportInputs:
+def _of_tables(spark: SparkSession, warehouse: str) -> ReportInputs:
     from kafka2011.reports.catalog import TOPICS
-    from kafka2011.reports.table_inputs import TableInputs
+    from kafka2011.reports.table_inputs import TableInputs, view_of
     from kafka2011.warehouse.errors import WarehouseError
+    from kafka2011.warehouse.table.topic_table import TopicTable
 
-    inputs = TableInputs(spark, (_view(spark, warehouse, topic, format_name) for topic in TOPICS))
+    inputs = TableInputs(spark, (view_of(TopicTable(warehouse, topic)) for topic in TOPICS))
     if not inputs.through:
         raise WarehouseError(f"{warehouse} has no table of {', '.join(TOPICS)}: load one first")
     return inputs
-
-
-def _view(spark: SparkSession, warehouse: str, topic: str, format_name: str) -> TableView:
-    from kafka2011.reports.table_inputs import view_of_delta, view_of_parquet
-    from kafka2011.warehouse.table.formats import open_delta_table
-    from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
-
-    if format_name == DELTA:
-        return view_of_delta(open_delta_table(warehouse, topic))
-    return view_of_parquet(ParquetTable(warehouse, topic, spark=spark))
 
 
 def _of_brokers(spark: SparkSession, zk_connect: str) -> ReportInputs:

@@ -1,4 +1,4 @@
-"""The Spark session of a command."""
+"""The Spark session of a command, and what runs the tasks of one that loads."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+    from kafka2011.warehouse.load.engine import Engine
 
 
 @contextlib.contextmanager
@@ -33,26 +35,29 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
 
 
 @contextlib.contextmanager
+def load_engine(master: str | None) -> Iterator[Engine]:
+    """Open what runs the tasks of loads: Spark, or processes of this machine. Raises MissingExtraError, ConfigError."""
+    try:
+        from kafka2011.warehouse.load.opening import local_engine_of
+    except ImportError as error:
+        raise missing_extra(error) from error
+    local = local_engine_of(master)
+    if local is not None:
+        with local:
+            yield local
+        return
+    with spark_session("load", master) as spark:
+        from kafka2011.warehouse.load.spark_engine import SparkEngine
+
+        yield SparkEngine(spark)
+
+
+@contextlib.contextmanager
 def told_tasks(spark: SparkSession, what: str) -> Iterator[None]:
     """Tell how many tasks of Spark are done while the block runs."""
-    from py4j.protocol import Py4JError
+    from kafka2011.spark.driver_jvm import progress_of
 
-    def describe() -> str:
-        try:
-            return in_words()
-        except (OSError, Py4JError):  # whoever works with it says that it has died
-            return what
-
-    def in_words() -> str:
-        tracker = spark.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        found = [stage for stage in stages if stage is not None]
-        if not found:
-            return f"{what}: between two jobs of Spark"
-        done, every = sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
-        return f"{what}: stage {max(stage.stageId for stage in found)} of Spark, {done} of {every} tasks"
-
-    with told_progress(describe):
+    with told_progress(lambda: f"{what}: {progress_of(spark.sparkContext)}"):
         yield
 
 

@@ -10,30 +10,10 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.warehouse.table.formats import Format
-
-DELTA = "delta"
 MB = 1024 * 1024
 
 warehouse_option = click.option(
-    "--warehouse", required=True, metavar="PATH", help="Where the tables are: a directory, or hdfs://...."
-)
-
-format_option = click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["parquet", DELTA]),
-    default="parquet",
-    show_default=True,
-    help="The format of the tables; delta needs the extra delta.",
-)
-
-partition_by_option = click.option(
-    "--partition-by",
-    type=click.Choice(["day", "hour"]),
-    default="day",
-    show_default=True,
-    help="Whether each day or each hour of events gets a directory of its own in a load.",
+    "--warehouse", required=True, metavar="PATH", help="Where the tables are: a directory, hdfs://..., or s3://...."
 )
 
 target_file_option = click.option(
@@ -50,7 +30,9 @@ audit_option = click.option(
 )
 
 master_option = click.option(
-    "--master", metavar="URL", help="Spark's master.  [default: as spark-submit says, else local[*]]"
+    "--master",
+    metavar="URL",
+    help="Spark's master, or none[N]: no Spark, N processes here.  [default: as spark-submit says, else local[*]]",
 )
 
 
@@ -58,7 +40,6 @@ class Tables(NamedTuple):
     """Which tables: those of these topics, or whose names match the pattern, or all."""
 
     warehouse: str
-    table_format: Format
     topics: tuple[str, ...]
     pattern: str
 
@@ -72,13 +53,10 @@ def tables_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say which tables, and pass them on as one argument, `tables`."""
 
     @functools.wraps(function)
-    def with_tables(warehouse: str, topics: tuple[str, ...], pattern: str, format_name: str, **others: Any) -> None:
-        from kafka2011.warehouse.table.formats import Format
-
-        function(Tables(warehouse, Format(format_name), topics, pattern), **others)
+    def with_tables(warehouse: str, topics: tuple[str, ...], pattern: str, **others: Any) -> None:
+        function(Tables(warehouse, topics, pattern), **others)
 
     for option in (
-        format_option,
         click.option("--whitelist", "pattern", default="", metavar="REGEX", help="Topics whose whole name matches."),
         click.option("--topic", "topics", multiple=True, help="A topic; may be given many times."),
         warehouse_option,

@@ -10,13 +10,10 @@ import click
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, raise_failed, show_json, show_json_line, show_table
-from kafka2011.cli.spark_session import spark_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import (
     MB,
     audit_option,
-    master_option,
-    partition_by_option,
     tables_options,
     target_file_option,
     warehouse_option,
@@ -29,14 +26,14 @@ if TYPE_CHECKING:
 
 @click.group("tables", cls=CommandGroup)
 def command() -> None:
-    """Maintain the tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine."""
+    """Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine, imports."""
 
 
 @command.command(
     "status",
     epilog=examples(
         "kafka2011 tables status --warehouse /data/warehouse",
-        "kafka2011 tables status --warehouse /data/lake --format delta --topic page_views --json",
+        "kafka2011 tables status --warehouse /data/warehouse --topic page_views --json",
     ),
 )
 @tables_options
@@ -78,35 +75,26 @@ def _time(time_ms: int | None) -> str | None:
     "compact",
     epilog=examples(
         "kafka2011 tables compact --warehouse /data/warehouse",
-        "kafka2011 tables compact --warehouse /data/lake --format delta --whitelist 'page_.*'",
+        "kafka2011 tables compact --warehouse /data/warehouse --whitelist 'page_.*'",
     ),
 )
 @tables_options
 @target_file_option
-@click.option(
-    "--grace",
-    "grace_s",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long the replaced files stay, for those still reading them.",
-)
-def compact(tables: Tables, target_file_mb: int, grace_s: float) -> None:
-    """Rewrite small loads of past hours into a few files, in all tables unless topics are named.
+def compact(tables: Tables, target_file_mb: int) -> None:
+    """Rewrite small files into a few large ones, in all tables unless topics are named.
 
     Prints one line of JSON.
     """
     from kafka2011.warehouse.table.upkeep import compact_tables
 
-    _show(compact_tables(*tables, target_bytes=target_file_mb * MB, grace_s=grace_s), "compacted")
+    _show(compact_tables(*tables, target_bytes=target_file_mb * MB), "compacted")
 
 
 @command.command(
     "clean",
     epilog=examples(
         "kafka2011 tables clean --warehouse /data/warehouse",
-        "kafka2011 tables clean --warehouse /data/lake --format delta",
+        "kafka2011 tables clean --warehouse /data/warehouse --topic page_views --older-than 2",
     ),
 )
 @tables_options
@@ -136,23 +124,48 @@ def clean(tables: Tables, older_than_h: float) -> None:
 @click.argument("topic")
 @click.argument("name")
 def swap(warehouse: str, topic: str, name: str) -> None:
-    """Put the rebuilt table NAME in the place of the topic's own, which takes that name.
+    """Put the rows and offsets of the rebuilt table NAME in place of those of the topic's own.
 
-    Works on tables of Parquet files. Prints one line of JSON.
+    Loads go on from the offsets of the rebuilt table, which stays. Prints one line of JSON.
     """
-    from kafka2011.warehouse.table.parquet import rebuild
+    from kafka2011.warehouse.table import swapping
 
-    behind = rebuild.swap(warehouse, topic, name)
+    commit, behind = swapping.swap(warehouse, topic, name)
     behind_bytes = {where.znode_name: size_bytes for where, size_bytes in sorted(behind.items())}
-    show_json_line({"topic": topic, "swapped": name, "behind_bytes": behind_bytes})
+    show_json_line(
+        {"topic": topic, "swapped": name, "number": commit.number, "rows": commit.rows, "behind_bytes": behind_bytes}
+    )
 
 
-@command.command("settle", epilog=examples("kafka2011 tables settle --warehouse /data/lake --topic page_views skip"))
+@command.command(
+    "import",
+    epilog=examples(
+        "kafka2011 tables import --from /data/old --warehouse /data/warehouse",
+        "kafka2011 tables import --from /data/old --warehouse /data/warehouse --topic page_views",
+    ),
+)
+@tables_options
+@click.option("--from", "source", required=True, metavar="PATH", help="The warehouse of 0.1.0: a local directory.")
+def import_(tables: Tables, source: str) -> None:
+    """Take over tables of version 0.1.0, directories of Parquet files, with their offsets and their quarantine.
+
+    Takes all of them, unless topics are named, each whole or not at all. Loads go on where the old tables ended; those
+    stay as they are. Prints one line of JSON.
+    """
+    from kafka2011.warehouse.table.upkeep import import_tables
+
+    warehouse, topics, pattern = tables
+    _show(import_tables(source, warehouse, topics, pattern), "imported")
+
+
+@command.command(
+    "settle", epilog=examples("kafka2011 tables settle --warehouse /data/warehouse --topic page_views skip")
+)
 @warehouse_option
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic; may be given many times.")
 @click.argument("choice", type=click.Choice(["again", "skip"]))
 def settle(warehouse: str, topics: tuple[str, ...], choice: str) -> None:
-    """Decide how loading continues after a Delta table was restored: removed rows are loaded again, or left out.
+    """Decide how loading continues after a table was restored: removed rows are loaded again, or left out.
 
     Loads nothing yet. Prints one line of JSON.
     """
@@ -172,13 +185,9 @@ def _show(done: Tended, what: str) -> None:
 )
 @zookeeper_option
 @tables_options
-@partition_by_option
 @target_file_option
 @audit_option
-@master_option
-def redrive(
-    tables: Tables, zk_connect: str, partition_by: str, target_file_mb: int, tier: str, master: str | None
-) -> None:
+def redrive(tables: Tables, zk_connect: str, target_file_mb: int, tier: str) -> None:
     """Decode the messages in quarantine again, after a fix.
 
     Messages that can be decoded become rows. Prints one line of JSON.
@@ -186,19 +195,14 @@ def redrive(
     tables.check_named()
     from kafka2011.warehouse.load.load_settings import LoadSettings
     from kafka2011.warehouse.load.loader import Loader
-    from kafka2011.warehouse.load.write import PartitionBy
+    from kafka2011.warehouse.load.local_engine import LocalEngine
 
-    warehouse, table_format, topics, pattern = tables
-    settings = LoadSettings(
-        zk_connect=zk_connect,
-        partition_by=PartitionBy(partition_by),
-        target_file_bytes=target_file_mb * MB,
-        tier=tier,
-    )
+    warehouse, topics, pattern = tables
+    settings = LoadSettings(zk_connect=zk_connect, target_file_bytes=target_file_mb * MB, tier=tier)
     with (
-        spark_session("redrive", master) as spark,
-        stop_signals(),  # lets it end; after the start of Spark, which takes SIGINT for itself
-        Loader(spark, warehouse, settings, topics=topics, pattern=pattern, table_format=table_format) as loader,
+        stop_signals(),  # lets it end
+        LocalEngine() as engine,
+        Loader(engine, warehouse, settings, topics=topics, pattern=pattern) as loader,
     ):
         done = loader.redrive()
     show_json_line(done.to_json())

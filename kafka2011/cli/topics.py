@@ -6,24 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.admin.topic_plans import plan_of_deletion, plan_of_growth
+from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.admin.topics import create_topic, describe_topic
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.session import open_session
+from kafka2011.errors import KafkaError
 from kafka2011.message.topic import validate_topic
 from zk.brokers import BrokerRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from zk.client import ZkClient
+    from kafka2011.admin.topic_changes import BrokerChange, Deletion
 
 
 @click.group("topics", cls=CommandGroup, default="list")
 def command() -> None:
-    """List, describe and create topics, and say how to grow and delete them.
+    """List, describe, create, grow and delete topics.
 
     `kafka2011 topics` is short for `kafka2011 topics list`.
     """
@@ -105,33 +106,98 @@ def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int |
     show_table(("topic", "broker", "address", "partitions"), rows, as_json=as_json)
 
 
-@command.command("delete", epilog=examples("kafka2011 topics delete views"))
-@click.argument("topic")
-@zookeeper_option
-def delete(topic: str, zk_connect: str) -> None:
-    """Say how to delete a topic, and whom that affects; it changes nothing.
-
-    Kafka 0.7 has no request for it: brokers keep what they have, and register it again when they start.
-    """
-    _show_plan(zk_connect, lambda client: plan_of_deletion(client, topic))
-
-
-@command.command("grow", epilog=examples("kafka2011 topics grow views --partitions 8"))
+@command.command(
+    "grow",
+    epilog=examples(
+        "kafka2011 topics grow views --partitions 8",
+        "kafka2011 topics grow views --partitions 8 --dry-run",
+    ),
+)
 @click.argument("topic")
 @click.option("--partitions", type=click.IntRange(1), required=True, help="How many each broker is to have.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing.")
 @zookeeper_option
-def grow(topic: str, partitions: int, zk_connect: str) -> None:
-    """Say how to give a topic more partitions, and whom that affects; it changes nothing.
+@json_option
+def grow(topic: str, partitions: int, dry_run: bool, zk_connect: str, as_json: bool) -> None:
+    """Give a topic more partitions on every broker that has it, while it runs.
 
-    Their number is a setting of each broker. `topics create` extends a topic to more brokers.
+    They stay through restarts, whatever the broker's settings say. Keys choose among more partitions from then on, so
+    some move; groups divide the new ones by themselves. Brokers of Kafka 0.7 are left as they are, and the exit status
+    is 1 then. `topics create` extends a topic to more brokers.
     """
-    _show_plan(zk_connect, lambda client: plan_of_growth(client, topic, partitions))
-
-
-def _show_plan(zk_connect: str, plan: Callable[[ZkClient], Iterable[str]]) -> None:
     with open_session(zk_connect) as client:
-        steps = list(plan(client))
-    for number, step in enumerate(steps, 1):
-        click.echo(f"{number}. {step}")
-    if not steps:
-        click.echo("nothing to do")
+        changes = grow_topic(client, topic, partitions, dry_run=dry_run)
+    rows = [(change.broker_id, _address_of(change), change.partitions, change.outcome) for change in sorted(changes)]
+    show_table(("broker", "address", "partitions", "outcome"), rows, as_json=as_json)
+    _fail_unless_done(changes, f"topic {topic} has not grown")
+
+
+@command.command(
+    "delete",
+    epilog=examples("kafka2011 topics delete views --dry-run", "kafka2011 topics delete views --offsets --yes"),
+)
+@click.argument("topic")
+@click.option("--offsets", is_flag=True, help="Remove the groups' offsets in it too, once nobody owns it any more.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing.")
+@zookeeper_option
+@json_option
+def delete(topic: str, offsets: bool, yes: bool, dry_run: bool, zk_connect: str, as_json: bool) -> None:
+    """Delete a topic with all that it holds, on all brokers, while they run.
+
+    It says whom that affects, and asks. A broker that is away deletes it when it starts; those of Kafka 0.7 are left as
+    they are, and the exit status is 1 then. Stop what publishes to the topic before, mirrors included: a single message
+    makes it anew, at offset 0.
+    """
+    with open_session(zk_connect) as client:
+        plan = delete_topic(client, topic, dry_run=True)
+        if dry_run or not as_json:
+            _show_deletion(plan, as_json=as_json)
+            _warn_of_deletion(topic, plan, offsets=offsets)
+        if dry_run:
+            return
+        if not yes:
+            _confirm(f"delete topic {topic}?")
+        done = delete_topic(client, topic, offsets=offsets)
+    _show_deletion(done, as_json=as_json)
+    if done.again:
+        ids = ", ".join(map(str, done.again))
+        raise KafkaError(f"topic {topic} was deleted, but broker {ids} has it again: something publishes to it")
+    _fail_unless_done(done.brokers, f"topic {topic} is not deleted")
+
+
+def _confirm(question: str) -> None:
+    """Raise KafkaError unless the answer is yes; nobody there to answer is a no."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        agreed = False
+    if not agreed:
+        raise KafkaError("nothing was deleted (with --yes it does not ask)")
+
+
+def _show_deletion(deletion: Deletion, *, as_json: bool) -> None:
+    rows = [
+        (change.broker_id, _address_of(change), change.partitions, change.size_bytes, change.outcome)
+        for change in deletion.brokers
+    ]
+    show_table(("broker", "address", "partitions", "bytes", "outcome"), rows, as_json=as_json)
+
+
+def _warn_of_deletion(topic: str, plan: Deletion, *, offsets: bool) -> None:
+    """Say what becomes of those who use the topic."""
+    click.echo(f"whoever publishes to {topic} makes it anew, at offset 0", err=True)
+    for group in plan.readers:
+        what = "are removed" if offsets else "stay; for a topic of that name made anew they are wrong (see --offsets)"
+        click.echo(f"group {group} loses what it has not consumed; its offsets {what}", err=True)
+
+
+def _address_of(change: BrokerChange) -> str | None:
+    return None if change.broker is None else change.broker.address
+
+
+def _fail_unless_done(changes: Iterable[BrokerChange], what: str) -> None:
+    left = [str(change.broker_id) for change in changes if not change.is_done]
+    if left:
+        raise KafkaError(f"{what} on broker {', '.join(left)}")

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003  # a field's type
 from typing import ClassVar
 
-from kafka2011.config.kinds import MAX_INT64, ZK_CONNECT, Boolean, Decimal, Directory, Host, Integer, TopicMap
+from kafka2011.config.kinds import (
+    MAX_INT64,
+    ZK_CONNECT,
+    Boolean,
+    Decimal,
+    Directory,
+    File,
+    Host,
+    Integer,
+    Pattern,
+    TopicMap,
+)
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import ConfigError
 from kafka2011.message.topic import DEFAULT_MAX_TOPIC_NAME_LENGTH
@@ -49,6 +60,44 @@ class BrokerConfig(Settings):
         fallback=Fallback("`bind.address`", _registered_name),
     )
     port: int = setting(6667, Integer(0, 65535), "The port to listen on; 0 picks a free one.")
+    tls_port: int = setting(-1, Integer(-1, 65535), "Another port, to listen on by TLS; 0 picks a free one, -1: none.")
+    tls_only: bool = setting(
+        False,
+        Boolean(),
+        "Listen on `port` by TLS, which 0.7's clients cannot use, and on no other port.",
+    )
+    tls_certificate: str = setting("", File(), "The broker's certificate, and those between it and its signer: PEM.")
+    tls_key: str = setting("", File(), "The key of that certificate: PEM.")
+    tls_ca: str = setting("", File(), "Who signs clients' certificates: PEM. Without it, none are asked for.")
+    tls_client_required: bool = setting(False, Boolean(), "Refuse clients that show no certificate.")
+    tls_principal_rule: str = setting(
+        "CN=([^,]+)",
+        Pattern(),
+        "The regular expression whose first group finds a client's principal in its certificate's subject,"
+        " `C=DE,O=shop,CN=reports`.",
+    )
+    allow_file: str = setting(
+        "", File(), "The file that says who may produce to, and consume from, which topics; without it, everybody may."
+    )
+
+    quota_file: str = setting(
+        "",
+        File(),
+        "The file that says how many bytes a second principals may produce and fetch; without it there is no limit.",
+    )
+    max_connections: int = setting(
+        0, Integer(0), "Connections beyond so many are closed; 0, and at most: half of the limit on open files."
+    )
+    max_connections_per_address: int = setting(
+        0, Integer(0), "Connections beyond so many from one address are closed; 0: no limit."
+    )
+    connections_max_idle_ms: int = setting(
+        -1,
+        Integer(-1),
+        "A connection from which nothing comes for so long is closed; -1 or 0: never. What a producer of 0.7 sends next"
+        " is lost then, and it does not notice.",
+    )
+
     log_dir: Path = setting(None, Directory(), "The directory that holds the logs.")
     log_dir_label_required: bool = setting(
         False,
@@ -98,6 +147,13 @@ class BrokerConfig(Settings):
     )
     topic_flush_intervals_ms: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for individual topics.")
 
+    log_flush_awaited_ms: int = setting(
+        25,
+        Integer(-1),
+        "A log whose end a consumer waits at is flushed for it as soon as there is something new, at the earliest this"
+        " long after its last flush; -1: never.",
+    )
+
     max_message_size: int = setting(1_000_000, Integer(), "A set with a payload of more bytes is dropped.")
     max_socket_request_bytes: int = setting(
         100 * 1024 * 1024,
@@ -114,7 +170,7 @@ class BrokerConfig(Settings):
             _queued_max_bytes,
         ),
     )
-    socket_send_buffer: int = setting(102400, Integer(1), "SO_SNDBUF of a connection, in bytes.")
+    socket_send_buffer: int = setting(0, Integer(0), "SO_SNDBUF of a connection, in bytes; 0: left to the kernel.")
     socket_receive_buffer: int = setting(102400, Integer(1), "SO_RCVBUF of a connection, in bytes.")
 
     enable_zookeeper: bool = setting(True, Boolean(), "Register in ZooKeeper; without it clients must name the broker.")
@@ -124,12 +180,23 @@ class BrokerConfig(Settings):
         None, Integer(1), "How long to wait for ZooKeeper at the start.", fallback=same_as("zk.sessiontimeout.ms")
     )
 
+    @property
+    def has_tls(self) -> bool:
+        """Whether it listens by TLS anywhere."""
+        return self.tls_only or self.tls_port >= 0
+
     def _check(self) -> None:
         if self.queued_max_bytes < self.max_socket_request_bytes:
             raise ConfigError(
                 f"queued.max.bytes ({self.queued_max_bytes}) is less than max.socket.request.bytes"
                 f" ({self.max_socket_request_bytes}), so the largest request could never be read"
             )
+        if self.has_tls and not (self.tls_certificate and self.tls_key):
+            raise ConfigError("tls.port and tls.only need tls.certificate and tls.key")
+        if self.tls_only and self.tls_port >= 0:
+            raise ConfigError("tls.port is another port than `port`, and with tls.only there is no other")
+        if self.tls_client_required and not self.tls_ca:
+            raise ConfigError("tls.client.required needs tls.ca, which says whose certificates are good")
         if self.hostname == _ALL_ADDRESSES:
             raise ConfigError(f"hostname: clients cannot connect to {self.hostname}")
         if self.enable_zookeeper and not self.zk_connect:

@@ -51,7 +51,16 @@ class ConsumerConfig(SimpleConsumerConfig):
     )
     autocommit_enable: bool = setting(True, Boolean(), "Commit what was consumed at regular intervals.")
     autocommit_interval_ms: int = setting(10000, Integer(1), "Time between two such commits.")
-    fetcher_backoff_ms: int = setting(1000, Integer(1), "Time until the next fetch when there was nothing new.")
+    fetch_wait_max_ms: int = setting(
+        30000,
+        Integer(0, 60000),
+        "How long a broker waits at the end of the logs before it answers that there is nothing new; 0, and brokers of"
+        " 0.7: not at all.",
+    )
+    fetch_min_bytes: int = setting(1, Integer(1), "How many new bytes it waits for, of all partitions together.")
+    fetcher_backoff_ms: int = setting(
+        1000, Integer(1), "Time until the next fetch when there was nothing new, and the broker did not wait for it."
+    )
     queuedchunks_max: int = setting(10, Integer(1), "Fetched sets that may wait for one stream.")
     partition_assignment: str = setting(
         "range",

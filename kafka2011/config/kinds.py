@@ -174,6 +174,42 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """A path as text, empty for none."""
+
+    def read(self, value: object) -> str:
+        """Return the path. Raises ValueError."""
+        if not isinstance(value, (str, Path)):
+            raise ValueError(f"{value!r} is not a path")
+        return str(value).strip()
+
+    def write(self, value: str) -> str:
+        """Return the path."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression with a group."""
+
+    def read(self, value: object) -> str:
+        """Return the expression. Raises ValueError."""
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r} is not a regular expression")
+        try:
+            groups = re.compile(value).groups
+        except re.error as error:
+            raise ValueError(f"{value!r} is not a regular expression: {error}") from error
+        if not groups:
+            raise ValueError(f"{value!r} has no group")
+        return value
+
+    def write(self, value: str) -> str:
+        """Return the expression."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of a few words."""
 

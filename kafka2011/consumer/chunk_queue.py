@@ -32,8 +32,8 @@ class ChunkQueue(Generic[ChunkT]):
     If more comes than there is room for, it is refused, and fetched again later.
 
     All methods are called with `lock` held; `changed`, a condition of that lock, is notified whenever waiting threads
-    should look again. `room_made` is called when a fetch that found no room would find some now; it must only set
-    events.
+    should look again. `room_made` is called when a fetch that found no room would find some now; it must not
+    wait, nor take this lock.
     """
 
     def __init__(self, max_chunks: int, room_made: Callable[[], None]) -> None:

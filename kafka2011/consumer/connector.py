@@ -256,7 +256,7 @@ class ConsumerConnector:
                 timeout_ms=config.consumer_timeout_ms,
                 shallow=config.shallowiterator_enable,
                 clock=self._clock,
-                room_made=self._fetchers.wake,
+                room_made=self._fetchers.make_room,
             )
             for stream_id in stream_ids(self.consumer_id, count)
         ]

@@ -232,6 +232,13 @@ class PartitionFeed:
         with self.queue.lock:
             return self._now_s() < self.not_before_s
 
+    @property
+    def resumes_in_s(self) -> float:
+        """After how long the partition may be fetched again that is left alone just now; infinite where none is."""
+        with self.queue.lock:
+            pause_s = self.not_before_s - self._now_s()
+            return pause_s if pause_s > 0 and self.state is State.ACTIVE else math.inf
+
     def postpone(self, pause_s: float) -> None:
         """Fetch nothing for a while."""
         with self.queue.lock:

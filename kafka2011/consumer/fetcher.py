@@ -1,13 +1,15 @@
 """Fetchers: one thread for each broker pulls sets for all partitions owned there (paper, sections 3.1 and 3.2).
 
 A fetch asks only for partitions whose stream has room, so what waits in memory is bounded, and a slow stream does not
-delay others. Where there are more partitions than room, a round takes several fetches; when none of them brings
-anything new, the fetcher waits fetcher.backoff.ms.
+delay others. At the end of the logs one request for all partitions waits at the broker (fetch.wait.max.ms). Those that
+have no room beside the others are asked for one byte, which says that there is more. A broker of 0.7 answers at once:
+when there was nothing new, the fetcher then waits fetcher.backoff.ms by itself.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.owned_partition import OwnedPartition
     from zk.cluster import Broker, TopicPartition
 
+    _Asked = tuple[OwnedPartition, int, int]  # with the offset, and the epoch of its feed
     StartFound = Callable[[OwnedPartition, int, int], None]
     Connect = Callable[[Broker, ConsumerConfig], SimpleConsumer]
 
@@ -35,6 +38,8 @@ logger = logging.getLogger(__name__)
 MAX_FETCH_BYTES = 32 * 1024 * 1024
 """The most that one request asks for, unless a single fetch.size is larger."""
 MAX_PARTS = 1000
+MAX_WATCHED = 30_000
+"""Partitions asked for one byte in one request, which has 15 bits for how many parts it has."""
 MAX_SETS = 8
 """How many sets of its only partition a fetcher takes at once while it is behind, if the broker gives them soon."""
 LONGEST_PAUSE_S = 30.0
@@ -88,10 +93,17 @@ class FetcherManager:
                     del self._fetchers[key]
 
     def wake(self) -> None:
-        """Have all fetchers look for room now."""
+        """Have all fetchers look now at what is to be fetched."""
         with self._lock:
             for fetcher in self._fetchers.values():
                 fetcher.wake()
+
+    def make_room(self) -> None:
+        """Have those fetchers look that had no room for something."""
+        with self._lock:
+            for fetcher in self._fetchers.values():
+                if fetcher.lacks_room:
+                    fetcher.wake()
 
     def close(self) -> None:
         """Stop all fetchers and wait for their threads."""
@@ -118,6 +130,8 @@ class BrokerFetcher:
     ) -> None:
         self._broker = broker
         self._fetch_bytes = config.fetch_size
+        self._wait_s = config.fetch_wait_max_ms / 1000
+        self._min_bytes = config.fetch_min_bytes
         self._backoff_s = config.fetcher_backoff_ms / 1000
         self._reset_time = EARLIEST if config.autooffset_reset == "smallest" else LATEST
         self._newborn_time = EARLIEST if config.autooffset_newpartitions == "smallest" else self._reset_time
@@ -127,6 +141,8 @@ class BrokerFetcher:
         self._partitions: list[OwnedPartition] = []  # replaced, never changed
         self._turn = 0
         self._is_behind = False  # the last fetch brought much of its only partition
+        self._behind: set[OwnedPartition] = set()  # those of which there is more, of several
+        self.lacks_room = False  # for something that the fetch under way would ask for
         self._changed = threading.Event()
         self._stopped = False
         self._outages = Outages(logger)  # of partitions, and of the broker itself
@@ -136,21 +152,25 @@ class BrokerFetcher:
     def add(self, owned: OwnedPartition) -> None:
         """Fetch one more partition."""
         self._partitions = [*self._partitions, owned]
-        self._changed.set()
+        self.wake()
 
     def remove(self, gone: set[OwnedPartition]) -> bool:
         """Stop fetching these; False when nothing is left."""
+        before = len(self._partitions)
         self._partitions = [owned for owned in self._partitions if owned not in gone]
+        if len(self._partitions) < before:
+            self.wake()
         return bool(self._partitions)
 
     def wake(self) -> None:
-        """Look for room now."""
+        """Look now at what is to be fetched; does not wait itself."""
         self._changed.set()
+        self._consumer.interrupt()
 
     def stop(self) -> None:
-        """Have the thread end after the fetch under way."""
+        """Have the thread end after the fetch under way, which waits no longer."""
         self._stopped = True
-        self._changed.set()
+        self.wake()
 
     def join(self, timeout_s: float) -> None:
         """Wait for the thread; one that waits for a silent broker is left to its socket timeout."""
@@ -159,8 +179,12 @@ class BrokerFetcher:
 
     def _run(self) -> None:
         with self._consumer:
-            while not self._stopped:
+            while True:
+                # Before looking at anything: what changes later interrupts the wait.
+                self._consumer.let_wait()
                 self._changed.clear()
+                if self._stopped:
+                    return
                 try:
                     is_idle = not self._fetch_once()
                 except KafkaError as error:
@@ -179,60 +203,118 @@ class BrokerFetcher:
         self._outages.failed("fetching waits: %s", error, of=where)
 
     def _fetch_once(self) -> bool:
-        """Fetch what there is room for; say whether anything came."""
+        """Fetch what there is room for; False if nothing came, and the broker did not wait for it."""
         every = self._partitions
         if not every:
             return False
         self._turn %= len(every)
         partitions = [*every[self._turn :], *every[: self._turn]]
         self._find_starts(partitions)
-        came = False
-        asked: list[tuple[OwnedPartition, int, int]] = []
-        limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
-        is_only = len(every) == 1
-        done = 0
-        for number, owned in enumerate(partitions):
-            reserved = owned.feed.reserve()
-            if asked and (owned.feed.waits_for_fetches or len(asked) == limit):
-                came |= self._fetch(asked)
-                asked = []
-                reserved = reserved or owned.feed.reserve()
-            if reserved is not None:
-                asked.append((owned, *reserved))
-                done = number + 1
-        if asked:
-            came |= self._fetch_on(*asked[0]) if is_only else self._fetch(asked)
-        self._turn += done  # the next round begins where this one found no room, so that no partition is favoured
-        return came
+        if len(every) == 1:
+            return self._fetch_only(every[0])
+        self._behind.intersection_update(every)
+        asked, watched = self._reserve(partitions)
+        is_behind = any(owned in self._behind for owned, _, _ in asked)
+        if is_behind:
+            watched = []
+        elif self._behind:  # there is no room for them now: whoever makes some wakes this thread
+            watched = [each for each in watched if each[0] not in self._behind]
+        if not asked and not watched:
+            return False
+        wait_s = 0.0 if is_behind else self._longest_wait_s(partitions)
+        if len(watched) > MAX_WATCHED:
+            watched, wait_s = watched[:MAX_WATCHED], min(wait_s, self._backoff_s)
+        began_s = time.monotonic()
+        came = self._fetch(asked, watched, wait_s)
+        return came or is_behind or _has_waited(began_s, wait_s)
 
-    def _fetch(self, asked: list[tuple[OwnedPartition, int, int]]) -> bool:
+    def _reserve(self, partitions: list[OwnedPartition]) -> tuple[list[_Asked], list[tuple[OwnedPartition, int]]]:
+        """Reserve room, first for those of which there is more; return them, and those that have no room beside them.
+
+        The next round begins after the last that has some, so that no partition is favoured.
+        """
+        limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
+        asked: list[_Asked] = []
+        watched: list[tuple[OwnedPartition, int]] = []
+        lacks_room = False
+        done = 0
+        self.lacks_room = True  # until it is known
+        order = sorted(enumerate(partitions), key=lambda each: each[1] not in self._behind)
+        for number, owned in order:
+            reserved = owned.feed.reserve()
+            if reserved is None:
+                offset = owned.feed.fetch_offset
+                if not owned.feed.waits_for_fetches:
+                    lacks_room = True
+                elif offset is not None:
+                    watched.append((owned, offset))
+            elif len(asked) == limit:
+                owned.feed.cancel()
+                watched.append((owned, reserved[0]))
+            else:
+                asked.append((owned, *reserved))
+                done = max(done, number + 1)
+        self._turn += done
+        self.lacks_room = lacks_room
+        return asked, watched
+
+    def _longest_wait_s(self, partitions: Iterable[OwnedPartition]) -> float:
+        """Return how long the broker may wait, which is until a partition that was postponed may be fetched again."""
+        resumes_s = min((owned.feed.resumes_in_s for owned in partitions), default=math.inf)
+        return min(self._wait_s, resumes_s)
+
+    def _fetch(self, asked: list[_Asked], watched: list[tuple[OwnedPartition, int]], wait_s: float) -> bool:
         unanswered = iter(asked)
         came = False
         try:
-            fetched_sets = self._consumer.multifetch(
+            fetches = [
                 (owned.where.topic, owned.where.partition, offset, self._fetch_bytes) for owned, offset, _ in asked
-            )
+            ]
+            fetches += [(owned.where.topic, owned.where.partition, offset, 1) for owned, offset in watched]
+            fetched_sets = self._consumer.multifetch(fetches, wait_ms=_in_ms(wait_s), min_bytes=self._min_bytes)
             self._outages.over()
             for (owned, offset, epoch), fetched in zip(unanswered, fetched_sets, strict=False):
+                self._note_behind(owned, is_behind=2 * len(fetched.data) >= self._fetch_bytes)
                 came |= self._deliver(owned, offset, epoch, fetched)
+            for (owned, _), fetched in zip(watched, fetched_sets[len(asked) :], strict=True):
+                self._note_behind(owned, is_behind=bool(fetched.data))
+                came |= bool(fetched.data)
         finally:
             for owned, _, _ in unanswered:
                 owned.feed.cancel()
         return came
 
-    def _fetch_on(self, owned: OwnedPartition, offset: int, epoch: int) -> bool:
+    def _note_behind(self, owned: OwnedPartition, *, is_behind: bool) -> None:
+        if is_behind:
+            self._behind.add(owned)
+        else:
+            self._behind.discard(owned)
+
+    def _fetch_only(self, owned: OwnedPartition) -> bool:
         """Fetch from the only partition: several sets if the last one was large, as far as there is room for them.
 
         Each fetch has to wait until the application lets another thread run Python, which costs more than the fetch.
         """
-        most = min(MAX_SETS, max(1, MAX_FETCH_BYTES // self._fetch_bytes)) if self._is_behind else 1
+        self.lacks_room = True
+        first = owned.feed.reserve()
+        if first is None:
+            return False
+        offset, epoch = first
+        self.lacks_room = False
+        is_behind, self._is_behind = self._is_behind, False
+        most = min(MAX_SETS, max(1, MAX_FETCH_BYTES // self._fetch_bytes)) if is_behind else 1
+        wait_s = 0.0 if is_behind else self._wait_s
         reserved = 1
         came = False
+        began_s = time.monotonic()
         try:
             while reserved < most and owned.feed.reserve() is not None:
                 reserved += 1
             fetched_sets = self._consumer.fetch_on(
-                owned.where.topic, owned.where.partition, offset, self._fetch_bytes, reserved
+                *(owned.where.topic, owned.where.partition, offset),
+                *(self._fetch_bytes, reserved),
+                wait_ms=_in_ms(wait_s),
+                min_bytes=self._min_bytes,
             )
             self._outages.over()
             self._is_behind = 2 * len(fetched_sets[-1].data) >= self._fetch_bytes
@@ -242,7 +324,7 @@ class BrokerFetcher:
         finally:
             for _ in range(reserved):
                 owned.feed.cancel()
-        return came
+        return came or is_behind or _has_waited(began_s, wait_s)
 
     def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet) -> bool:
         if fetched.error is None:
@@ -303,3 +385,12 @@ class BrokerFetcher:
             if feed.fetch_offset is None:
                 feed.postpone(self._backoff_s)
         return True
+
+
+def _in_ms(wait_s: float) -> int:
+    return max(0, math.ceil(wait_s * 1000))
+
+
+def _has_waited(began_s: float, wait_s: float) -> bool:
+    """Say whether a broker has waited before it answered, or has not understood that it should."""
+    return wait_s > 0 and time.monotonic() - began_s >= wait_s / 2

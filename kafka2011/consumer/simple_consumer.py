@@ -16,6 +16,7 @@ from kafka2011.wire.protocol import (
     FetchRequest,
     MultiFetchRequest,
     OffsetsRequest,
+    Wait,
     decode_multifetch_body,
     decode_offsets_body,
     decode_response,
@@ -84,7 +85,8 @@ class SimpleConsumer:
     """A consumer of one broker, over one blocking connection; may be shared by threads.
 
     It keeps no offset: the caller asks for one, and finds where to go on in the last message's `next_offset`. Requests
-    are repeated once on a new connection if an old one turns out dead. Messages will carry `broker_id`.
+    are repeated once on a new connection if an old one turns out dead. Messages will carry `broker_id`. `security`
+    names the file that says how the broker is met by TLS, if it is.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class SimpleConsumer:
         port: int,
         config: SimpleConsumerConfig | Mapping[str, object] | None = None,
         broker_id: int | None = None,
+        security: str = "",
     ) -> None:
         self._config = SimpleConsumerConfig.of(config)
         self.broker_id = broker_id
@@ -102,6 +105,7 @@ class SimpleConsumer:
             connect_timeout_ms=self._config.socket_timeout_ms,
             socket_timeout_ms=self._config.socket_timeout_ms,
             buffer_bytes=max(self._config.socket_buffersize, self._config.fetch_size),
+            security=security,
         )
 
     def __repr__(self) -> str:
@@ -111,37 +115,66 @@ class SimpleConsumer:
     @classmethod
     def of(cls, broker: Broker, config: SimpleConsumerConfig | Mapping[str, object] | None = None) -> Self:
         """Return a consumer of the broker that an entry describes."""
-        return cls(broker.host, broker.port, config, None if broker.id == UNKNOWN_ID else broker.id)
+        return cls(broker.host, broker.port, config, None if broker.id == UNKNOWN_ID else broker.id, broker.security)
 
-    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchedSet:
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_bytes: int | None = None,
+        *,
+        wait_ms: int = 0,
+        min_bytes: int = 1,
+    ) -> FetchedSet:
         """Fetch up to `max_bytes` (default: fetch.size) from an offset; the result yields messages.
 
-        Empty at the end of the log, and for a topic that the broker does not know. Raises OffsetOutOfRangeError,
-        WrongPartitionError or UnknownError as the broker answers, BrokerConnectionError if it does not.
+        Empty at the end of the log, and for a topic that the broker does not know. With `wait_ms` the broker waits so
+        long for `min_bytes` before it answers; one of 0.7 does not. Raises OffsetOutOfRangeError, WrongPartitionError
+        or UnknownError as the broker answers, BrokerConnectionError if it does not.
         """
-        request = FetchRequest(topic, partition, offset, self._config.fetch_size if max_bytes is None else max_bytes)
-        frame = self._ask(request, request.max_bytes)
+        max_bytes = self._config.fetch_size if max_bytes is None else max_bytes
+        request = FetchRequest(topic, partition, offset, max_bytes, _wait(wait_ms, min_bytes))
+        frame = self._ask(request, request.max_bytes, wait_ms)
         data = decode_response(frame, self._description(request))
         return FetchedSet(request, self.broker_id, bytes(data))
 
-    def fetch_on(self, topic: str, partition: int, offset: int, max_bytes: int, most: int) -> list[FetchedSet]:
+    def fetch_on(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_bytes: int,
+        most: int,
+        *,
+        wait_ms: int = 0,
+        min_bytes: int = 1,
+    ) -> list[FetchedSet]:
         """Fetch a set and those that follow it, as long as they are large and come soon: one to `most`.
 
         For consumers that are far behind: a set costs less than one of `fetch`, where there is C code. Errors stay
-        with their sets, and an error ends the list.
+        with their sets, and an error ends the list. `wait_ms` and `min_bytes` are those of `fetch`, for the first set.
         """
-        request = FetchRequest(topic, partition, offset, max_bytes)
+        request = FetchRequest(topic, partition, offset, max_bytes, _wait(wait_ms, min_bytes))
+        frame = encode_request(request)
         fetched: list[FetchedSet] = []
-        for code, data, complete_bytes in self._connection.fetch(encode_request(request), max(0, max_bytes), most):
+        for code, data, complete_bytes in self._connection.fetch(frame, max(0, max_bytes), most, wait_ms):
             fetched.append(self._fetched_set(request, code, data, complete_bytes))
             request = request._replace(offset=request.offset + complete_bytes)
         return fetched
 
-    def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
-        """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts."""
+    def multifetch(
+        self, fetches: Iterable[tuple[str, int, int, int]], *, wait_ms: int = 0, min_bytes: int = 1
+    ) -> list[FetchedSet]:
+        """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts.
+
+        `wait_ms` and `min_bytes` are those of `fetch`, for all parts together.
+        """
         requests = tuple(FetchRequest(*fetch) for fetch in fetches)
         frame = self._ask(
-            MultiFetchRequest(requests), sum(max(0, each.max_bytes) + RESPONSE_HEADER_BYTES for each in requests)
+            MultiFetchRequest(requests, _wait(wait_ms, min_bytes)),
+            sum(max(0, each.max_bytes) + RESPONSE_HEADER_BYTES for each in requests),
+            wait_ms,
         )
         body = decode_response(frame, f"a multifetch of {len(requests)} parts")
         parts = decode_multifetch_body(body, len(requests))
@@ -154,14 +187,35 @@ class SimpleConsumer:
         the broker does not know: [0] for LATEST and EARLIEST, else nothing.
         """
         request = OffsetsRequest(topic, partition, time_ms, max_count)
-        frame = self._ask(request)
-        what = f"the offsets of {partition_text(topic, self.broker_id, partition)} before {time_ms}"
-        return decode_offsets_body(decode_response(frame, what))
+        return self._offsets(request, self._ask(request))
 
-    def _ask(self, request: Request, expected_bytes: int = 0) -> memoryview:
+    def get_many_offsets_before(self, asked: Iterable[tuple[str, int, int, int]]) -> list[list[int]]:
+        """Return what `get_offsets_before` does for each (topic, partition, time_ms, max_count).
+
+        A round trip serves many, so each should ask for few offsets.
+        """
+        requests = [OffsetsRequest(*each) for each in asked]
+        frames = self._connection.request_many([encode_request(request) for request in requests])
+        return [self._offsets(request, frame) for request, frame in zip(requests, frames, strict=True)]
+
+    def _offsets(self, request: OffsetsRequest, frame: memoryview) -> list[int]:
+        where = partition_text(request.topic, self.broker_id, request.partition)
+        return decode_offsets_body(decode_response(frame, f"the offsets of {where} before {request.time_ms}"))
+
+    def interrupt(self) -> None:
+        """From another thread: let a fetch that waits at the broker be answered now, and none wait until `let_wait`."""
+        self._connection.interrupt()
+
+    def let_wait(self) -> None:
+        """Let fetches wait again, from the next one on."""
+        self._connection.let_wait()
+
+    def _ask(self, request: Request, expected_bytes: int = 0, wait_ms: int = 0) -> memoryview:
         """Return the response, which may be larger than usual if that much was asked for."""
         most_bytes = ERROR_BYTES + expected_bytes
-        return self._connection.request(encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, most_bytes), most_bytes)
+        return self._connection.request(
+            encode_request(request), max(DEFAULT_MAX_FRAME_BYTES, most_bytes), most_bytes, wait_ms
+        )
 
     def _fetched_set(
         self, request: FetchRequest, code: int, data: bytes, complete_bytes: int | None = None
@@ -184,3 +238,9 @@ class SimpleConsumer:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _wait(wait_ms: int, min_bytes: int) -> Wait | None:
+    if wait_ms < 0:
+        raise ValueError(f"wait_ms is {wait_ms}: no time to wait for")
+    return Wait(wait_ms, min_bytes) if wait_ms else None

@@ -52,7 +52,7 @@ class MessageStream:
     again. Raises InvalidMessageError at a corrupt message, which is fetched again when iteration goes on, and
     InvalidMessageSizeError when fetch.size is too small for a message; `rewind` of the connector can step over either.
 
-    `room_made` is called when a fetch that found no room would find some now; it must only set events.
+    `room_made` is called when a fetch that found no room would find some now; it must not wait.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import KafkaError
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
+from kafka2011.warehouse.table.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Arrivals:
 
     def __init__(self, warehouse: Path, topics: Sequence[str], say: Callable[[str], object]) -> None:
         self._warehouse = warehouse
-        self._tables = {topic: ParquetTable(warehouse, topic) for topic in topics}
+        self._tables = {topic: TopicTable(warehouse, topic) for topic in topics}
         self._say = say
         self._seen_s: dict[tuple[str, int], float] = {}  # by topic and commit
         self._offsets: dict[str, Mapping[TopicPartition, int]] = {}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from zk.cluster import TopicPartition
 
 ONLINE, MIRROR, WAREHOUSE, OFFLINE = "online", "mirror", "warehouse", "offline"
-LOAD_INTERVAL_S = 5
+LOAD_INTERVAL_S = 1
 _SESSION = "zk.sessiontimeout.ms=2000"
 _COMMITS = "autocommit.interval.ms=500"
 _STOP_TIMEOUT_S = 240.0
@@ -118,6 +118,7 @@ class Tiers:
         self._warehouse = directory / "warehouse"
         self._arrivals: Arrivals | None = None
         self._committed: dict[str, int] = {}
+        self._account: dict[str, Any] = {}
         self._began_s = 0.0
         self._until_s = 0.0  # by the clock on the wall, when the last window of events is over
         self._following = threading.Thread(target=self._run, name="demo tiers", daemon=True)
@@ -320,6 +321,7 @@ class Tiers:
             if not account["doubts"] or patience.is_over():
                 break
             time.sleep(1)
+        self._account = account
         self.result.totals = account["totals"]
         self.result.gaps = account["gaps"]
         self.result.doubts = account["doubts"]
@@ -345,7 +347,10 @@ class Tiers:
     def _make_reports(self, copy: Path) -> None:
         self._say("tiers: the reports")
         into = self._directory / "reports"
-        made = self._run_json("report", "report", "--warehouse", str(self._warehouse), "--into", str(into), "--json")
+        audit = self._directory / "audit.json"
+        audit.write_text(json.dumps(self._account))
+        options = ("--warehouse", str(self._warehouse), "--into", str(into), "--audit", str(audit), "--json")
+        made = self._run_json("report", "report", *options)
         page = Path(made["page"])
         if (copy / "_derived.json").exists():  # of an earlier demo
             shutil.rmtree(copy)

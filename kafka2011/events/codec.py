@@ -18,6 +18,7 @@ from kafka2011.errors import missing_extra
 from kafka2011.events.depth import DepthCheck, depth_check
 from kafka2011.events.errors import InvalidSchemaError, UndecodableEventError, UnencodableEventError, UnknownSchemaError
 from kafka2011.events.resolution import shared_defaults
+from kafka2011.events.schema_walk import walk
 from kafka2011.events.varint import read_varint
 from zk.errors import MalformedNode
 
@@ -115,6 +116,8 @@ class _Reading(NamedTuple):
     wanted: Any
     shared: list[str]
     depth: DepthCheck | None
+    is_read_first: bool
+    """Without what is wanted: fastavro believes any number of items that nobody wants, and goes through them all."""
 
 
 class EventDecoder:
@@ -147,15 +150,20 @@ class EventDecoder:
 
     def decode_payload(self, payload: bytes) -> Event:
         """Decode a payload; raises as `decode` does, but the error does not say where the payload was read."""
-        schema, written, wanted, shared, depth = self._known.get(payload[:HEADER_BYTES]) or self._reading(payload)
+        reading = self._known.get(payload[:HEADER_BYTES]) or self._reading(payload)
+        schema, written, wanted, shared, depth, is_read_first = reading
         body = io.BytesIO(payload)
         body.seek(HEADER_BYTES)
         try:
             if depth is not None:
                 depth.check_bytes(payload, HEADER_BYTES)
+            if is_read_first:
+                schemaless_reader(body, written, None)
+                body.seek(HEADER_BYTES)
             fields: Any = schemaless_reader(body, written, wanted)
         except Exception as error:
-            why = f"{type(error).__name__} {error}".strip()
+            is_short = isinstance(error, EOFError)  # whose text holds an address
+            why = "it is cut short" if is_short else f"{type(error).__name__} {error}".strip()
             raise UndecodableEventError(f"the body does not fit {schema.name}: {why}", schema.fingerprint) from error
         if body.tell() != len(payload):
             why = f"{len(payload) - body.tell()} bytes are left over after {schema.name}"
@@ -174,10 +182,11 @@ class EventDecoder:
             raise UndecodableEventError(f"the schema cannot be used: {error}", fingerprint) from error
         depth = depth_check(schema.reader)
         if self._reader is None or self._reader == schema:
-            reading = _Reading(schema, schema.reader, None, [], depth)
+            reading = _Reading(schema, schema.reader, None, [], depth, is_read_first=False)
         else:
             wanted = self._reader.reader_of(schema)
-            reading = _Reading(schema, schema.reader, wanted, shared_defaults(wanted), depth)
+            has_items = any(isinstance(part, dict) and part["type"] in {"array", "map"} for part in walk(schema.reader))
+            reading = _Reading(schema, schema.reader, wanted, shared_defaults(wanted), depth, has_items)
         self._known[payload[:HEADER_BYTES]] = reading
         return reading
 

@@ -65,12 +65,36 @@ class _End(NamedTuple):
     messages: int
 
 
+class BegunFlush:
+    """A flush of a log that others bring to its end with `fsync_all`, as a Sync; it holds the flush lock until then.
+
+    `failure` is what came of it.
+    """
+
+    __slots__ = ("_has_ended", "_log", "end_of_log", "failure", "fd", "segment")
+
+    def __init__(self, log: Log, segment: LogSegment, end_of_log: _End) -> None:
+        self._log = log
+        self._has_ended = False
+        self.segment = segment
+        self.end_of_log = end_of_log
+        self.fd = segment.begin_sync()
+        self.failure: LogFailedError | None = None
+
+    def end(self, error: BaseException | None) -> None:
+        """Tell the log; only the first time counts."""
+        if not self._has_ended:
+            self._has_ended = True
+            self.failure = self._log.end_flush(self, error)
+
+
 class Log:
     """One partition's log in `directory`, which is made if it is absent.
 
     `recover` first cuts the last segment after its last good message; `recovery` then holds what was found.
     `request_flush` is called, not again before a flush has begun, when flush_interval messages wait; by default the
-    append flushes by itself.
+    append flushes by itself. `on_readable` is called when more can be read, and `on_awaited` after an append that
+    requests no flush, while `is_awaited`. Both must not wait.
     Raises LogError naming the path if the files cannot be used.
     """
 
@@ -84,6 +108,8 @@ class Log:
         clock: Clock,
         disk: Disk = SYSTEM_DISK,
         request_flush: Callable[[Log], None] | None = None,
+        on_readable: Callable[[Log], None] = lambda _: None,
+        on_awaited: Callable[[Log], None] = lambda _: None,
         recover: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -98,6 +124,9 @@ class Log:
         self._clock = clock
         self._disk = disk
         self._request_flush = request_flush or Log.flush
+        self._on_readable = on_readable
+        self._on_awaited = on_awaited
+        self.is_awaited = True  # at first: readers may have waited for a log that was not there
         self._append_lock = disk.make_lock()
         self._flush_lock = disk.make_lock()
         self._closed = False
@@ -109,8 +138,8 @@ class Log:
         except OSError as error:
             raise LogError(os_error_text("cannot open the log in", directory, error)) from error
         self._appended = self._flushed = self._flushing = _End(self._segments.active.end_offset, 0)
-        self._flush_is_requested = False
-        self._last_flush_s = clock.monotonic_s()
+        self.is_flush_requested = False
+        self.last_flush_s = clock.monotonic_s()  # when it began, on the steady clock
         self._first_append_s: float | None = None  # to the active segment, by this process
         self._next_roll_s = 0.0  # not before, on the steady clock
 
@@ -190,14 +219,22 @@ class Log:
             self._appended = end = _End(start.offset + len(data), start.messages + messages)
             if self._first_append_s is None:
                 self._first_append_s = self._clock.monotonic_s()
-            is_flush_due = not self._flush_is_requested and (
+            is_flush_due = not self.is_flush_requested and (
                 end.messages - self._flushing.messages >= self.settings.flush_interval
             )
             if is_flush_due:
-                self._flush_is_requested = True
+                self.is_flush_requested = True
         if is_flush_due:
             self._request_flush(self)
+        elif self.is_awaited:
+            self._on_awaited(self)
         return start.offset
+
+    def be_awaited(self) -> None:
+        """Note that a reader waits at the flushed end: tell of what was appended after it, and of what will be."""
+        self.is_awaited = True
+        if self._appended.offset > self._flushed.offset:
+            self._on_awaited(self)
 
     def _is_roll_due(self) -> bool:
         if self._segments.active.size_bytes > self.settings.max_segment_bytes:
@@ -256,10 +293,10 @@ class Log:
         """
         wanted = self._appended.offset
         with self._flush_lock:
-            if self._flush_is_requested:
+            if self.is_flush_requested:
                 # Appends made while this waited requested no other flush: they rely on this one.
                 wanted = self._appended.offset
-                self._flush_is_requested = False
+                self.is_flush_requested = False
             if self._closed or self._flushed.offset >= wanted:
                 return
             try:
@@ -267,26 +304,70 @@ class Log:
             except OSError as error:
                 self._fail("flush", error)
 
+    def begin_flush(self) -> BegunFlush | None:
+        """Begin a flush that somebody else brings to its end, together with others; None if there is nothing to do.
+
+        None as well while the log is being flushed, rolled or closed: `is_flush_requested` says whether it relies on
+        another flush all the same. Does not wait. Raises LogFailedError.
+        """
+        if not self._flush_lock.acquire(blocking=False):
+            return None
+        begun = None
+        try:
+            self.is_flush_requested = False
+            is_due = not self._closed and self._flushed.offset < self._appended.offset
+            if is_due and (end := self._begin_sync()) is not None:
+                begun = BegunFlush(self, self._segments.active, end)
+        finally:
+            if begun is None:
+                self._flush_lock.release()
+        return begun
+
+    def end_flush(self, begun: BegunFlush, error: BaseException | None) -> LogFailedError | None:
+        """Let what was flushed be read, or fail. The file is on disk by now, unless there is an error."""
+        try:
+            if error is None:
+                self._end_sync(begun.end_of_log)
+            else:
+                begun.segment.has_remains = True
+                if isinstance(error, OSError):
+                    self._fail("flush", error)
+        except LogFailedError as failure:
+            return failure
+        finally:
+            self._flush_lock.release()
+        return None
+
     def is_flush_due(self, now_s: float) -> bool:
         """Say whether something waits for a flush and the last was flush_interval_ms ago, on the monotonic clock."""
         return (
             self._appended.offset > self._flushed.offset
-            and (now_s - self._last_flush_s) * 1000 >= self.settings.flush_interval_ms
+            and (now_s - self.last_flush_s) * 1000 >= self.settings.flush_interval_ms
         )
 
     def _sync(self) -> None:
         """Bring the active segment to disk, as far as it goes now. Needs the flush lock."""
+        end = self._begin_sync()
+        if end is not None:
+            self._segments.active.sync()
+            self._end_sync(end)
+
+    def _begin_sync(self) -> _End | None:
+        """Note how far a sync goes; None if there is nothing to bring to disk."""
         if self.failure is not None:
             # A second fsync may succeed although the first one's pages were dropped: never ask again.
             raise self._refusal(self.failure)
         end = self._appended  # noted before the fsync: what comes while it runs may not be on disk
         if end.offset == self._flushed.offset and not self._segments.active.has_remains:
-            return
+            return None
         self._flushing = end
-        self._last_flush_s = self._clock.monotonic_s()
-        self._segments.active.sync()
+        self.last_flush_s = self._clock.monotonic_s()
+        return end
+
+    def _end_sync(self, end: _End) -> None:
         self._flushed = end
         self.flushes += 1
+        self._on_readable(self)
 
     # Reading
 

@@ -10,14 +10,16 @@ import fcntl
 import logging
 import os
 import random
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kafka2011.disk import SYSTEM_DISK, is_directory, open_directory
+from kafka2011.disk import SYSTEM_DISK, is_directory, is_regular_file, open_directory
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
 from kafka2011.log.label import is_label
-from kafka2011.log.log import Log
+from kafka2011.log.log import Log, LogFailedError
 from kafka2011.log.log_settings import LogSettings
+from kafka2011.log.partition_counts import PartitionCounts, is_partition_counts
 from kafka2011.log.recovery import Recovery, TotalProgress, recover_last_segment
 from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
 from kafka2011.log.segment import os_error_text
@@ -29,19 +31,25 @@ from kafka2011.message.topic import (
     validate_topic,
 )
 from zk.clock import SYSTEM_CLOCK
+from zk.errors import raise_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from kafka2011.disk import Disk
     from kafka2011.log.label import Label
+    from kafka2011.log.log import BegunFlush
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN_MARK = ".kafka_cleanshutdown"
+FLUSHED_TOGETHER = 1000
+"""How many logs: each is held up by all of them."""
+DELETED_SUFFIX = ".deleted"
+"""What the directory of a deleted topic's log is called, until its files are gone."""
 
 
 class LogManager:
@@ -49,7 +57,8 @@ class LogManager:
 
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
     how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
-    log. `clock`, `disk` and `request_flush` are as for Log. With a `label`, the directory must be its broker's.
+    log. `clock`, `disk`, `request_flush`, `on_readable` and `on_awaited` are as for Log. With a `label`, the directory
+    must be its broker's.
     """
 
     def __init__(
@@ -63,19 +72,22 @@ class LogManager:
         clock: Clock = SYSTEM_CLOCK,
         disk: Disk = SYSTEM_DISK,
         request_flush: Callable[[Log], None] | None = None,
+        on_readable: Callable[[Log], None] = lambda _: None,
+        on_awaited: Callable[[Log], None] = lambda _: None,
         on_new_topic: Callable[[str, int], None] | None = None,
         label: Label | None = None,
     ) -> None:
         self.log_dir = log_dir
         self.recoveries: list[Recovery] = []
         self.clock_jumps = 0
-        self._num_partitions = num_partitions
-        self._partitions_by_topic = dict(partitions_by_topic or {})
+        self._counts = PartitionCounts(log_dir, num_partitions, partitions_by_topic, disk)
         self._settings_for = settings_for
         self._max_topic_name_length = max_topic_name_length
         self._clock = clock
         self._disk = disk
         self._request_flush = request_flush
+        self._on_readable = on_readable
+        self._on_awaited = on_awaited
         self._on_new_topic = on_new_topic
         self._label = label
         self._logs: dict[tuple[str, int], Log] = {}
@@ -100,6 +112,7 @@ class LogManager:
         try:
             self._make_log_dir()
             self._lock_directory()
+            self._disk.watch(self.log_dir)
         except OSError as error:
             raise LogError(os_error_text("cannot use log.dir", self.log_dir, error)) from error
         try:
@@ -138,6 +151,8 @@ class LogManager:
 
     def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
         try:
+            self._counts.load()
+            self._remove_deleted(path for path in self.log_dir.iterdir() if _is_deleted(path))
             found = self._find_log_directories()
             self._claim_log_dir(has_logs=bool(found))
             recover = not self._take_mark()
@@ -181,7 +196,7 @@ class LogManager:
     def _find_log_directories(self) -> dict[Path, tuple[str, int]]:
         found = {}
         for path in sorted(self.log_dir.iterdir()):
-            if path.name == CLEAN_SHUTDOWN_MARK or is_label(path.name):
+            if path.name == CLEAN_SHUTDOWN_MARK or is_label(path.name) or is_partition_counts(path.name):
                 continue
             parsed = parse_log_directory_name(path.name)
             # The name must be the one we would give: "t-01" would be a second directory for "t-1".
@@ -208,6 +223,8 @@ class LogManager:
             clock=self._clock,
             disk=self._disk,
             request_flush=self._request_flush,
+            on_readable=self._on_readable,
+            on_awaited=self._on_awaited,
             recover=recover,
             progress=progress,
         )
@@ -221,6 +238,7 @@ class LogManager:
     def _forget(self) -> None:
         self._logs = {}
         self._topics = set()
+        self._disk.unwatch()
         fd, self._lock_fd = self._lock_fd, -1
         if fd >= 0:
             os.close(fd)
@@ -229,7 +247,7 @@ class LogManager:
 
     def num_partitions(self, topic: str) -> int:
         """Return how many partitions this broker has, or would have, for the topic."""
-        return self._partitions_by_topic.get(topic, self._num_partitions)
+        return self._counts.of(topic)
 
     def choose_partition(self, topic: str) -> int:
         """Return a random partition of the topic."""
@@ -253,6 +271,10 @@ class LogManager:
             self._check(topic, partition)
         return log
 
+    def existing(self, topic: str, partition: int) -> Log | None:
+        """Return a log, or None if there is none now, whatever the reason."""
+        return self._logs.get((topic, partition))
+
     def get_or_create(self, topic: str, partition: int) -> Log:
         """Return a log, which is made if it is absent. Raises like `get`, and LogError if it cannot be made."""
         log = self._logs.get((topic, partition))
@@ -263,8 +285,7 @@ class LogManager:
             log = self._logs.get((topic, partition))
             if log is not None:
                 return log
-            if not self._is_open:
-                raise LogClosedError(f"log.dir {self.log_dir} is not open")
+            self._check_open()
             try:
                 log = self._open_log(self.log_dir / log_directory_name(topic, partition), topic, partition)
             except LogError:
@@ -295,6 +316,70 @@ class LogManager:
             return WrongPartitionError(f"partition {partition} of {topic} is not among the {count} of this broker")
         return None
 
+    # What an operator asks for
+
+    def grow_topic(self, topic: str, partitions: int) -> None:
+        """Have so many partitions of a topic from now on, and after restarts; logs of them that are there are opened.
+
+        Fewer than there are change nothing. Raises InvalidTopicError, and LogFailedError after an I/O error.
+        """
+        validate_topic(topic, partitions - 1, self._max_topic_name_length)
+        with self._creation_lock:
+            self._check_open()
+            try:
+                self._counts.grow(topic, partitions)
+                for directory, number in self._directories_of(topic):
+                    if (topic, number) not in self._logs and number < self.num_partitions(topic):
+                        # Recovered before, if need was: see _open_logs.
+                        self._logs[topic, number] = self._open_log(directory, topic, number)
+                        self._topics.add(topic)
+            except OSError as error:
+                self._is_tainted = True
+                raise LogFailedError(os_error_text(f"cannot grow topic {topic} in", self.log_dir, error)) from error
+        logger.info("topic %s has %d partitions now", topic, self.num_partitions(topic))
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete all logs of a topic, and what it has grown; whoever writes to it next makes it anew, at offset 0.
+
+        First the directories get another name, on disk, so that a crash leaves all of a log or nothing that is served.
+        Pieces that readers hold stay good. Raises LogFailedError.
+        """
+        with self._creation_lock:
+            self._check_open()
+            try:
+                directories = [directory for directory, _ in self._directories_of(topic)]
+                for key in [key for key in self._logs if key[0] == topic]:
+                    self._logs.pop(key).close()
+                self._topics.discard(topic)
+                doomed = [path.rename(path.with_name(path.name + DELETED_SUFFIX)) for path in directories]
+                self._disk.fsync(self._lock_fd)
+                self._counts.forget(topic)
+            except (OSError, LogError) as error:
+                self._is_tainted = True
+                if isinstance(error, LogError):  # of a log that could not be closed
+                    raise
+                raise LogFailedError(os_error_text(f"cannot delete topic {topic} in", self.log_dir, error)) from error
+        try:
+            self._remove_deleted(doomed)
+        except OSError as error:
+            self._is_tainted = True
+            raise LogFailedError(os_error_text(f"cannot remove topic {topic} from", self.log_dir, error)) from error
+        logger.warning("deleted topic %s: %d logs", topic, len(doomed))
+
+    def _directories_of(self, topic: str) -> list[tuple[Path, int]]:
+        return [(path, number) for path, (name, number) in self._find_log_directories().items() if name == topic]
+
+    def _remove_deleted(self, directories: Iterable[Path]) -> None:
+        for directory in directories:
+            for path in directory.iterdir():
+                if is_regular_file(path):  # these may be large
+                    self._disk.unlink(path)
+            shutil.rmtree(directory)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise LogClosedError(f"log.dir {self.log_dir} is not open")
+
     # Upkeep
 
     @property
@@ -315,7 +400,40 @@ class LogManager:
     def flush_due(self) -> None:
         """Flush the logs whose flush_interval_ms has passed. Raises LogFailedError."""
         now_s = self._clock.monotonic_s()
-        self._disk.flush_all([log.flush for log in self.logs() if log.is_flush_due(now_s)])
+        self.flush([log for log in self.logs() if log.is_flush_due(now_s)])
+
+    def flush(self, logs: Sequence[Log]) -> None:
+        """Flush logs, many of them by few calls, and all of them even if one fails. Raises the first LogFailedError."""
+        parts = range(0, len(logs), FLUSHED_TOGETHER)
+        raise_first([failure for at in parts for failure in self._flush_together(logs[at : at + FLUSHED_TOGETHER])])
+
+    def _flush_together(self, logs: Sequence[Log]) -> list[LogError | None]:
+        begun: list[BegunFlush] = []
+        left: list[Log] = []
+        failures: list[LogError | None] = []
+        try:
+            for log in logs:
+                try:
+                    flush = log.begin_flush()
+                except LogFailedError as failure:
+                    failures.append(failure)
+                    continue
+                if flush is not None:
+                    begun.append(flush)
+                elif log.is_flush_requested:
+                    left.append(log)
+            self._disk.fsync_all(begun)
+        except BaseException as error:
+            for flush in begun:
+                flush.end(error)
+            raise
+        failures += [flush.failure for flush in begun]
+        for log in left:
+            try:
+                log.flush()
+            except LogFailedError as failure:
+                failures.append(failure)
+        return failures
 
     def clean_up(self) -> list[DeletedSegment]:
         """Make one retention pass over all logs and return what was deleted. Raises LogFailedError.
@@ -347,7 +465,7 @@ class LogManager:
             self._is_open = False
             failure: LogError | None = None
             try:
-                self._disk.flush_all([log.flush for log in self.logs() if log.failure is None])
+                self.flush([log for log in self.logs() if log.failure is None])
             except LogError as error:
                 failure = error
             for log in self.logs():
@@ -384,3 +502,9 @@ class LogManager:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _is_deleted(path: Path) -> bool:
+    """Say whether a directory in log.dir is what a crash left of a deleted log."""
+    name = path.name.removesuffix(DELETED_SUFFIX)
+    return name != path.name and parse_log_directory_name(name) is not None and is_directory(path)

@@ -79,6 +79,11 @@ class LogSlice:
         self.position = position
         self.size = size
 
+    @property
+    def is_parked(self) -> bool:
+        """Whether its file has to be opened again."""
+        return self._is_parked
+
     def park(self) -> None:
         """Close the file until `resume`, if nobody else needs it: one reply may hold slices of very many segments."""
         if self._segment is not None and not self._is_parked and self._segment.park():
@@ -244,11 +249,16 @@ class LogSegment:
                 raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
             written += count
 
+    def begin_sync(self) -> int:
+        """Return the descriptor of what is to be brought to disk, all of it. The segment must be held for appending."""
+        self.has_remains = False  # before: an append may fail meanwhile
+        return self._fd
+
     def sync(self) -> None:
         """Bring what was appended to disk. The segment must be held for appending."""
-        self.has_remains = False  # before: an append may fail meanwhile
+        fd = self.begin_sync()
         try:
-            self._disk.fsync(self._fd)
+            self._disk.fsync(fd)
         except BaseException:
             self.has_remains = True
             raise

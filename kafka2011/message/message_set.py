@@ -62,9 +62,9 @@ def encode(payload: bytes, codec: Codec = Codec.NONE, magic: int = 1) -> bytes:
     """Return one message. `codec` says how the payload is already compressed; magic 0 cannot say it."""
     if magic == 1:
         length = len(payload) + MAGIC_1_OVERHEAD_BYTES - LENGTH_BYTES
-        return HEADER_1.pack(length, 1, codec, crc32(payload)) + payload
+        return HEADER_1.pack(length, 1, codec, runs.chosen.crc32(payload)) + payload
     if magic == 0 and codec is Codec.NONE:
-        return HEADER_0.pack(len(payload) + MIN_LENGTH, 0, crc32(payload)) + payload
+        return HEADER_0.pack(len(payload) + MIN_LENGTH, 0, runs.chosen.crc32(payload)) + payload
     raise InvalidMessageError(f"magic {magic} with codec {codec!r} is not a message format")
 
 

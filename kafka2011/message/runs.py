@@ -64,6 +64,9 @@ class RunCode(Protocol):
     def complete_prefix_bytes(self, data: bytes, /) -> int:
         """Return how many bytes of a set belong to complete messages."""
 
+    def crc32(self, data: AnyBytes, /) -> int:
+        """Return the CRC-32 of a payload."""
+
     @property
     def columns(self) -> Columns | None:
         """Makes columns of a run: `columns(data, position, stop, max_messages, base)`. None in Python.
@@ -76,9 +79,6 @@ class RunCode(Protocol):
 
 class CompiledCode(RunCode, Protocol):
     """What only the C code can do."""
-
-    def crc32(self, data: AnyBytes, /) -> int:
-        """Return the CRC-32, in the fastest way that this processor has."""
 
     def portable_crc32(self, data: AnyBytes, /) -> int:
         """Return the CRC-32, in the way that works on every processor."""

@@ -6,7 +6,6 @@ All producers send over this one class, so that there is one answer to "did the 
 from __future__ import annotations
 
 import logging
-import select
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -49,6 +48,7 @@ class ProducerConnection(BrokerConnection):
             connect_timeout_ms=min(config.connect_timeout_ms, answer_timeout_ms or config.connect_timeout_ms),
             socket_timeout_ms=min(timeout_ms, answer_timeout_ms or timeout_ms),
             buffer_bytes=config.buffer_size,
+            security=broker.security,
         )
         self.broker = broker
         self.broken = 0
@@ -73,21 +73,35 @@ class ProducerConnection(BrokerConnection):
         When this raises BrokerConnectionError, the request was not handed over whole, so the broker ignores it.
         """
         with self.lock:
-            now_s = time.monotonic()
-            if now_s >= self._look_at_s:
-                self._look(now_s)
-            elif not self._is_joining:
-                self._quick_sends += 1
-                if self._quick_sends == _QUICK_SENDS:
-                    self._join_small_sends(allowed=True)
-            if self._socket is None or self._sends >= self._reconnect_interval:
-                self._renew(now_s)
-            self._sends += 1
+            self._prepare()
             try:
                 self._send(frame, self._ends_s())
             except BrokerConnectionError:
                 self.broken += 1
                 raise
+
+    def write_message(self, topic: bytes, partition: int, payload: bytes) -> None:
+        """Do as `write` with a produce of one message, to a `topic_field`."""
+        with self.lock:
+            self._prepare()
+            try:
+                self._send_message(topic, partition, payload, self._ends_s())
+            except BrokerConnectionError:
+                self.broken += 1
+                raise
+
+    def _prepare(self) -> None:
+        """Do what a send needs before, such as to connect."""
+        now_s = time.monotonic()
+        if now_s >= self._look_at_s:
+            self._look(now_s)
+        elif not self._is_joining:
+            self._quick_sends += 1
+            if self._quick_sends == _QUICK_SENDS:
+                self._join_small_sends(allowed=True)
+        if self._socket is None or self._sends >= self._reconnect_interval:
+            self._renew(now_s)
+        self._sends += 1
 
     def push(self, frame: bytes) -> None:
         """Send a request on the connection that is open."""
@@ -106,15 +120,6 @@ class ProducerConnection(BrokerConnection):
         if answer != BARRIER_ANSWER:
             self.close()
             raise ProtocolError(f"{self.host}:{self.port} answers a fetch of nothing with {answer[:20]!r}")
-
-    @property
-    def answer_waits(self) -> bool:
-        """Whether reading would not block: an answer is there, or the connection has ended."""
-        if self._socket is None:
-            return True
-        poller = select.poll()
-        poller.register(self._socket, select.POLLIN)
-        return bool(poller.poll(0))
 
     @property
     def reconnect_is_due(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kafka2011.config import SyncProducerConfig
 from kafka2011.errors import MessageSizeTooLargeError
-from kafka2011.message.message_set import MessageSet, encode
+from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.encoder import checked_topic_field
 from kafka2011.producer.producer_connection import ProducerConnection
 from kafka2011.wire.protocol import ANY_PARTITION, multiproduce_frame, produce_frame
@@ -29,9 +29,15 @@ class SyncProducer:
     and connects again. `close` waits until the broker has handled all that was sent, or has refused it.
     """
 
-    def __init__(self, host: str, port: int, config: SyncProducerConfig | Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        config: SyncProducerConfig | Mapping[str, object] | None = None,
+        security: str = "",
+    ) -> None:
         self._config = SyncProducerConfig.of(config)
-        self._connection = ProducerConnection(Broker(UNKNOWN_ID, host, port), self._config)
+        self._connection = ProducerConnection(Broker(UNKNOWN_ID, host, port, security=security), self._config)
         self._max_message_bytes = self._config.max_message_size
 
     def __repr__(self) -> str:
@@ -49,9 +55,9 @@ class SyncProducer:
         broker cannot be reached or breaks the connection: part of the set may then have been handled, or none.
         """
         if type(messages) is bytes and len(messages) <= self._max_message_bytes:  # the most frequent case
-            data = encode(messages)
-        else:
-            data = self._set_bytes(topic, messages)
+            self._connection.write_message(checked_topic_field(topic), partition, messages)
+            return
+        data = self._set_bytes(topic, messages)
         self._connection.write(produce_frame(checked_topic_field(topic), partition, data))
 
     def multi_send(self, sends: Iterable[tuple[str, int, Messages]]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafka2011.errors import missing_extra
 from kafka2011.reports import charts, tables
 from kafka2011.reports.catalog import REPORTS
-from kafka2011.reports.sections import table_of
+from kafka2011.reports.sections import shown, table_of
 
 try:
     from jinja2 import Environment, StrictUndefined
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from kafka2011.audit.days import AuditedDays
     from kafka2011.reports.report import ReportSettings
     from kafka2011.reports.results import Derivation
     from kafka2011.reports.sections import TextTable
@@ -35,10 +36,12 @@ def write_page(
     settings: ReportSettings,
     days: int = DEFAULT_DAYS,
     quarantined: Mapping[str, int] = MappingProxyType({}),
+    audited: AuditedDays | None = None,
 ) -> None:
     """Write the page of the newest days of the results in a directory, beside them, and a page of each of these days.
 
-    `quarantined` messages of each topic are named where their number is known. Raises OSError.
+    `quarantined` messages of each topic are named where their number is known, and what the audit has concluded where
+    it ran. Pages that are there are replaced. Raises OSError.
     """
     every = sorted({day for report in REPORTS for day in tables.days_of(directory, report.name)})
     chosen = every[-days:]
@@ -62,9 +65,13 @@ def write_page(
             draw=charts.draw,
             source=_source(derivation, quarantined),
             source_text=_source_text(derivation),
+            audit=_audit(audited, of),
+            audit_text=_audit_text(audited),
             made=f"Derivation {derivation.number}, made at {_time(derivation.derived_at_ms)}.",
         )
-        (directory / name).write_text(text, encoding="utf-8")
+        new = directory / f"{name}.new"
+        new.write_text(text, encoding="utf-8")
+        new.replace(directory / name)
 
 
 def _file_of(day: str) -> str:
@@ -112,6 +119,33 @@ def _source(derivation: Derivation, quarantined: Mapping[str, int]) -> TextTable
     ]
     columns = {"Topic": False, "Partition": False, "From offset": True, "To offset": True}
     return table_of("Partitions that these results were derived from", columns, rows)
+
+
+def _audit(audited: AuditedDays | None, days: list[str]) -> TextTable | None:
+    """Return the table of what the audit has concluded of these days; None where there was none."""
+    if audited is None:
+        return None
+    rows: list[tuple[Any, ...]] = []
+    for day in days:
+        of_day = [each for each in audited.days if each.day.isoformat() == day]
+        for each in of_day:
+            first, *rest = each.tiers
+            missing = ", ".join(f"{tier.tier} {shown(tier.missing)}" for tier in rest)
+            verdict = each.verdict if each.why is None else f"{each.verdict}: {each.why}"
+            rows.append((day, each.topic, verdict, first.counted, missing or None))
+        if not of_day:
+            rows.append((day, "all", "not audited: no counts of that day", None, None))
+    columns = {"Day": False, "Topic": False, "Audit": False, "Published": True, "Missing, by tier": False}
+    return table_of("What the audit has concluded of these days", columns, rows)
+
+
+def _audit_text(audited: AuditedDays | None) -> str:
+    if audited is None:
+        return "No audit was given to this page, so nothing here says whether events are missing."
+    return (
+        f"The audit has compared what the tiers counted until {_time(audited.until_ms)}. Its days are those on which"
+        " events were published, which may be later than those of their own time."
+    )
 
 
 def _source_text(derivation: Derivation) -> str:

@@ -12,8 +12,9 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import LongType, StructField, StructType
 
 from kafka2011.reports.event_frames import DAY_S, dated, no_events, wanted_columns
+from kafka2011.reports.stored_rows import rows_in
 from kafka2011.warehouse.table.commits import Operation
-from kafka2011.warehouse.table.parquet.snapshot import snapshot_files
+from kafka2011.warehouse.table.locations import scheme_of
 from kafka2011.warehouse.table.quarantine import awaiting
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka2011.warehouse.table.commits import Commit
-    from kafka2011.warehouse.table.delta.delta_table import TopicTable
-    from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
+    from kafka2011.warehouse.table.topic_table import TopicTable
 
 _LOAD_ID = "kafka2011_load_id"
 _DAY = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/")
 _ATTEMPT = re.compile(r"/data/([^/]+)/date=")
+_REPLACING = (Operation.ROLLBACK, Operation.SWAP)
 _MIXED = sys.maxsize
 """Stands for the number of a file that may have rows of any commit."""
 
@@ -59,16 +60,7 @@ class TableView:
         return self.commits[-1]
 
 
-def view_of_parquet(table: ParquetTable) -> TableView:
-    """Return a table's commits and the files of those that count. Raises WarehouseError."""
-    live = snapshot_files(table)
-    newest = live[-1].commit.number if live else 0
-    commits = [each for each in table.commits() if each.number <= newest]
-    files = [TableFile(file.path, each.commit.number) for each in live for file in each.files]
-    return TableView(table.topic, commits, files)
-
-
-def view_of_delta(table: TopicTable) -> TableView:
+def view_of(table: TopicTable) -> TableView:
     """Return the commits that are still known of a table, and the files of its newest version. Raises WarehouseError.
 
     A file belongs to the commit in whose directory it lies; those of compactions, and of forgotten commits, to any.
@@ -102,8 +94,8 @@ class TableInputs:
     def goes_on(self, after: Mapping[str, Any]) -> bool:
         """Say whether each table still has the commit that its topic was read through, as far as is known.
 
-        A table that was built again has another one with that number, or none that large. After a rollback, rows are
-        missing that were there.
+        A table that was built again has another one with that number, or none that large. After a rollback or a swap,
+        rows are missing that were there.
         """
         for topic, place in after.items():
             view = self._views.get(topic)
@@ -112,16 +104,16 @@ class TableInputs:
             same = [each for each in view.commits if each.number == place["commit"]]
             if same and _place(same[0]) != place:
                 return False
-            if any(each.operation is Operation.ROLLBACK and each.number > place["commit"] for each in view.commits):
+            if any(each.operation in _REPLACING and each.number > place["commit"] for each in view.commits):
                 return False
         return True
 
     def touched(self, topic: str, after: Any, reach_s: int) -> set[date]:
-        """Return the days of events that later commits have brought; compactions bring none of their own."""
+        """Return the days of events that later commits have brought."""
         number = after["commit"] if after else 0
         view = self._views[topic]
         files = [file for file in view.files if file.number > number]
-        brought = {each.number for each in view.commits if each.operation is not Operation.COMPACT}
+        brought = {each.number for each in view.commits}
         days = {file.day for file in files}
         if not reach_s and None not in days and all(file.number in brought for file in files):
             return {day for day in days if day is not None}
@@ -143,7 +135,10 @@ class TableInputs:
         if not paths:
             return no_events(self._spark, topic)
         columns = StructType([*wanted_columns(topic), StructField(_LOAD_ID, LongType())])
-        rows = self._spark.read.schema(columns).parquet(*(p if "://" in p else f"file://{p}" for p in paths))
+        if scheme_of(paths[0]):
+            rows = rows_in(self._spark, paths, columns)
+        else:
+            rows = self._spark.read.schema(columns).parquet(*(f"file://{path}" for path in paths))
         return dated((rows.where(rows[_LOAD_ID] > after) if after else rows).drop(_LOAD_ID))
 
 

@@ -22,13 +22,25 @@ from kafka2011.message.header import (
     UNCOMPRESSED_MAGIC_1,
     MessageFormat,
 )
-from kafka2011.spark.source_columns import arrow_schema
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka2011.message.message_set import Message
     from zk.cluster import TopicPartition
+
+SCHEMA = pa.schema(
+    [
+        pa.field("value", pa.binary()),  # null only for a corrupt message, and only when asked for
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("brokerId", pa.int32(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("nextOffset", pa.int64(), nullable=False),
+        pa.field("indexInSet", pa.int32(), nullable=False),
+    ]
+)
+"""Of every batch; `source_columns.SCHEMA` is the same for Spark."""
 
 MAX_BATCH_ROWS = 10_000
 MAX_BATCH_BYTES = 2 * 1024 * 1024
@@ -158,7 +170,7 @@ class MessageColumns:
                 pa.array(np.concatenate(self._next_offsets), pa.int64()),
                 self._index_column(rows),
             ],
-            schema=arrow_schema(),
+            schema=SCHEMA,
         )
         self._clear()
         return batch

@@ -65,10 +65,11 @@ class PartitionLookup(Protocol):
 
 
 class RegistryLookup:
-    """Reads the registries in ZooKeeper. Owns `client`."""
+    """Reads the registries in ZooKeeper. Owns `client`, unless others use it too."""
 
-    def __init__(self, client: ZkClient) -> None:
+    def __init__(self, client: ZkClient, *, is_shared: bool = False) -> None:
         self._client = client
+        self._is_shared = is_shared
         self._brokers = BrokerRegistry(client)
         self._offsets = OffsetRegistry(client)
 
@@ -107,8 +108,9 @@ class RegistryLookup:
         Groups(self._client).import_offsets(group, nest(offsets))
 
     def close(self) -> None:
-        """End the session."""
-        self._client.shutdown()
+        """End the session, if nobody else has it."""
+        if not self._is_shared:
+            self._client.shutdown()
 
     def _partitions(self, topic: str, brokers: Mapping[int, Broker]) -> Iterator[TopicPartition]:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafka2011.errors import ConfigError
 from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter, InputPartition
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from kafka2011.spark.sink import BatchWriter, StreamWriter
@@ -85,7 +85,8 @@ class BatchReader(DataSourceReader):
 
         with OffsetLookup(self._options) as lookup:
             ranges = resolve_batch(self._options, lookup, self.keeps)
-            return plan(lookup, ranges, self._options.min_partitions, DataLoss(self._options))
+            tasks = plan(lookup, ranges, self._options.min_partitions, DataLoss(self._options))
+        return [InputPartition(each) for each in tasks]
 
     def keeps(self, partition: TopicPartition) -> bool:  # noqa: ARG002 (FilteringReader's matter)
         """Say whether a partition is to be read."""

@@ -43,6 +43,20 @@ def telling_of_its_death() -> Iterator[None]:
         raise
 
 
+def progress_of(context: SparkContext) -> str:
+    """Say how many tasks are done of the present stage."""
+    try:
+        tracker = context.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except (OSError, Py4JError):  # whoever works with it says that it has died
+        return "Spark does not answer"
+    found = [stage for stage in stages if stage is not None]
+    if not found:
+        return "between two jobs of Spark"
+    done, every = sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
+    return f"stage {max(stage.stageId for stage in found)} of Spark, {done} of {every} tasks"
+
+
 def check_alive(error: Exception | None = None) -> None:
     """Raise SparkDiedError, from the error that led to the question, if this process's Spark has lost its JVM."""
     context = SparkContext._active_spark_context

@@ -5,6 +5,10 @@ from __future__ import annotations
 from kafka2011.errors import KafkaError
 
 
+class UnknownTopicError(KafkaError):
+    """A topic that no broker has ever registered; one that came into being this moment may follow."""
+
+
 class DataLossError(KafkaError):
     """Messages that were to be read are no longer there: retention, a shorter log, a partition that is gone."""
 

@@ -6,7 +6,6 @@ Runs on the driver only: one session, and one connection to each broker, kept op
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from bisect import bisect_right
 from concurrent.futures import Future, wait
@@ -14,10 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import BrokerConnectionError
+from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.spark.cluster_lookup import open_lookup
+from kafka2011.spark.end_watch import EndWatch
 from kafka2011.spark.errors import BrokerAwayError
 from kafka2011.spark.offset_ranges import LogBounds, Walk, log_bounds, walk
+from kafka2011.spark.threads import in_thread
 from kafka2011.wire.protocol import LATEST
 from zk.errors import ZkUnavailable
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from kafka2011.consumer.simple_consumer import FetchedSet
     from kafka2011.spark.cluster_lookup import Cluster, PartitionLookup
     from kafka2011.spark.offset_ranges import Offsets
     from kafka2011.spark.options import ReadOptions
@@ -36,6 +38,8 @@ T = TypeVar("T")
 
 Answers: TypeAlias = "dict[TopicPartition, int | BrokerConnectionError]"
 
+_TOGETHER = 1000
+"""So many parts of logs are fetched in one request."""
 PATIENCE_S = 1.0
 """A broker that has not answered within this time counts as away for now."""
 
@@ -63,6 +67,7 @@ class OffsetLookup:
         self._cluster: Cluster | None = None
         self._refreshing: Future[Cluster] | None = None
         self._blind = False  # whether the registry could not be read when last tried
+        self._end_watch = EndWatch(self._connect)
         self._asked: dict[int, Future[Answers]] = {}  # requests that a broker has not answered yet
 
     def cluster(self) -> Cluster:
@@ -161,6 +166,19 @@ class OffsetLookup:
             answers.update({each: slow for each in its if each not in answers})
         return answers
 
+    def watch(self, ends: Offsets) -> None:
+        """Have `has_news` say when there is more than this."""
+        if self._cluster is not None:
+            self._end_watch.watch(ends, self._cluster.brokers)
+
+    def has_news(self) -> bool:
+        """Say whether there is more than what `watch` was given; False where brokers do not say."""
+        return self._end_watch.has_news()
+
+    def is_watching(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Say whether brokers will say when there is more of any of these."""
+        return self._end_watch.covers(partitions)
+
     def birth(self, partition: TopicPartition, since_ms: int | None) -> int:
         """Return where to begin with a partition that has appeared: at its first message, or by a time.
 
@@ -192,12 +210,37 @@ class OffsetLookup:
             partition, lambda consumer: consumer.fetch(partition.topic, partition.partition, offset, max_bytes).data
         )
 
+    def fetch_together(self, wanted: Iterable[tuple[TopicPartition, int, int]]) -> list[bytes | None]:
+        """Fetch bytes of several logs, for each its partition, offset and number of bytes, with few requests.
+
+        Waits for brokers that are away. None where a log does not have the offset. Raises BrokerAwayError, BrokerError.
+        """
+        asked = list(wanted)
+        found: list[bytes | None] = [None] * len(asked)
+        by_broker: dict[int, list[int]] = {}
+        for number, (partition, _, _) in enumerate(asked):
+            by_broker.setdefault(partition.broker_id, []).append(number)
+        for numbers in by_broker.values():
+            for first in range(0, len(numbers), _TOGETHER):
+                some = numbers[first : first + _TOGETHER]
+                for number, part in zip(some, self._multifetch([asked[each] for each in some]), strict=True):
+                    if part.error is None:
+                        found[number] = part.data
+                    elif not isinstance(part.error, OffsetOutOfRangeError):
+                        raise part.error
+        return found
+
+    def _multifetch(self, parts: list[tuple[TopicPartition, int, int]]) -> list[FetchedSet]:
+        fetches = [(where.topic, where.partition, offset, max_bytes) for where, offset, max_bytes in parts]
+        return self._ask(parts[0][0], lambda consumer: consumer.multifetch(fetches))
+
     def persist(self, ask: Callable[[], T]) -> T:
         """Ask until no BrokerConnectionError comes, reading the registry again each time. Raises BrokerAwayError."""
         return self._persist(ask, BrokerConnectionError)
 
     def close(self) -> None:
         """Close all connections; may be called twice."""
+        self._end_watch.close()
         for _, consumer in self._consumers.values():
             in_thread(consumer.close)  # it waits for a question that hangs
         self._consumers.clear()
@@ -289,20 +332,6 @@ class OffsetLookup:
 
     def _new_consumer(self, broker: Broker) -> SimpleConsumer:
         return SimpleConsumer.of(broker, {"socket.timeout.ms": self._options.socket_timeout_ms})
-
-
-def in_thread(ask: Callable[[], T]) -> Future[T]:
-    """Ask in a thread of its own, for which the end of the process does not wait."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 (taking the result raises it)
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 def _ends(consumer: SimpleConsumer, partitions: Iterable[TopicPartition]) -> Answers:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import BrokerConnectionError, ConfigError, KafkaError, OffsetOutOfRangeError
-from kafka2011.spark.errors import BrokerAwayError, DataLossError
+from kafka2011.spark.errors import BrokerAwayError, DataLossError, UnknownTopicError
 from kafka2011.spark.offset_ranges import OffsetRange, cuts, next_boundary, share_bytes, share_tasks, to_json
 from kafka2011.spark.options import BatchOptions
-from kafka2011.spark.reader import RangePartition
+from kafka2011.spark.reader import PlannedRange
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[Top
     stored = {each: offset for each, offset in after.items() if options.wants(each.topic)}
     for topic in unknown_topics(options, cluster):
         if all(each.topic != topic for each in stored):
-            raise KafkaError(f"topic {topic} is unknown: no broker has ever registered it")
+            raise UnknownTopicError(f"topic {topic} is unknown: no broker has ever registered it")
     ends = answered(lookup.ends(cluster.partitions))
     begins = births(lookup, ends)
     ranges: list[OffsetRange] = []
@@ -372,7 +372,7 @@ def _within(bounds: LogBounds, partition: TopicPartition, start: int, end: int, 
 
 def plan(
     lookup: OffsetLookup, ranges: Iterable[OffsetRange], min_partitions: int, loss: DataLoss
-) -> list[RangePartition]:
+) -> list[PlannedRange]:
     """Return the tasks that read the ranges; more than one for a range where `min_partitions` wants so many.
 
     Ranges whose brokers do not come back in time are lost.
@@ -383,7 +383,7 @@ def plan(
     there = [each for each in full if each.topic_partition not in away]
     tasks = share_tasks([each.size_bytes for each in there], min_partitions)
     parts = _cut_all(lookup, dict(zip(there, tasks, strict=True)))
-    return [RangePartition(part, lookup.broker(each.topic_partition)) for each in there for part in parts[each]]
+    return [PlannedRange(part, lookup.broker(each.topic_partition)) for each in there for part in parts[each]]
 
 
 def _cut_all(lookup: OffsetLookup, tasks: Mapping[OffsetRange, int]) -> dict[OffsetRange, list[OffsetRange]]:

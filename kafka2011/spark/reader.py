@@ -9,9 +9,7 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
-
-from pyspark.sql.datasource import InputPartition
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
 
     from kafka2011.message.message_set import Wrapper
     from kafka2011.spark.offset_ranges import OffsetRange
@@ -65,19 +64,17 @@ class ReadSettings:
         )
 
 
-class RangePartition(InputPartition):
-    """One task's work. Pickled to an executor."""
+class PlannedRange(NamedTuple):
+    """A range that one task reads, and where from. Pickled to an executor."""
 
-    def __init__(self, offset_range: OffsetRange, broker: Broker) -> None:
-        super().__init__(None)
-        self.offset_range = offset_range
-        self.broker = broker
+    offset_range: OffsetRange
+    broker: Broker
 
 
 def read_partition(partition: InputPartition, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
     """Read one task's range; nothing for the partition without a range that Spark adds when none was planned."""
-    if isinstance(partition, RangePartition):
-        yield from RangeReader(partition.offset_range, partition.broker, settings).batches()
+    if isinstance(partition.value, PlannedRange):
+        yield from RangeReader(*partition.value, settings).batches()
 
 
 class RangeReader:

@@ -1,9 +1,8 @@
-"""The columns that the source gives, for Spark and for Arrow, and those that the sink takes. Neither needs PyArrow."""
+"""The columns that the source gives, as Spark has them, and those that the sink takes. Neither needs PyArrow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.types import (
@@ -20,11 +19,9 @@ from pyspark.sql.types import (
 from kafka2011.errors import ConfigError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafka2011.spark.options import WriteOptions
 
-SCHEMA = StructType(
+SCHEMA = StructType(  # `batches.SCHEMA` is the same for Arrow
     [
         StructField("value", BinaryType(), nullable=True),  # null only for a corrupt message, and only when asked for
         StructField("topic", StringType(), nullable=False),
@@ -35,14 +32,6 @@ SCHEMA = StructType(
         StructField("indexInSet", IntegerType(), nullable=False),
     ]
 )
-
-
-@cache
-def arrow_schema() -> pa.Schema:
-    """Return the schema that record batches must have."""
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 (needs PyArrow, which planning may lack)
-
-    return to_arrow_schema(SCHEMA, timezone="UTC")
 
 
 _BYTES = (BinaryType, StringType)

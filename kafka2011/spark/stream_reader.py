@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from kafka2011.errors import KafkaError
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
 
     from kafka2011.spark.cluster_lookup import Cluster
     from kafka2011.spark.lookup import OffsetLookup
     from kafka2011.spark.offset_ranges import Nested, Offsets
     from kafka2011.spark.options import StreamOptions
-    from kafka2011.spark.reader import RangePartition
+    from kafka2011.spark.reader import PlannedRange
     from zk.clock import Clock
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 0.1
-"""The shortest time between two looks at the logs: Spark asks some 80 times a second while nothing happens."""
+"""The shortest time between two looks at logs whose brokers do not say when there is more: Spark asks some 80 times a
+second while nothing happens."""
 DISCOVER_INTERVAL_S = 1.0
-"""The shortest time between two reads of the registry."""
+"""The shortest time between two reads of the registry, and two looks at logs whose brokers do say it."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch."""
-        return self._planning().tasks(start, end)
+        return [InputPartition(each) for each in self._planning().tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's range."""
@@ -163,7 +163,7 @@ class StreamPlanner:
         """Return where the logs ended when they were last looked at, as far as brokers answered."""
         return nest(self._latest) or None
 
-    def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[RangePartition]:
+    def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[PlannedRange]:
         """Return the tasks of the micro-batch from `start` to `end`.
 
         A partition that is not in `start` begins with the next micro-batch. One that ends before it starts has nothing
@@ -224,10 +224,15 @@ class StreamPlanner:
 
     def _look(self, wanted: Offsets) -> Offsets:
         """Return where the logs of the query's partitions and of new ones end; those that are away are left out."""
+        partitions = {*wanted, *self._discover().partitions}
         now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s >= LOOK_INTERVAL_S:
-            self._latest = self._ask_latest({*wanted, *self._discover().partitions})
+        has_news = self._lookup.has_news()
+        pause_s = DISCOVER_INTERVAL_S if self._lookup.is_watching(partitions) else LOOK_INTERVAL_S
+        if has_news or now_s - self._looked_s >= pause_s:
+            self._latest = self._ask_latest(partitions)
             self._looked_s = self._clock.monotonic_s()
+            if self._target is None:
+                self._lookup.watch(self._latest)
         return self._latest
 
     def _ask_latest(self, partitions: Iterable[TopicPartition]) -> Offsets:

@@ -21,13 +21,16 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#include "../message/_lengths.h"
+#include "../message/_messages.h"
 
 enum {
     SIZE_BYTES = 4,
     CODE_BYTES = 2,        /* the error number at the beginning of each response */
     OFFSET_FROM_END = 12,  /* where a fetch request has its offset: int64, and an int32 after it */
+    WAIT_VALUE_BYTES = 8,  /* how long to wait, and for what, at the end of what may follow a fetch request */
     OFFSET_BYTES = 8,
+    MESSAGE_OVERHEAD_BYTES = 10, /* of magic 1 */
+    PRODUCE_PARTS = 4,
     MOST_SETS = 16,        /* that one call fetches */
     MOST_WAIT_MS = 1000000000
 };
@@ -87,6 +90,42 @@ send_request(Exchange *exchange)
             return FAILED;
         }
         if (exchange->unsent && await_ready(exchange, POLLOUT) != DONE) {
+            return FAILED;
+        }
+    }
+    return DONE;
+}
+
+/* A request in several parts, of which those from `at` on are still to be sent. */
+typedef struct {
+    Exchange exchange;
+    struct iovec parts[PRODUCE_PARTS];
+    int at;
+} Parts;
+
+static Outcome
+send_parts(Parts *parts)
+{
+    while (parts->at < PRODUCE_PARTS) {
+        struct msghdr message = {
+            .msg_iov = parts->parts + parts->at,
+            .msg_iovlen = (size_t)(PRODUCE_PARTS - parts->at),
+        };
+        ssize_t sent = sendmsg(parts->exchange.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+            return FAILED;
+        }
+        size_t left = sent > 0 ? (size_t)sent : 0;
+        while (parts->at < PRODUCE_PARTS && left >= parts->parts[parts->at].iov_len) {
+            left -= parts->parts[parts->at++].iov_len;
+        }
+        if (parts->at == PRODUCE_PARTS) {
+            break;
+        }
+        struct iovec *part = parts->parts + parts->at;
+        part->iov_base = (char *)part->iov_base + left;
+        part->iov_len -= left;
+        if (await_ready(&parts->exchange, POLLOUT) != DONE) {
             return FAILED;
         }
     }
@@ -183,6 +222,58 @@ exchange_send(PyObject *Py_UNUSED(module), PyObject *arguments)
 }
 
 static PyObject *
+exchange_produce(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 5 || !PyBytes_CheckExact(args[1]) || !PyBytes_CheckExact(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "produce() takes a socket, a topic, a partition, a payload and a time");
+        return NULL;
+    }
+    Parts parts = {.exchange = {.fd = (int)PyLong_AsLong(args[0]), .ends_s = PyFloat_AsDouble(args[4])}};
+    int is_beyond;
+    long long partition = PyLong_AsLongLongAndOverflow(args[2], &is_beyond);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_ssize_t topic_bytes = PyBytes_Size(args[1]), payload_bytes = PyBytes_Size(args[3]);
+    Py_ssize_t before_set = 2 + topic_bytes + 4 + 4; /* and after the size */
+    if (is_beyond || partition < INT32_MIN || partition > INT32_MAX || topic_bytes > INT16_MAX ||
+        payload_bytes > INT32_MAX - MESSAGE_OVERHEAD_BYTES - before_set) {
+        Py_RETURN_FALSE;
+    }
+    unsigned char head[6], middle[8 + MESSAGE_OVERHEAD_BYTES];
+    unsigned char *payload = (unsigned char *)PyBytes_AsString(args[3]);
+    put_big_endian(head, (uint32_t)(before_set + MESSAGE_OVERHEAD_BYTES + payload_bytes));
+    head[4] = head[5] = 0; /* produce */
+    put_big_endian(middle, (uint32_t)(int32_t)partition);
+    put_big_endian(middle + 4, (uint32_t)(MESSAGE_OVERHEAD_BYTES + payload_bytes));
+    put_big_endian(middle + 8, (uint32_t)(MESSAGE_OVERHEAD_BYTES - SIZE_BYTES + payload_bytes));
+    middle[12] = 1; /* magic */
+    middle[13] = 0; /* attributes */
+    parts.parts[0] = (struct iovec){head, sizeof head};
+    parts.parts[1] = (struct iovec){PyBytes_AsString(args[1]), (size_t)topic_bytes};
+    parts.parts[2] = (struct iovec){middle, sizeof middle};
+    parts.parts[3] = (struct iovec){payload, (size_t)payload_bytes};
+    Outcome outcome;
+    int is_interrupted = 0, is_begun = 0;
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        if (!is_begun) {
+            put_big_endian(middle + 14, crc32_of(payload, (size_t)payload_bytes));
+            is_begun = 1;
+        }
+        outcome = send_parts(&parts);
+        Py_END_ALLOW_THREADS
+    } while (outcome == FAILED && errno == EINTR && !(is_interrupted = PyErr_CheckSignals() < 0));
+    if (outcome == DONE) {
+        Py_RETURN_TRUE;
+    }
+    if (!is_interrupted) {
+        raise_for(&parts.exchange, outcome);
+    }
+    return NULL;
+}
+
+static PyObject *
 exchange_exchange(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     Exchange exchange = {0};
@@ -223,7 +314,7 @@ exchange_exchange(PyObject *Py_UNUSED(module), PyObject *arguments)
 typedef struct {
     Exchange exchange; /* the one under way */
     char *request;
-    Py_ssize_t request_bytes, set_bytes, most, done;
+    Py_ssize_t request_bytes, wait_bytes, set_bytes, most, done;
     PyObject *sets[MOST_SETS];
     char *bodies[MOST_SETS]; /* of the sets, for who does not hold the interpreter's lock */
     Py_ssize_t sizes[MOST_SETS], complete_bytes[MOST_SETS];
@@ -242,11 +333,12 @@ begin(Fetch *fetch)
     exchange->body = fetch->bodies[fetch->done];
 }
 
-/* Have the request ask for what comes that many bytes later. */
+/* Have the request ask for what comes that many bytes later, and wait for nothing: there is a set to hand out. */
 static void
 move_on(Fetch *fetch, Py_ssize_t bytes)
 {
-    unsigned char *at = (unsigned char *)fetch->request + fetch->request_bytes - OFFSET_FROM_END;
+    unsigned char *at =
+        (unsigned char *)fetch->request + fetch->request_bytes - fetch->wait_bytes - OFFSET_FROM_END;
     uint64_t offset = 0;
     for (int i = 0; i < OFFSET_BYTES; i++) {
         offset = offset << 8 | at[i];
@@ -255,6 +347,9 @@ move_on(Fetch *fetch, Py_ssize_t bytes)
     for (int i = OFFSET_BYTES - 1; i >= 0; i--) {
         at[i] = (unsigned char)offset;
         offset >>= 8;
+    }
+    if (fetch->wait_bytes) {
+        memset(fetch->request + fetch->request_bytes - WAIT_VALUE_BYTES, 0, WAIT_VALUE_BYTES);
     }
 }
 
@@ -320,16 +415,18 @@ exchange_fetch(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     Fetch fetch = {0};
     Py_buffer request;
-    int within_ms;
-    if (!PyArg_ParseTuple(arguments, "iy*ddnni:fetch", &fetch.exchange.fd, &request, &fetch.exchange.ends_s,
-                          &fetch.exchange.waits_s, &fetch.set_bytes, &fetch.most, &within_ms)) {
+    int within_ms, is_sent;
+    if (!PyArg_ParseTuple(arguments, "iy*ddnninp:fetch", &fetch.exchange.fd, &request, &fetch.exchange.ends_s,
+                          &fetch.exchange.waits_s, &fetch.set_bytes, &fetch.most, &within_ms, &fetch.wait_bytes,
+                          &is_sent)) {
         return NULL;
     }
     if (fetch.most > MOST_SETS) {
         fetch.most = MOST_SETS;
     }
     int is_ready = 0;
-    if (request.len < OFFSET_FROM_END || fetch.set_bytes < 0 || fetch.most < 1) {
+    if ((fetch.wait_bytes && fetch.wait_bytes < WAIT_VALUE_BYTES) || request.len - OFFSET_FROM_END < fetch.wait_bytes ||
+        fetch.set_bytes < 0 || fetch.most < 1) {
         PyErr_Format(PyExc_ValueError, "%zd sets of %zd bytes by a request of %zd bytes", fetch.most, fetch.set_bytes,
                      request.len);
     } else if ((fetch.request = PyMem_Malloc((size_t)request.len)) == NULL) {
@@ -352,6 +449,9 @@ exchange_fetch(PyObject *Py_UNUSED(module), PyObject *arguments)
         fetch.exchange.room = CODE_BYTES + fetch.set_bytes;
         fetch.until_s = now_s() + within_ms / 1e3;
         begin(&fetch);
+        if (is_sent) {
+            fetch.exchange.unsent = 0;
+        }
         do {
             Py_BEGIN_ALLOW_THREADS
             outcome = fetch_on(&fetch);
@@ -370,14 +470,29 @@ exchange_fetch(PyObject *Py_UNUSED(module), PyObject *arguments)
     return result;
 }
 
+static PyObject *
+exchange_crc32(PyObject *Py_UNUSED(module), PyObject *data)
+{
+    return crc_of_object(data, 0);
+}
+
 static PyMethodDef methods[] = {
     {"send", exchange_send, METH_VARARGS, "Send a request."},
+    {"produce", (PyCFunction)(void (*)(void))exchange_produce, METH_FASTCALL, "Send a produce of one message, or say that Python is to do it."},
+    {"crc32", exchange_crc32, METH_O, "Return the CRC-32 that is sent."},
     {"exchange", exchange_exchange, METH_VARARGS, "Return a response, or its size and nothing of it if it has no room."},
     {"fetch", exchange_fetch, METH_VARARGS, "Return (error code, set, bytes of whole messages) of fetches in a row."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static int
+execute(PyObject *Py_UNUSED(module))
+{
+    prepare_crc();
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,

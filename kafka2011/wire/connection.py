@@ -11,19 +11,34 @@ import logging
 import os
 import select
 import socket
+import ssl
 import struct
 import threading
 import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, Self, cast
 
 from kafka2011 import c_code
 from kafka2011.errors import BrokerConnectionError, ProtocolError
-from kafka2011.message.message_set import complete_prefix_bytes
-from kafka2011.wire.protocol import DEFAULT_MAX_FRAME_BYTES, ERROR_BYTES, decode_fetch_response
+from kafka2011.message.message_set import complete_prefix_bytes, encode
+from kafka2011.wire.protocol import (
+    DEFAULT_MAX_FRAME_BYTES,
+    ERROR_BYTES,
+    WAIT_BYTES,
+    MultiFetchRequest,
+    decode_fetch_response,
+    encode_request,
+    produce_frame,
+    without_wait,
+)
+from kafka2011.wire.tls_socket import TlsSocket
 from zk import forks
+from zk.errors import ZkError
+from zk.security import Security
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import TypeAlias, TypeVar
 
@@ -44,6 +59,12 @@ class ExchangeCode(Protocol):
     def send(self, fd: int, request: bytes, ends_s: float, /) -> None:
         """Send a request."""
 
+    def produce(self, fd: int, topic: bytes, partition: int, payload: bytes, ends_s: float, /) -> bool:
+        """Send a produce of one message to a `topic_field`; False, and nothing is sent, where a size is wrong."""
+
+    def crc32(self, data: bytes, /) -> int:
+        """Return the CRC-32 that such a message has."""
+
     def exchange(self, fd: int, request: bytes, ends_s: float, waits_s: float, room_bytes: int, /) -> bytearray | int:
         """Return a response without its size field, or that size if it is none or there is no room for it.
 
@@ -51,12 +72,23 @@ class ExchangeCode(Protocol):
         """
 
     def fetch(
-        self, fd: int, request: bytes, ends_s: float, waits_s: float, set_bytes: int, most: int, within_ms: int, /
+        self,
+        fd: int,
+        request: bytes,
+        ends_s: float,
+        waits_s: float,
+        set_bytes: int,
+        most: int,
+        within_ms: int,
+        wait_bytes: int,
+        is_sent: bool,
+        /,
     ) -> list[Fetched | int]:
         """Return what a fetch gives, and those that come after it while sets are at least half full.
 
         No more than `most`, nor than C has places for, and none that is asked for later than `within_ms`. A size comes
-        last if the next response is none or there is no room for it.
+        last if the next response is none or there is no room for it. Only the first may wait at the broker, by the
+        `wait_bytes` at the end of its request, and may have been sent before.
         """
 
 
@@ -68,9 +100,13 @@ SETS_WITHIN_MS = 2
 _SIZE = struct.Struct(">i")
 _RECEIVE_BYTES = 8 * 1024 * 1024
 _SMALL_BYTES = 1024  # what any response may have
+_PIPELINED = 128
+"""Small requests that are under way at a time: they and their responses fit any buffer, so nobody waits for room."""
 _WAIT_SHARE = 0.9
 """Of the time for a request: how long one call may wait in the kernel, so that it ends before the request must."""
 _TIMEVAL = struct.Struct("@ll")
+_NUDGE = encode_request(MultiFetchRequest(()))
+"""It asks for nothing, and a broker ends the wait of a request when there is another behind it."""
 
 
 class BrokerConnection:
@@ -80,8 +116,11 @@ class BrokerConnection:
     long as `socket_timeout_ms`, however often signals interrupt it, and however slowly bytes come. Every method may
     raise BrokerConnectionError, which names the broker; the connection is closed by then, and the next call opens a new
     one. The same holds when something else ends a call half-way, such as KeyboardInterrupt or an application's own
-    timeout: the rest of one answer must never be taken for the next one. `lock` serializes its users. In a forked child
-    the connection is closed, and the parent's is left alone.
+    timeout: the rest of one answer must never be taken for the next one. `lock` serializes its users, all but that of
+    `interrupt`. In a forked child the connection is closed, and the parent's is left alone.
+
+    A request may wait at the broker for `wait_ms`, as its frame says, which are added to its time. `security` names the
+    file that says how a broker is met by TLS; it is read again for each connection.
     """
 
     def __init__(
@@ -93,6 +132,7 @@ class BrokerConnection:
         socket_timeout_ms: int = 30000,
         buffer_bytes: int = 100 * 1024,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        security: str = "",
     ) -> None:
         self.host = host
         self.port = port
@@ -102,8 +142,13 @@ class BrokerConnection:
         self._waits_s = self._socket_timeout_s * _WAIT_SHARE
         self._buffer_bytes = buffer_bytes
         self._max_frame_bytes = max_frame_bytes
-        self._socket: socket.socket | None = None
+        self._security = security
+        self._socket: socket.socket | TlsSocket | None = None
         self._code: ExchangeCode | None = None  # for that socket
+        self._gate = threading.RLock()  # taken after `lock`, and only briefly; guards these:
+        self._waiting: socket.socket | TlsSocket | None = None  # where the answer to a request is due that may wait
+        self._nudges = 0  # that were sent behind it
+        self._is_interrupted = False
         forks.register(self)
 
     def __repr__(self) -> str:
@@ -133,23 +178,57 @@ class BrokerConnection:
             self._opened()
             return bytes(self._exchange(b"", max_frame_bytes, 0, self._ends_s()))
 
-    def request(self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 0) -> memoryview:
+    def request(
+        self, frame: bytes, max_frame_bytes: int | None = None, expected_bytes: int = 0, wait_ms: int = 0
+    ) -> memoryview:
         """Send one request and return its response; retries once, on a new connection, if an old one turns out dead.
 
         A response of up to `expected_bytes` does not wait for other threads on its way, where there is C code.
         Only for requests that change nothing: a produce must not be sent twice unasked. A broker that does not answer
         in time is not asked again. Raises like `receive`.
         """
-        return self._ask_twice(lambda: self._ask(frame, max_frame_bytes, expected_bytes))
+        return self._ask_twice(lambda: self._ask(frame, max_frame_bytes, expected_bytes, wait_ms))
 
-    def fetch(self, frame: bytes, set_bytes: int, most: int) -> list[Fetched]:
+    def request_many(self, frames: Sequence[bytes]) -> list[memoryview]:
+        """Send requests with small responses and return these, in order; a round trip serves many.
+
+        Retries and raises like `request`; so many at a time have the time that one has.
+        """
+        responses: list[memoryview] = []
+        for start in range(0, len(frames), _PIPELINED):
+            responses += self._ask_twice(partial(self._ask_many, frames[start : start + _PIPELINED]))
+        return responses
+
+    def fetch(self, frame: bytes, set_bytes: int, most: int, wait_ms: int = 0) -> list[Fetched]:
         """Send a fetch of up to `set_bytes`, and return what it gives, and those that follow it in the log.
 
         Of each, that is the error code, the set, and how many bytes of it belong to whole messages. There is more than
         one, up to `most`, only where there is C code, as long as each is at least half as large as it may be and the
         next one comes soon: then other threads are waited for once, not for each. Retries and raises like `request`.
         """
-        return self._ask_twice(lambda: self._fetch(frame, set_bytes, most))
+        return self._ask_twice(lambda: self._fetch(frame, set_bytes, most, wait_ms))
+
+    def interrupt(self) -> None:
+        """Let the request that waits at the broker be answered at once, and let none wait until `let_wait`.
+
+        For another thread than the one that waits. It does not wait itself, whoever has the lock.
+        """
+        self._is_interrupted = True
+        if self._gate.acquire(blocking=False):  # else whoever has it looks again once it is free
+            try:
+                if self._waiting is not None and not self._nudges:
+                    with contextlib.suppress(OSError):  # the thread that waits will find out
+                        if isinstance(self._waiting, TlsSocket):
+                            self._waiting.sendall(_NUDGE)
+                        else:
+                            self._waiting.send(_NUDGE, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                        self._nudges += 1
+            finally:
+                self._gate.release()
+
+    def let_wait(self) -> None:
+        """Let requests wait again, from the next one on."""
+        self._is_interrupted = False
 
     def ended_by_broker(self) -> bool:
         """Say whether the broker has closed an open connection, as it does when it refuses a set.
@@ -160,11 +239,18 @@ class BrokerConnection:
             if self._socket is None:
                 return False
             try:
+                if isinstance(self._socket, TlsSocket):
+                    return self._socket.has_ended()
                 if not _readable(self._socket):
                     return False
                 return self._socket.recv(1, socket.MSG_PEEK) == b""
             except OSError:
                 return True
+
+    @property
+    def answer_waits(self) -> bool:
+        """Whether reading would not block: an answer is there, or the connection has ended."""
+        return self._socket is None or _readable(self._socket)
 
     def limit(self, timeout_ms: float) -> None:
         """Set how long to wait for the broker, until changed or reconnected."""
@@ -218,30 +304,56 @@ class BrokerConnection:
                 logger.debug("asking again on a new connection: %s", error)
             return ask()
 
-    def _ask(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int) -> memoryview:
+    def _ask(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int, wait_ms: int) -> memoryview:
         self._opened()
-        ends_s = self._ends_s()
+        ends_s = self._ends_s() + wait_ms / 1000
         try:
-            if self._code is None:
+            if wait_ms:
+                self._send_to_wait(frame, ends_s)
+                frame = b""
+            elif self._code is None:
                 self._send(frame, ends_s)
                 frame = b""
-            return self._exchange(frame, max_frame_bytes, expected_bytes, ends_s)
+            response = self._exchange(frame, max_frame_bytes, expected_bytes, ends_s)
+            if wait_ms:
+                self._end_wait()
         except BaseException:  # also between the two
             self._discard()
             raise
+        return response
 
-    def _fetch(self, frame: bytes, set_bytes: int, most: int) -> list[Fetched]:
+    def _ask_many(self, frames: Sequence[bytes]) -> list[memoryview]:
+        self._opened()
+        ends_s = self._ends_s()
+        try:
+            self._send(b"".join(frames), ends_s)
+            return [self._exchange(b"", None, 0, ends_s) for _ in frames]
+        except BaseException:  # also between two responses
+            self._discard()
+            raise
+
+    def _fetch(self, frame: bytes, set_bytes: int, most: int, wait_ms: int) -> list[Fetched]:
         limit_bytes = max(self._max_frame_bytes, ERROR_BYTES + set_bytes)
         opened = self._opened()
         if self._code is None:
-            return [self._fetched(self._ask(frame, limit_bytes, ERROR_BYTES + set_bytes))]
-        ends_s = self._ends_s()
+            return [self._fetched(self._ask(frame, limit_bytes, ERROR_BYTES + set_bytes, wait_ms))]
+        ends_s = self._ends_s() + wait_ms / 1000
         try:
+            if wait_ms:
+                self._send_to_wait(frame, ends_s)
             room_bytes = min(max(set_bytes, 0), _RECEIVE_BYTES)
-            found = self._code.fetch(opened.fileno(), frame, ends_s, self._waits_s, room_bytes, most, SETS_WITHIN_MS)
+            found = self._code.fetch(
+                opened.fileno(),
+                frame,
+                *(ends_s, self._waits_s),
+                *(room_bytes, most, SETS_WITHIN_MS),
+                *(WAIT_BYTES if wait_ms else 0, bool(wait_ms)),
+            )
             if isinstance(size := found[-1], int):
                 self._check_size(size, limit_bytes)
                 found[-1] = self._fetched(memoryview(_receive_exactly(opened, size, ends_s)))
+            if wait_ms:
+                self._end_wait()
             return cast("list[Fetched]", found)
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("reading from", error)
@@ -249,6 +361,22 @@ class BrokerConnection:
     def _fetched(self, response: memoryview) -> Fetched:
         code, data = decode_fetch_response(response, f"a fetch from broker {self.host}:{self.port}")
         return code, data, complete_prefix_bytes(data)
+
+    def _send_to_wait(self, frame: bytes, ends_s: float) -> None:
+        """Send a request that may wait, in a step of its own, so that `interrupt` knows what comes behind it."""
+        with self._gate:
+            self._send(without_wait(frame) if self._is_interrupted else frame, ends_s)
+            self._waiting = self._socket
+        if self._is_interrupted:
+            self.interrupt()
+
+    def _end_wait(self) -> None:
+        """Take the answers to what `interrupt` has sent, once that to the request is there."""
+        with self._gate:
+            self._waiting = None
+            nudges, self._nudges = self._nudges, 0
+        for _ in range(nudges):
+            self._exchange(b"", None, 0, self._ends_s())
 
     def _send(self, frame: bytes, ends_s: float) -> None:
         opened = self._opened()
@@ -260,6 +388,19 @@ class BrokerConnection:
                 opened.sendall(frame)
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("sending to", error)
+
+    def _send_message(self, topic: bytes, partition: int, payload: bytes, ends_s: float) -> None:
+        """Send a produce of one message, to a `topic_field`: by one call of C where there is some."""
+        opened, code = self._socket, self._code
+        if opened is None or code is None:
+            self._send(produce_frame(topic, partition, encode(payload)), ends_s)
+            return
+        try:
+            is_sent = code.produce(opened.fileno(), topic, partition, payload, ends_s)
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._fail("sending to", error)
+        if not is_sent:
+            self._send(produce_frame(topic, partition, encode(payload)), ends_s)
 
     def _exchange(self, frame: bytes, max_frame_bytes: int | None, expected_bytes: int, ends_s: float) -> memoryview:
         """Receive a response, after a request that only C sends in the same call."""
@@ -282,13 +423,15 @@ class BrokerConnection:
     def _ends_s(self) -> float:
         return time.monotonic() + self._limit_s
 
-    def _opened(self) -> socket.socket:
+    def _opened(self) -> socket.socket | TlsSocket:
         opened = self._socket
         if opened is None:
             try:
                 opened = connected_socket(self.host, self.port, self._connect_timeout_s, self._buffer_bytes)
                 self._socket = opened
                 self._limit_s = self._socket_timeout_s
+                if self._security:
+                    return self._secured(opened)
                 opened.settimeout(None)
                 # Under gevent, which has sockets that never block, C would hold up everything.
                 self._code = compiled if os.get_blocking(opened.fileno()) else None
@@ -300,6 +443,16 @@ class BrokerConnection:
             except BaseException as error:  # noqa: BLE001 (raised again)
                 self._fail("connecting to", error)
         return opened
+
+    def _secured(self, opened: socket.socket) -> TlsSocket:
+        """Shake hands; no C code is ever given such a connection, which it would write plain text to."""
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        secured = TlsSocket(opened, client_context(self._security), self.host, threading.RLock())
+        secured.handshake()
+        self._code = None
+        self._socket = secured
+        return secured
 
     def _check_size(self, size: int, limit_bytes: int) -> None:
         if not 0 < size <= limit_bytes:
@@ -315,6 +468,9 @@ class BrokerConnection:
         raise error
 
     def _discard(self) -> None:
+        with self._gate:
+            self._waiting = None
+            self._nudges = 0
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.close()
@@ -323,6 +479,7 @@ class BrokerConnection:
     def forget_after_fork(self) -> None:
         """In a forked child: close this process's copy of the socket, which does not end the parent's connection."""
         self.lock = threading.RLock()
+        self._gate = threading.RLock()
         self._discard()
 
 
@@ -348,7 +505,15 @@ def connected_socket(host: str, port: int, timeout_s: float, buffer_bytes: int) 
     raise refused or OSError(f"{host} has no address")
 
 
-def _limit(opened: socket.socket, ends_s: float) -> None:
+def client_context(security: str) -> ssl.SSLContext:
+    """Return how a security file says that brokers are met. Raises ZkError."""
+    brokers = Security.read(Path(security)).brokers
+    if brokers is None:
+        raise ZkError(f"{security}: it has no [brokers] with tls = true")
+    return brokers.context(ssl)
+
+
+def _limit(opened: socket.socket | TlsSocket, ends_s: float) -> None:
     """Have the next call end in time, signals or not, which the kernel's SO_RCVTIMEO does not: it begins anew."""
     left_s = ends_s - time.monotonic()
     if left_s <= 0:
@@ -356,13 +521,13 @@ def _limit(opened: socket.socket, ends_s: float) -> None:
     opened.settimeout(left_s)
 
 
-def _receive(opened: socket.socket, size: int, ends_s: float) -> bytes:
+def _receive(opened: socket.socket | TlsSocket, size: int, ends_s: float) -> bytes:
     """Return up to `size` bytes; none at the end of the connection."""
     _limit(opened, ends_s)
     return opened.recv(min(size, _RECEIVE_BYTES))
 
 
-def _receive_exactly(opened: socket.socket, size: int, ends_s: float) -> bytes:
+def _receive_exactly(opened: socket.socket | TlsSocket, size: int, ends_s: float) -> bytes:
     """Return the next `size` bytes, which nearly always come in one piece."""
     parts: list[bytes] = []
     missing_bytes = size
@@ -377,7 +542,9 @@ def _receive_exactly(opened: socket.socket, size: int, ends_s: float) -> bytes:
     return b"".join(parts)
 
 
-def _readable(opened: socket.socket) -> bool:
+def _readable(opened: socket.socket | TlsSocket) -> bool:
+    if isinstance(opened, TlsSocket):
+        return opened.is_readable()
     poller = select.poll()
     poller.register(opened, select.POLLIN)
     return bool(poller.poll(0))

@@ -10,8 +10,10 @@
     3 multiproduce  count int16, that many produce bodies                           -
     4 offsets       topic, partition int32, time int64, max count int32             count int32, int64 each
 
-A topic is an int16 length and UTF-8. Bytes after a body are ignored, as in 0.7. Wrong bytes raise ProtocolError and
-nothing else. Requests are tuples, not dataclasses, because one is made for every frame.
+A topic is an int16 length and UTF-8. Bytes after a body are ignored, as in 0.7, but for 12 that 0.7 does not know: a
+fetch, or a multifetch of at least one part, may be followed by `WAIT`, max wait ms int32, min bytes int32. Then the
+answer may wait that long for so many bytes, of all parts together. Wrong bytes raise ProtocolError and nothing else.
+Requests are tuples, not dataclasses, because one is made for every frame.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ _FRAME_HEADER = struct.Struct(">ih")  # size, then type or error
 _PARTITION_AND_SIZE = struct.Struct(">ii")
 _FETCH_TAIL = struct.Struct(">iqi")
 _OFFSETS_TAIL = struct.Struct(">iqi")
+_WAIT = struct.Struct(">4sii")
+_WAIT_MARK = b"WAIT"
 
+WAIT_BYTES = _WAIT.size
 RESPONSE_HEADER_BYTES = _FRAME_HEADER.size
 ERROR_BYTES = _INT16.size
 """What the size of a response counts before its body."""
@@ -70,19 +75,28 @@ class ProduceRequest(NamedTuple):
     messages: AnyBytes
 
 
+class Wait(NamedTuple):
+    """How long an answer may wait for how many bytes; one of 0.7's brokers answers at once all the same."""
+
+    max_ms: int
+    min_bytes: int
+
+
 class FetchRequest(NamedTuple):
-    """Send at most `max_bytes` of one partition's log from `offset` on."""
+    """Send at most `max_bytes` of one partition's log from `offset` on. One that is a part of others has no `wait`."""
 
     topic: str
     partition: int
     offset: int
     max_bytes: int
+    wait: Wait | None = None
 
 
 class MultiFetchRequest(NamedTuple):
     """Several fetches answered in one response, each with an error of its own."""
 
     fetches: tuple[FetchRequest, ...]
+    wait: Wait | None = None
 
 
 class MultiProduceRequest(NamedTuple):
@@ -112,10 +126,10 @@ def encode_request(request: Request) -> bytes:
         if isinstance(request, ProduceRequest):
             return produce_frame(topic_field(request.topic), request.partition, request.messages)
         if isinstance(request, FetchRequest):
-            return _frame(FETCH, [_encode_fetch(request)])
+            return _frame(FETCH, [_encode_fetch(request), _encode_wait(request.wait)])
         if isinstance(request, MultiFetchRequest):
             count = _INT16.pack(len(request.fetches))
-            return _frame(MULTIFETCH, [count, *map(_encode_fetch, request.fetches)])
+            return _frame(MULTIFETCH, [count, *map(_encode_fetch, request.fetches), _encode_wait(request.wait)])
         if isinstance(request, MultiProduceRequest):
             return multiproduce_frame(
                 [(topic_field(each.topic), each.partition, each.messages) for each in request.produces]
@@ -124,6 +138,11 @@ def encode_request(request: Request) -> bytes:
         return _frame(OFFSETS, [topic_field(request.topic), tail])
     except struct.error as error:
         raise ProtocolError(f"a value does not fit its field in {type(request).__name__}: {error}") from error
+
+
+def without_wait(frame: bytes) -> bytes:
+    """Return the frame of a request with a `wait`, but so that it is answered at once."""
+    return frame[:-WAIT_BYTES] + _WAIT.pack(_WAIT_MARK, 0, 0)
 
 
 def produce_frame(topic: bytes, partition: int, messages: AnyBytes) -> bytes:
@@ -172,11 +191,13 @@ def decode_request(frame: AnyBytes) -> Request:
         if request_type == PRODUCE:
             return _decode_produce(frame, _INT16.size)[0]
         if request_type == FETCH:
-            return _decode_fetch(frame, _INT16.size)[0]
+            fetch, end = _decode_fetch(frame, _INT16.size)
+            return fetch if end == len(frame) else fetch._replace(wait=_decode_wait(frame, end))
         if request_type == MULTIFETCH:
-            return MultiFetchRequest(_decode_parts(frame, _decode_fetch))
+            fetches, end = _decode_parts(frame, _decode_fetch)
+            return MultiFetchRequest(fetches, _decode_wait(frame, end) if fetches else None)
         if request_type == MULTIPRODUCE:
-            return MultiProduceRequest(_decode_parts(frame, _decode_produce))
+            return MultiProduceRequest(_decode_parts(frame, _decode_produce)[0])
         if request_type == OFFSETS:
             topic, position = _decode_topic(frame, _INT16.size)
             return OffsetsRequest(topic, *_OFFSETS_TAIL.unpack_from(frame, position))
@@ -274,6 +295,19 @@ class FrameReader:
             self._data = self._data[self._position :] + data
             self._position = 0
 
+    def unfinished(self, most_bytes: int) -> bytearray | None:
+        """Return the beginning of a frame, after `next_frame` gave none; None if all of it is more than so many bytes.
+
+        What then comes may be given to `receive_data`, or behind that beginning to `restart`.
+        """
+        return self._partial if len(self._partial) + self.missing_bytes() <= most_bytes else None
+
+    def restart(self, data: bytes) -> None:
+        """Hold these bytes, and nothing else any more."""
+        self._partial = bytearray()
+        self._data = data
+        self._position = 0
+
     def next_frame(self) -> AnyBytes | None:
         """Return the next frame without its size field, or None if it is not complete.
 
@@ -357,6 +391,10 @@ def _encode_fetch(request: FetchRequest) -> bytes:
     return topic_field(request.topic) + _FETCH_TAIL.pack(request.partition, request.offset, request.max_bytes)
 
 
+def _encode_wait(wait: Wait | None) -> bytes:
+    return b"" if wait is None else _WAIT.pack(_WAIT_MARK, *wait)
+
+
 # Each takes a position in a frame and returns a value and the position after it. A struct.error means that the frame
 # has ended, so positions must never be negative.
 
@@ -386,7 +424,17 @@ def _decode_fetch(frame: AnyBytes, position: int) -> tuple[FetchRequest, int]:
     return FetchRequest(topic, *_FETCH_TAIL.unpack_from(frame, position)), position + _FETCH_TAIL.size
 
 
-def _decode_parts(frame: AnyBytes, decode: Callable[[AnyBytes, int], tuple[_Part, int]]) -> tuple[_Part, ...]:
+def _decode_wait(frame: AnyBytes, position: int) -> Wait | None:
+    """Return what is asked for behind a body, if it is that and nothing else."""
+    if len(frame) - position != WAIT_BYTES:
+        return None
+    mark, max_ms, min_bytes = _WAIT.unpack_from(frame, position)
+    return Wait(max_ms, min_bytes) if mark == _WAIT_MARK else None
+
+
+def _decode_parts(
+    frame: AnyBytes, decode: Callable[[AnyBytes, int], tuple[_Part, int]]
+) -> tuple[tuple[_Part, ...], int]:
     (count,) = _INT16.unpack_from(frame, _INT16.size)
     if count < 0:
         raise ProtocolError(f"a request claims {count} parts")
@@ -395,4 +443,4 @@ def _decode_parts(frame: AnyBytes, decode: Callable[[AnyBytes, int], tuple[_Part
     for _ in range(count):
         part, position = decode(frame, position)
         parts.append(part)
-    return tuple(parts)
+    return tuple(parts), position

@@ -5,70 +5,244 @@ from __future__ import annotations
 import os
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gevent
 import pytest
-from gevent.lock import Semaphore
 
 from kafka2011.broker import disk_threads
 from kafka2011.broker.disk_threads import (
+    FILES_AT_ONCE,
+    FILES_FOR_ALL,
     FLUSHES_AT_ONCE,
     LARGE_WRITE_BYTES,
     SLOW_WRITE_S,
     DiskThreads,
 )
-from kafka2011.log.log import Log, LogFailedError
-from kafka2011.log.log_settings import LogSettings
-from kafka2011.message.message_set import encode
-from tests.support.disks import DiskWith
-from zk.clock import SYSTEM_CLOCK
+from kafka2011.broker.file_system import FileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from kafka2011.message.header import AnyBytes
 
 DEADLINE_S = 20
 
 
-def dirty_logs(directory: Path, count: int, on_fsync: Callable[[int], object]) -> list[Log]:
-    """Make logs in which something waits for a flush; `on_fsync` is called in threads from then on."""
-    started = threading.Event()
+class Told:
+    """Somebody who waits for a file."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.told: list[OSError | None] = []
+
+    def end(self, error: OSError | None) -> None:
+        self.told.append(error)
+
+
+class WholeFileSystem:
+    """Stands in for a file system that has the files with numbers below 1000."""
+
+    def __init__(self) -> None:
+        self.synced = 0
+        self.error: OSError | None = None
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.is_closed = False
+
+    def holds(self, fd: int) -> bool:
+        return fd < 1000
+
+    def begin_sync(self) -> Callable[[], None]:
+        def sync() -> None:
+            assert self.goes_on.wait(DEADLINE_S)
+            self.synced += 1
+            if self.error is not None:
+                error, self.error = self.error, None  # the kernel tells it once
+                raise error
+
+        return sync
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> WholeFileSystem:
+    """Let syncing the whole file system be relied on."""
+    whole = WholeFileSystem()
+    monkeypatch.setattr(FileSystem, "of", lambda _directory: whole)
+    return whole
+
+
+@pytest.fixture
+def fsynced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Give the files that were synced one by one; number 7 fails."""
+    fsynced: list[int] = []
 
     def fsync(fd: int) -> None:
-        if started.is_set():
-            gevent.get_hub().threadpool.apply(on_fsync, (fd,))
+        fsynced.append(fd)
+        if fd == 7:
+            raise IO_ERROR
 
-    settings = LogSettings(flush_interval=1000)
-    disk = DiskWith(fsync=fsync, make_lock=Semaphore)
-    logs = [
-        Log(directory / f"t-{number}", "t", number, settings, clock=SYSTEM_CLOCK, disk=disk) for number in range(count)
-    ]
-    for log in logs:
-        log.append(encode(b"one"), 1)
-    started.set()
-    return logs
+    monkeypatch.setattr(os, "fsync", fsync)
+    return fsynced
 
 
-def test_several_logs_are_flushed_at_once(tmp_path: Path) -> None:
+IO_ERROR = OSError(5, "Input/output error")
+
+
+def test_several_files_are_brought_to_disk_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One after another, each would wait for its own turn of the disk."""
     all_at_once = threading.Barrier(FLUSHES_AT_ONCE)
-    logs = dirty_logs(tmp_path, 2 * FLUSHES_AT_ONCE, lambda _: all_at_once.wait(DEADLINE_S))
-    DiskThreads().flush_all([log.flush for log in logs])
-    assert [log.unflushed_messages for log in logs] == [0] * len(logs)
+    monkeypatch.setattr(os, "fsync", lambda _fd: all_at_once.wait(DEADLINE_S))
+    told = [Told(fd) for fd in range(2 * FLUSHES_AT_ONCE)]
+    DiskThreads().fsync_all(told)
+    assert [each.told for each in told] == [[None]] * len(told)
 
 
-def test_one_that_fails_does_not_keep_the_others_from_being_flushed(tmp_path: Path) -> None:
-    def on_fsync(fd: int) -> None:
-        if Path(f"/proc/self/fd/{fd}").readlink().parent.name == "t-1":
-            raise OSError(5, "Input/output error")
+def test_one_that_fails_does_not_keep_the_others_from_the_disk(fsynced: list[int]) -> None:
+    """Each is told once, what came of it."""
+    told = [Told(fd) for fd in range(10)]
+    DiskThreads().fsync_all(told)
+    assert sorted(fsynced) == list(range(10))
+    assert [each.told for each in told] == [[IO_ERROR if fd == 7 else None] for fd in range(10)]
+    DiskThreads().fsync_all([])
 
-    logs = dirty_logs(tmp_path, 3, on_fsync)
-    with pytest.raises(LogFailedError, match="t-1"):
-        DiskThreads().flush_all([log.flush for log in logs])
-    assert [log.unflushed_messages for log in logs] == [0, 1, 0]
+
+def test_many_files_take_few_threads(fsynced: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread for each costs as much as the call itself; but those that are done are told before all are."""
+    parts: list[int] = []
+    outcomes_of_fsync = disk_threads._outcomes_of_fsync
+
+    def counted(fds: list[int]) -> list[OSError | None]:
+        parts.append(len(fds))
+        return outcomes_of_fsync(fds)
+
+    monkeypatch.setattr(disk_threads, "_outcomes_of_fsync", counted)
+    DiskThreads().fsync_all([Told(fd) for fd in range(1000)])
+    assert sorted(parts) == [1000 % FILES_AT_ONCE, *[FILES_AT_ONCE] * (1000 // FILES_AT_ONCE)]
+    parts.clear()
+    DiskThreads().fsync_all([Told(fd) for fd in range(20)])
+    assert sorted(parts) == [2, *[3] * 6]
+    assert len(fsynced) == 1020
+
+
+def test_very_many_are_brought_to_disk_with_their_file_system(
+    whole: WholeFileSystem, fsynced: list[int], tmp_path: Path
+) -> None:
+    """Where that can be relied on; those on another one by themselves, and all if they are few."""
+    disk = DiskThreads()
+    disk.watch(tmp_path)
+    told = [Told(fd) for fd in (*range(FILES_FOR_ALL), 1000)]
+    disk.fsync_all(told)
+    assert (whole.synced, fsynced) == (1, [1000])
+    assert [each.told for each in told] == [[None]] * len(told)
+    for few in (range(FILES_FOR_ALL - 1), range(1001 - FILES_FOR_ALL, 1001)):
+        fsynced.clear()
+        disk.fsync_all([Told(fd) for fd in few])
+        assert (whole.synced, sorted(fsynced)) == (1, list(few))
+    disk.unwatch()
+    assert whole.is_closed
+    disk.unwatch()
+    disk.fsync_all(told)
+    assert whole.synced == 1
+
+
+def test_an_error_of_the_file_system_is_that_of_every_file_for_good(
+    whole: WholeFileSystem, fsynced: list[int], tmp_path: Path
+) -> None:
+    """The kernel tells it only once, to one of those who ask."""
+    disk = DiskThreads()
+    disk.watch(tmp_path)
+    whole.error = IO_ERROR
+    for _ in range(2):
+        told = [Told(fd) for fd in range(FILES_FOR_ALL)]
+        disk.fsync_all(told)
+        assert [each.told for each in told] == [[IO_ERROR]] * len(told)
+    assert fsynced == []
+
+
+def test_who_waits_for_strangers_does_not_wait_long(
+    whole: WholeFileSystem, fsynced: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then files are synced, now and for a while; an error that comes late counts all the same."""
+    monkeypatch.setattr(disk_threads, "ALL_PATIENCE_S", 0.01)
+    disk = DiskThreads()
+    disk.watch(tmp_path)
+    whole.goes_on.clear()
+    whole.error = IO_ERROR
+    for times in (1, 2):
+        told = [Told(fd) for fd in range(10, 10 + FILES_FOR_ALL)]
+        disk.fsync_all(told)
+        assert (whole.synced, len(fsynced)) == (0, times * FILES_FOR_ALL)
+        assert [each.told for each in told] == [[None]] * len(told)
+    whole.goes_on.set()
+    with gevent.Timeout(DEADLINE_S):
+        while disk._file_system_error is None:
+            gevent.sleep(0.001)
+    assert disk._turn.acquire(blocking=False), "nobody else could sync it again"
+    told = [Told(10)]
+    disk.fsync_all(told)
+    assert told[0].told == [IO_ERROR]
+
+
+def test_it_is_tried_again_later(
+    whole: WholeFileSystem, fsynced: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the call that took so long is over."""
+    monkeypatch.setattr(disk_threads, "ALL_PATIENCE_S", 0.01)
+    monkeypatch.setattr(disk_threads, "ALL_PAUSE_S", 0.0)
+    disk = DiskThreads()
+    disk.watch(tmp_path)
+    whole.goes_on.clear()
+    told = [Told(fd) for fd in range(10, 10 + FILES_FOR_ALL)]
+    disk.fsync_all(told)
+    disk.fsync_all(told)  # the first call is still under way
+    assert (whole.synced, len(fsynced)) == (0, 2 * FILES_FOR_ALL)
+    whole.goes_on.set()
+    monkeypatch.setattr(disk_threads, "ALL_PATIENCE_S", DEADLINE_S)
+    disk.fsync_all(told)
+    assert (whole.synced, len(fsynced)) == (2, 2 * FILES_FOR_ALL)
+
+
+def test_without_descriptors_files_are_synced(
+    whole: WholeFileSystem, fsynced: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be tried is no error of the disk."""
+
+    def begin_sync() -> Callable[[], None]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(whole, "begin_sync", begin_sync)
+    disk = DiskThreads()
+    disk.watch(tmp_path)
+    for times in (1, 2):
+        disk.fsync_all([Told(fd) for fd in range(FILES_FOR_ALL)])
+        assert len(fsynced) == times * FILES_FOR_ALL
+
+
+def test_who_is_stopped_while_files_are_synced_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They must stay open until then."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def fsync(_fd: int) -> None:
+        begun.set()
+        assert goes_on.wait(DEADLINE_S)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    told = [Told(fd) for fd in range(3)]
+    flushing = gevent.spawn(DiskThreads().fsync_all, told)
+    with gevent.Timeout(DEADLINE_S):
+        while not begun.is_set():
+            gevent.sleep(0.001)
+        flushing.kill(block=False)
+        gevent.sleep(0.01)
+        assert not flushing.ready()
+        goes_on.set()
+        flushing.join()
+    assert [each.told for each in told] == [[None]] * 3
 
 
 class SlowableDisk:

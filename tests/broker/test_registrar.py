@@ -15,6 +15,7 @@ from kafka2011.config import BrokerConfig
 from kafka2011.errors import LogError
 from zk.cluster import Broker
 from zk.errors import ConnectionLost, NodeHeld
+from zk.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ class Client:
 
     def __init__(self) -> None:
         self.handler = self
+        self.security = Security()
         self.session_id = 7
         self.listeners: list[Callable[[object], None]] = []
 
@@ -59,7 +61,7 @@ class Registry:
     def brokers(self, _watch: object) -> dict[int, Broker]:
         return {}
 
-    def register(self, broker: Broker, _wait_ms: int) -> None:
+    def register(self, broker: Broker, _wait_ms: int, _tls: object) -> None:
         if self.script:
             self.script.pop(0)()
         self.registered.append(broker.id)
@@ -73,7 +75,7 @@ class Cluster:
         self.registry = Registry()
         self.failures: list[BaseException] = []
         monkeypatch.setattr(registrar, "connect", lambda *_: self.client)
-        monkeypatch.setattr(registrar, "BrokerRegistry", lambda _client: self.registry)
+        monkeypatch.setattr(registrar, "BrokerRegistry", lambda _client, **_: self.registry)
         monkeypatch.setattr(registrar, "RETRY_S", 0.001)
 
     def registrar(self, connection_timeout_ms: int = 60_000) -> BrokerRegistrar:

@@ -28,7 +28,7 @@ sys.exit(main(sys.argv[2:]))
 """
 PIPELINE = "avro,fastavro,jinja2,matplotlib,numpy,psutil"
 SPARK = "pyspark,py4j,pyarrow,pandas"
-ALL = f"{PIPELINE},{SPARK},polars,deltalake"
+ALL = f"{PIPELINE},{SPARK},deltalake"
 
 
 def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +54,7 @@ def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("report", "--warehouse", "STATE", "--into", "STATE"), "pipeline,spark,warehouse"),
         (("report", "--help"), "pipeline,spark,warehouse"),
         (("schemas", "list", *NOWHERE), "pipeline"),
-        (("tables", "compact", "--warehouse", "STATE", "--topic", "t"), "pipeline,spark,warehouse"),
+        (("tables", "compact", "--warehouse", "STATE", "--topic", "t"), "pipeline,warehouse"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
@@ -77,13 +77,6 @@ def test_a_checkout_that_is_not_installed_is_where_pip_looks(monkeypatch: pytest
     monkeypatch.setattr(importlib.metadata, "distribution", unknown)
     error = missing_extra(ModuleNotFoundError(name="fastavro.schema"))
     assert str(error) == "fastavro is not installed: pip install '.[pipeline]' in a checkout of kafka2011"
-
-
-def test_delta_is_an_extra_more(tmp_path: Path) -> None:
-    """Of a command that has the others."""
-    arguments = ("tables", "status", "--format", "delta", "--topic", "views", "--warehouse", str(tmp_path))
-    done = run("deltalake", *arguments)
-    assert "pip install 'kafka2011[pipeline,spark,warehouse,delta]'" in done.stderr
 
 
 def test_what_is_broken_is_no_missing_extra() -> None:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
         ("--rebuild", "--into", "again", "--topic", "views", "--from", "[1]"),
         ("--rebuild", "--into", "again", "--topic", "views", "--audit", "warehouse"),
         ("--rebuild", "--into", "again", "--topic", "views", "--group", "loaded"),
-        ("--rebuild", "--into", "again", "--topic", "views", "--format", "delta"),
-        ("--dedup", "--format", "delta", "--topic", "views"),
+        ("--rebuild", "--into", "views", "--topic", "views"),
     ],
 )
 def test_what_does_not_go_together_is_a_wrong_call(

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from kafka2011.cli import load
+from kafka2011.cli import load as load_command
 from kafka2011.cli.tables import command
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.warehouse.table.delta.delta_table import TopicTable
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
-from tests.support import delta_tables, tables
-from tests.support.tables import FIRST_MS, PARTITION, TOPIC
+from kafka2011.warehouse.table.topic_table import TopicTable
+from tests.support.tables import FIRST_MS, PARTITION, TOPIC, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +31,13 @@ def refused(*args: str) -> str:
     return result.output
 
 
-def test_a_table_in_delta_is_compacted_and_cleaned(tmp_path: Path) -> None:
+def test_a_table_is_compacted_and_cleaned(tmp_path: Path) -> None:
     """Of all tables, when none is named."""
     table = TopicTable(tmp_path, TOPIC)
     for _ in range(2):
-        delta_tables.load(table, [FIRST_MS])
+        load(table, [FIRST_MS])
     (tmp_path / "notes").mkdir()
-    here = ("--warehouse", str(tmp_path), "--format", "delta")
+    here = ("--warehouse", str(tmp_path))
     dead = table.begin()
     [compacted] = run("compact", *here)["topics"]
     assert compacted == {"topic": TOPIC, "files_before": 2, "files_after": 1}
@@ -53,22 +51,11 @@ def test_a_table_in_delta_is_compacted_and_cleaned(tmp_path: Path) -> None:
     assert (status["topic"], status["number"], status["rows"]) == (TOPIC, 2, 2)
 
 
-def test_a_table_of_parquet_files_is_compacted_and_cleaned(tmp_path: Path) -> None:
-    """By the same words."""
-    table = ParquetTable(tmp_path, TOPIC)
-    for _ in range(2):
-        tables.load(table, [FIRST_MS])
-    here = ("--warehouse", str(tmp_path))
-    table.begin()
-    [cleaned] = run("clean", *here, "--older-than", "0")["topics"]
-    assert cleaned == {"topic": TOPIC, "directories": 1}
-
-
 def test_a_rollback_is_settled(tmp_path: Path) -> None:
     """By one of two words; a table that was not rolled back is left alone."""
     table = TopicTable(tmp_path, TOPIC)
     for _ in range(2):
-        delta_tables.load(table, [FIRST_MS])
+        load(table, [FIRST_MS])
     here = ("--warehouse", str(tmp_path), "--topic", TOPIC)
     result = CliRunner().invoke(command, ["settle", *here, "again"])
     assert isinstance(result.exception, KafkaError)
@@ -83,8 +70,7 @@ def test_a_rollback_is_settled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (("status", "--format", "iceberg"), "'iceberg' is not one of 'parquet', 'delta'"),
-        (("settle", "--format", "parquet", "--topic", "a", "skip"), "No such option '--format'"),
+        (("status", "--format", "delta"), "No such option '--format'"),
         (("settle", "skip"), "Missing option '--topic'"),
         (("redrive",), "give --topic or --whitelist, one of them"),
     ],
@@ -96,6 +82,6 @@ def test_what_means_nothing_together_is_refused(args: tuple[str, ...], why: str)
 
 def test_what_is_no_pair_is_refused() -> None:
     """Naming the option."""
-    result = CliRunner().invoke(load.command, ["--topic", "a", "--warehouse", "/nowhere", "--option", "fetch"])
+    result = CliRunner().invoke(load_command.command, ["--topic", "a", "--warehouse", "/nowhere", "--option", "fetch"])
     assert isinstance(result.exception, ConfigError)
     assert str(result.exception) == "--option 'fetch' is not key=value"

@@ -157,6 +157,18 @@ def test_offsets(serve: Serve) -> None:
     assert broker.requests == [OffsetsRequest("t", 1, -1, 2), OffsetsRequest("t", 1, -2, 1)]
 
 
+def test_offsets_of_many_partitions(serve: Serve) -> None:
+    """Each has its own answer, or its own error."""
+    answers = [reply(encode_offsets_body([34])), reply(encode_offsets_body([])), reply(b"\0\0\0\2")]
+    broker = serve(answering(*answers))
+    with consumer(broker) as client:
+        assert client.get_many_offsets_before([("t", 1, LATEST, 2), ("u", 0, EARLIEST, 1)]) == [[34], []]
+        with pytest.raises(ProtocolError, match="claims 2 offsets"):
+            client.get_many_offsets_before([("t", 1, LATEST, 2)])
+        assert client.get_many_offsets_before([]) == []
+    assert broker.requests[:2] == [OffsetsRequest("t", 1, -1, 2), OffsetsRequest("u", 0, -2, 1)]
+
+
 def test_a_name_that_is_no_text_is_refused_before_connecting(serve: Serve) -> None:
     """What cannot be encoded is our error, not Python's."""
     broker = serve()

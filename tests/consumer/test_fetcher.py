@@ -58,6 +58,13 @@ class ScriptedBroker:
         self.start_errors: dict[int, Exception | None] = {}  # None: it says nothing
         self.unreachable: Exception | None = None
         self.asked: list[list[tuple[int, int]]] = []
+        self.watched: list[list[int]] = []  # those asked for one byte
+        self.waits_ms: list[int] = []
+        self.waits = False
+        self.parked = False
+        self.is_interrupted = False
+        self.interruptions = 0
+        self.news = threading.Condition()
         self.most_asked: list[int] = []  # by each `fetch_on`
         self.starts_asked: list[int] = []
         self.opened: list[Broker] = []
@@ -81,7 +88,7 @@ class ScriptedBroker:
         return cast("SimpleConsumer", self.hanging if broker.id == HANGING_ID else self)
 
     def make_room(self) -> None:
-        self.fetchers.wake()
+        self.fetchers.make_room()
 
     def start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
         if self.refuse_start is not None:
@@ -130,9 +137,40 @@ class ScriptedBroker:
     def __exit__(self, *_: object) -> None:
         self.closed.set()
 
-    def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
+    def interrupt(self) -> None:
+        with self.news:
+            self.is_interrupted = True
+            self.interruptions += 1
+            self.news.notify_all()
+
+    def let_wait(self) -> None:
+        with self.news:
+            self.is_interrupted = False
+
+    def write(self, partition: int, data: bytes) -> None:
+        with self.news:
+            self.logs[partition] = self.logs.get(partition, b"") + data
+            self.news.notify_all()
+
+    def await_news(self, every: list[tuple[str, int, int, int]], wait_ms: int) -> None:
+        def is_there() -> bool:
+            return self.is_interrupted or any(len(self.logs.get(each[1], b"")) > each[2] for each in every)
+
+        with self.news:
+            self.parked = True
+            self.news.wait_for(is_there, wait_ms / 1000)
+            self.parked = False
+
+    def multifetch(
+        self, fetches: Iterable[tuple[str, int, int, int]], *, wait_ms: int = 0, min_bytes: int = 1
+    ) -> list[FetchedSet]:
+        """Answer at once, as 0.7 does, unless it `waits`."""
         every = list(fetches)
-        self.asked.append([(partition, offset) for _, partition, offset, _ in every])
+        self.asked.append([(partition, offset) for _, partition, offset, max_bytes in every if max_bytes > 1])
+        self.watched.append([partition for _, partition, _, max_bytes in every if max_bytes == 1])
+        self.waits_ms.append(wait_ms)
+        if self.waits and wait_ms:
+            self.await_news(every, wait_ms)
         if self.unreachable is not None:
             raise self.unreachable
         answers = []
@@ -146,11 +184,21 @@ class ScriptedBroker:
         assert self.gate.wait(WAIT_S)
         return answers
 
-    def fetch_on(self, topic: str, partition: int, offset: int, max_bytes: int, most: int) -> list[FetchedSet]:
+    def fetch_on(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_bytes: int,
+        most: int,
+        *,
+        wait_ms: int = 0,
+        min_bytes: int = 1,
+    ) -> list[FetchedSet]:
         self.most_asked.append(most)
         sets: list[FetchedSet] = []
         while len(sets) < most:
-            sets += self.multifetch([(topic, partition, offset, max_bytes)])
+            sets += self.multifetch([(topic, partition, offset, max_bytes)], wait_ms=wait_ms, min_bytes=min_bytes)
             if sets[-1].error is not None or 2 * len(sets[-1].data) < max_bytes or sets[-1].next_offset == offset:
                 break
             offset = sets[-1].next_offset
@@ -186,14 +234,22 @@ class HangingConnection:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def multifetch(self, fetches: Iterable[tuple[str, int, int, int]]) -> list[FetchedSet]:
+    def interrupt(self) -> None:
+        pass
+
+    def let_wait(self) -> None:
+        pass
+
+    def multifetch(self, fetches: Iterable[tuple[str, int, int, int]], **waits: int) -> list[FetchedSet]:
         every = list(fetches)
         self._hang()
-        return self._broker.multifetch(every)
+        return self._broker.multifetch(every, **waits)
 
-    def fetch_on(self, topic: str, partition: int, offset: int, max_bytes: int, most: int) -> list[FetchedSet]:
+    def fetch_on(
+        self, topic: str, partition: int, offset: int, max_bytes: int, most: int, **waits: int
+    ) -> list[FetchedSet]:
         self._hang()
-        return self._broker.fetch_on(topic, partition, offset, max_bytes, most)
+        return self._broker.fetch_on(topic, partition, offset, max_bytes, most, **waits)
 
     def _hang(self) -> None:
         if self._may_hang.is_set():
@@ -322,6 +378,115 @@ def test_one_request_does_not_ask_for_too_much(
     broker.gate.set()
     eventually(lambda: {partition for each in broker.asked[asked:] for partition, _ in each} == set(range(6)))
     assert max(map(len, broker.asked)) == together
+
+
+PARKED_MS = 50_000
+LONG_POLLS = ConsumerConfig.of(
+    {
+        "groupid": "g",
+        "zk.connect": "h:1",
+        "fetcher.backoff.ms": 1_000_000,
+        "fetch.wait.max.ms": PARKED_MS,
+        "fetch.size": 11,
+    }
+)
+"""A fetcher that sleeps by itself, or whose wait is not ended, has missed the test's deadline."""
+
+
+def await_parked(broker: ScriptedBroker) -> None:
+    eventually(lambda: broker.parked)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 20])
+def test_a_fetcher_waits_at_the_broker(open_broker: Callable[..., ScriptedBroker], partitions: int) -> None:
+    """By one request for all partitions, those included that have no room beside the others; what comes is handed out.
+
+    Each partition is asked for whole sets or for one byte, and after the byte for whole sets.
+    """
+    broker = open_broker(LONG_POLLS, max_chunks=3)
+    broker.waits = True
+    for number in range(partitions):
+        broker.own(number)
+    eventually(lambda: broker.parked and len(broker.asked[-1]) + len(broker.watched[-1]) == partitions)
+    for number in range(partitions):
+        broker.write(number, log_of(b"a") * 4)
+        assert broker.read(4) == [b"a"] * 4
+        await_parked(broker)
+        both = sorted(partition for partition, _ in broker.asked[-1]) + broker.watched[-1]
+        assert sorted(both) == list(range(partitions))
+        assert broker.asked[-1]
+    assert broker.waits_ms[-1] == PARKED_MS
+
+
+def test_what_changes_interrupts_the_wait(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """A partition that is added, one that goes, a rewind, and the end."""
+    broker = open_broker(LONG_POLLS)
+    broker.waits = True
+    broker.logs = {0: log_of(b"a"), 1: b""}
+    owned = broker.own(0)
+    assert broker.read(1) == [b"a"]
+    await_parked(broker)
+    other = broker.own(1)
+    eventually(lambda: broker.parked and sorted(broker.asked[-1]) == [(0, 11), (1, 0)])
+    broker.fetchers.remove([other])
+    eventually(lambda: broker.parked and broker.asked[-1] == [(0, 11)])
+    owned.start_at(0)
+    broker.fetchers.wake()
+    assert broker.read(1) == [b"a"]
+    await_parked(broker)
+    broker.fetchers.close()
+    assert broker.closed.is_set()
+
+
+def test_a_full_stream_is_not_waited_for(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """Its partitions are asked for nothing while it has no room, and interrupt the wait for others once it has."""
+    broker = open_broker(LONG_POLLS, max_chunks=2)
+    broker.waits = True
+    broker.logs = {0: log_of(*LETTERS)}
+    broker.own(0)
+    eventually(lambda: broker.asked and broker.asked[-1] == [(0, 11)])
+    other = MessageStream(
+        "m-1", max_chunks=2, timeout_ms=0, shallow=False, clock=SYSTEM_CLOCK, room_made=broker.make_room
+    )
+    lease = OnlyLease().lease
+    feed = other.feed(TopicPartition("t", 0, 1), lease)
+    owned = OwnedPartition(feed, cast("GroupSession", OnlyLease()), Broker(0, "h", 1))
+    owned.start_at(0)
+    broker.fetchers.add(owned, owned.broker)
+    eventually(lambda: broker.parked and broker.asked[-1] == [(1, 0)] and broker.watched[-1] == [])
+    asked = len(broker.asked)
+    found = broker.read(1)
+    eventually(lambda: len(broker.asked) > asked)
+    assert found + broker.read(26 - len(found)) == LETTERS
+    broker.write(1, log_of(b"x"))
+    eventually(lambda: [message.payload for message in other] == [b"x"])
+
+
+def test_the_wait_is_no_longer_than_a_partition_is_postponed(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """It would otherwise be left alone for longer."""
+    broker = open_broker(LONG_POLLS)
+    broker.waits = True
+    first, second = broker.own(0), broker.own(1)
+    await_parked(broker)
+    second.feed.postpone(0.05)
+    broker.fetchers.wake()
+    eventually(lambda: 0 < broker.waits_ms[-1] <= 50 or (len(broker.asked[-1]) == 2 and len(broker.asked) > 2))
+    eventually(lambda: broker.parked and sorted(broker.asked[-1]) == [(0, 0), (1, 0)])
+    assert any(0 < wait_ms <= 50 for wait_ms in broker.waits_ms)
+    assert first.feed.resumes_in_s == float("inf")
+
+
+def test_a_broker_that_does_not_wait_is_asked_again_later(open_broker: Callable[..., ScriptedBroker]) -> None:
+    """As in 0.7: an empty answer that comes early is followed by fetcher.backoff.ms."""
+    broker = open_broker(LONG_POLLS)
+    broker.own(0)
+    eventually(lambda: broker.asked and is_waiting(fetcher_threads()[-1]))
+    assert broker.asked == [[(0, 0)]]
+    assert broker.waits_ms == [PARKED_MS]
+
+
+def fetcher_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("fetcher of")]
 
 
 def test_a_partition_without_a_start_is_given_one(broker: ScriptedBroker) -> None:

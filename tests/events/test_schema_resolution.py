@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from kafka2011.events.codec import EventDecoder, EventEncoder
-from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError
+from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, UndecodableEventError
 from kafka2011.events.schemas import HEADER, EventSchema, KnownSchemas, check_compatible, event_schema, why_unreadable
 
 HEADER_VALUES: dict[str, Any] = {"time": 1, "published_at": 2, "server": "web-1", "id": "0"}
@@ -477,3 +477,14 @@ def test_a_union_that_is_taken_keeps_values_exactly(union: list[str], value: Any
     for reader in (None, new):
         found = EventDecoder(known, reader).decode_payload(payload).fields["x"]
         assert (found, type(found)) == (value, type(value))
+
+
+def test_a_count_of_items_that_nobody_wants_is_not_believed() -> None:
+    """Two thousand million items, none of which is there, are refused at once."""
+    old = event_schema("Thing", {"name": "gone", "type": {"type": "array", "items": "string"}})
+    new = event_schema("Thing", {"name": "more", "type": "long", "default": 1})
+    payload = EventEncoder(KnownSchemas({"things": old})).encode("things", {**HEADER_VALUES, "gone": []})
+    decoder = EventDecoder(KnownSchemas({"things": new}, [old]), new)
+    assert decoder.decode_payload(payload).fields["more"] == 1
+    with pytest.raises(UndecodableEventError, match="cut short"):
+        decoder.decode_payload(payload[:-1] + b"\xfe\xff\xff\xff\x0f")

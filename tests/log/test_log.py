@@ -460,14 +460,15 @@ def test_a_second_flush_waits_and_then_has_nothing_to_do(make_log: Callable[...,
         """Tells when somebody wants it: a flush has then noted what it is to cover."""
 
         def __init__(self) -> None:
-            self._lock = threading.Lock()
+            lock = threading.Lock()
+            self.acquire, self.release = lock.acquire, lock.release
 
         def __enter__(self) -> None:
             asked.release()
-            self._lock.acquire()
+            self.acquire()
 
         def __exit__(self, *error: object) -> None:
-            self._lock.release()
+            self.release()
 
     log = make_log(disk=DiskWith(fsync=gate, make_lock=TellingLock))
     log.append(encode(b"one"), 1)

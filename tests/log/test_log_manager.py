@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
-from kafka2011.log import recovery
+from kafka2011.log import log_manager, recovery
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
 from kafka2011.log.log_settings import LogSettings
@@ -23,10 +23,12 @@ from tests.support.disks import DiskWith
 from tests.support.files import no_more_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from kafka2011.log.log import Log
+    from kafka2011.disk import Sync
+    from kafka2011.log.log import BegunFlush, Log
+
 
 GOOD = encode(b"good")
 BAD_LUCK = encode(b"bad luck")
@@ -683,3 +685,230 @@ def test_a_clock_that_was_set_before_the_start_is_no_jump(
     manager.open()
     manager.clean_up()
     assert manager.clock_jumps == 0
+
+
+class DiskWithMany(DiskWith):
+    """Brings many files to disk by a function of the test."""
+
+    def __init__(self, fsync_all: Callable[[Sequence[Sync]], None]) -> None:
+        super().__init__(make_lock=threading.Lock)  # as a broker's, not reentrant
+        self.watched: list[Path | None] = []
+        self._fsync_all = fsync_all
+
+    def watch(self, directory: Path) -> None:
+        self.watched.append(directory)
+
+    def unwatch(self) -> None:
+        self.watched.append(None)
+
+    def fsync_all(self, syncs: Sequence[Sync]) -> None:
+        self._fsync_all(syncs)
+
+
+def written(manager: LogManager, count: int) -> list[Log]:
+    logs = [manager.get_or_create("views", partition) for partition in range(count)]
+    for log in logs:
+        log.append(GOOD, 1)
+    return logs
+
+
+def test_logs_are_flushed_together(
+    make_manager: Callable[..., LogManager], log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many at a time; what is appended meanwhile is not covered, and those with nothing new are left out."""
+    monkeypatch.setattr(log_manager, "FLUSHED_TOGETHER", 3)
+    flushed: list[int] = []
+
+    def fsync_all(syncs: Sequence[Sync]) -> None:
+        flushed.append(len(syncs))
+        for log in manager.logs():
+            log.append(GOOD, 1)
+        for sync in syncs:
+            sync.end(None)
+
+    disk = DiskWithMany(fsync_all)
+    with make_manager(num_partitions=5, disk=disk) as manager:
+        assert disk.watched == [log_dir]
+        logs = written(manager, 5)
+        manager.flush(logs[:4])
+        assert flushed == [3, 1]
+        assert [log.end_offset // len(GOOD) for log in logs] == [1, 1, 1, 2, 0]
+        assert [log.unflushed_messages for log in logs] == [2, 2, 2, 1, 3]
+        monkeypatch.setattr(disk, "_fsync_all", lambda syncs: flushed.extend(sync.fd for sync in syncs))
+        flushed.clear()
+        logs[0].flush()
+        manager.flush(logs[:1])
+        assert flushed == []
+        monkeypatch.setattr(disk, "_fsync_all", fsync_all)
+    assert disk.watched[1] is None
+
+
+def test_one_log_that_fails_leaves_the_others_flushed(make_manager: Callable[..., LogManager]) -> None:
+    """The first error is told; a log that has failed is not flushed again."""
+
+    def fsync_all(syncs: Sequence[Sync]) -> None:
+        for number, sync in enumerate(syncs):
+            sync.end(OSError(5, "Input/output error") if number % 2 else None)
+
+    manager = make_manager(num_partitions=4, disk=DiskWithMany(fsync_all))
+    manager.open()
+    logs = written(manager, 4)
+    with pytest.raises(LogFailedError, match=r"could not flush the log in .*views-1: Input/output error"):
+        manager.flush(logs)
+    assert [log.unflushed_messages for log in logs] == [0, 1, 0, 1]
+    assert [log.failure is not None for log in logs] == [False, True, False, True]
+    with pytest.raises(LogFailedError, match="views-1 takes no more"):
+        manager.flush(logs)
+    with pytest.raises(LogFailedError, match="views-1 takes no more"):
+        logs[1].append(GOOD, 1)
+    manager.close()
+
+
+def test_who_is_stopped_while_flushing_leaves_the_logs_usable(make_manager: Callable[..., LogManager]) -> None:
+    """What was not brought to disk cannot be read, and is flushed next time."""
+
+    class StoppedError(BaseException):
+        pass
+
+    def stop(syncs: Sequence[Sync]) -> None:
+        syncs[0].end(None)
+        raise StoppedError
+
+    disk = DiskWithMany(stop)
+    with make_manager(num_partitions=3, disk=disk) as manager:
+        logs = written(manager, 3)
+        with pytest.raises(StoppedError):
+            manager.flush(logs)
+        assert [log.unflushed_messages for log in logs] == [0, 1, 1]
+        disk._fsync_all = super(DiskWithMany, disk).fsync_all
+        manager.flush(logs)
+        assert [log.unflushed_messages for log in logs] == [0, 0, 0]
+
+
+def test_a_log_that_is_busy_is_flushed_after_the_others_if_it_relies_on_that(
+    make_manager: Callable[..., LogManager],
+) -> None:
+    """Its own flush does not cover what was appended since, and no other is requested. The timer comes again anyway."""
+    requested: list[Log] = []
+    flushed: list[int] = []
+
+    def fsync_all(syncs: Sequence[Sync]) -> None:
+        flushed.append(len(syncs))
+        for sync in syncs:
+            sync.end(None)
+        if busy is not None:
+            busy.end(None)
+
+    disk = DiskWithMany(fsync_all)
+    settings = LogSettings(flush_interval=2)
+    with make_manager(
+        num_partitions=3, disk=disk, settings_for=lambda _: settings, request_flush=requested.append
+    ) as manager:
+        busy: BegunFlush | None = None
+        logs = written(manager, 3)
+        busy = logs[1].begin_flush()
+        assert busy is not None
+        assert logs[1].begin_flush() is None
+        logs[1].append(GOOD, 1)
+        logs[1].append(GOOD, 1)
+        assert requested == [logs[1]]
+        manager.flush(logs)
+        assert flushed == [2]
+        assert [log.unflushed_messages for log in logs] == [0, 0, 0]
+        assert logs[1].begin_flush() is None
+        logs[1].append(GOOD, 1)
+        busy = logs[1].begin_flush()
+        logs[1].append(GOOD, 1)
+        manager.flush(logs)  # one message relies on nothing
+        assert logs[1].unflushed_messages == 1
+
+
+# What an operator asks for
+
+
+def test_a_topic_grows_for_good(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """More partitions are served at once and after a restart; logs of them that are there keep what they hold."""
+    write_log(log_dir, "views-2")
+    with make_manager() as manager:
+        with pytest.raises(WrongPartitionError):
+            manager.get("views", 2)
+        manager.grow_topic("views", 3)
+        manager.grow_topic("views", 2)
+        log = manager.get("views", 2)
+        assert log is not None
+        assert log.end_offset == len(GOOD)
+        assert manager.topics() == {"views": 3}
+    with make_manager(partitions_by_topic={"views": 2}) as manager:
+        assert manager.topics() == {"views": 3}, "settings do not take away what has grown"
+        assert [(log.topic, log.partition) for log in manager.logs()] == [("views", 2)]
+    with make_manager(partitions_by_topic={"views": 4}) as manager:
+        assert manager.topics() == {"views": 4}
+    with pytest.raises(LogClosedError):
+        manager.grow_topic("views", 5)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"views": 0}', '{"views": true}', '{"views": "3"}', "{", ""])
+def test_a_file_of_numbers_of_partitions_that_cannot_be_read(
+    make_manager: Callable[..., LogManager], log_dir: Path, text: str
+) -> None:
+    """The broker does not start: it would leave out partitions that hold messages."""
+    log_dir.mkdir()
+    (log_dir / ".kafka2011_partitions").write_text(text)
+    with pytest.raises(LogError, match=r"\.kafka2011_partitions does not hold topics"):
+        make_manager().open()
+
+
+def test_a_topic_is_deleted_whole(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """All its directories go, those that are not served too, with what it has grown; a reader's piece stays good."""
+    kept = write_log(log_dir, "views-x-0")
+    write_log(log_dir, "views-7")
+    with make_manager() as manager:
+        manager.grow_topic("views", 2)
+        log = manager.get_or_create("views", 1)
+        log.append(GOOD, 1)
+        log.flush()
+        before = count_open_files()
+        piece = log.read(0, 1000)
+        manager.delete_topic("views")
+        assert sorted(path.name for path in log_dir.iterdir()) == [".kafka2011_partitions", kept.name]
+        assert manager.topics() == {"views-x": 1}
+        assert os.pread(piece.fd, piece.size, piece.position) == GOOD
+        piece.release()
+        assert count_open_files() == before - 1
+        with pytest.raises(LogClosedError):
+            log.append(GOOD, 1)
+        assert manager.get_or_create("views", 0).end_offset == 0
+        with pytest.raises(WrongPartitionError):
+            manager.get("views", 1)
+        manager.delete_topic("nothing-of-it-here")
+    assert has_mark(log_dir)
+
+
+def test_a_crash_while_a_topic_is_deleted(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """What was renamed goes at the next start; the rest is whole, for another try. Others' files stay."""
+    left = write_log(log_dir, "views-0.deleted")
+    (left / "lost+found").mkdir()
+    whole = write_log(log_dir, "views-1")
+    (log_dir / "backup.deleted").mkdir()
+    (log_dir / "views-3.deleted").touch()
+    with make_manager(num_partitions=2) as manager:
+        assert not left.exists()
+        assert sorted(path.name for path in log_dir.iterdir()) == ["backup.deleted", whole.name, "views-3.deleted"]
+        assert [log.end_offset for log in manager.logs()] == [len(GOOD)]
+
+
+def test_a_topic_that_cannot_be_deleted(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """An I/O error is the end of this start: there is no mark, so that the next one looks at what is there."""
+    disk = DiskWith()
+    manager = make_manager(disk=disk)
+    manager.open()
+    manager.get_or_create("views", 0)
+
+    def fail(_path: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    disk.replace(unlink=fail)
+    with pytest.raises(LogFailedError, match="topic views"):
+        manager.delete_topic("views")
+    manager.close()
+    assert not has_mark(log_dir)

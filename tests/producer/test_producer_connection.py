@@ -56,7 +56,7 @@ def connect(broker: ProduceBroker, **settings: int) -> ProducerConnection:
 
 def is_joining(connection: ProducerConnection) -> bool:
     """Whether the kernel may join small sends."""
-    assert connection._socket is not None
+    assert isinstance(connection._socket, socket.socket)
     return not connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
@@ -203,7 +203,7 @@ def test_a_connection_that_cannot_be_told_to_join_sends_has_ended(
 ) -> None:
     """As one that cannot be written to: some kernels say so of a connection that was reset."""
     connection.write(FRAME)
-    assert connection._socket is not None
+    assert isinstance(connection._socket, socket.socket)
     connection._socket = cast("socket.socket", StubbornSocket(connection._socket))
     for _ in range(15):
         connection.write(FRAME)

@@ -20,6 +20,7 @@ from tests.support.waiting import eventually, is_waiting
 from zk import paths
 from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost
+from zk.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +51,7 @@ class ZooKeeperInMemory:
     """Brokers' znodes, and as much of a `ZkClient` as reading them takes."""
 
     session_timeout_ms = 1000
+    security = Security()
 
     def __init__(self) -> None:
         self.handler = SimpleNamespace(event_object=threading.Event)

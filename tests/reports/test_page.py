@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import xml.etree.ElementTree as ET
+from datetime import date
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka2011.audit.days import AuditedDays, DayVerdict, TierDay
 from kafka2011.collect.access_log import page_view
 from kafka2011.reports.catalog import REPORTS
 from kafka2011.reports.sections import NOTHING
@@ -165,3 +167,39 @@ def test_without_events_it_says_so(tmp_path: Path) -> None:
     page = Page(page_of(tmp_path, []).read_text(encoding="utf-8"))
     assert "There are no events yet." in page.words
     assert page.of("img") == []
+
+
+def test_what_the_audit_has_concluded_is_on_it(tmp_path: Path) -> None:
+    """Each day's verdict stands in Source; a day of which it has no counts, and a page without an audit, say so."""
+    days = [
+        DayVerdict(
+            date(2011, 6, 11),
+            "page_views",
+            "complete",
+            None,
+            (TierDay("producer", 1234, 0), TierDay("mirror", 1234, 0)),
+        ),
+        DayVerdict(
+            date(2011, 6, 12),
+            "page_views",
+            "cannot tell",
+            "mirror <1> is silent",
+            (TierDay("producer", 9, 0), TierDay("mirror", 7, 2)),
+        ),
+        DayVerdict(date(2011, 6, 10), "page_views", "gap", None, (TierDay("producer", 9, 0),)),
+    ]
+    events = odd_events(seed=3)
+    audited = Page(page_of(tmp_path / "audited", events, audited=AuditedDays(1_308_009_600_000, days)).read_text())
+    rows = audited.words[audited.words.index("What the audit has concluded of these days") :]
+    assert rows[6:][:15] == [
+        *("2011-06-11", "page_views", "complete", "1,234", "mirror 0"),
+        *("2011-06-12", "page_views", "cannot tell: mirror <1> is silent", "9", "mirror 2"),
+        *("2011-06-13", "all", "not audited: no counts of that day", "-", "-"),
+    ]
+    assert any(
+        word.startswith("The audit has compared") and "2011-06-14 00:00:00 UTC" in word for word in audited.words
+    )
+    of_day = Page((tmp_path / "audited" / "report-2011-06-11.html").read_text())
+    assert "cannot tell: mirror <1> is silent" not in of_day.words
+    without = Page(page_of(tmp_path / "without", events).read_text())
+    assert any(word.startswith("No audit was given") for word in without.words)

@@ -15,11 +15,11 @@ from kafka2011.errors import KafkaError
 from kafka2011.message.compression import Codec
 from kafka2011.message.header import LENGTH_BYTES
 from kafka2011.message.message_set import MessageSet, decode, encode
+from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
 from kafka2011.spark.batches import MessageColumns
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.reader import RangeReader, ReadSettings
-from kafka2011.spark.source_columns import arrow_schema
 from tests.support.clocks import ManualClock
 from tests.support.logs_in_memory import ConsumerInMemory, LogInMemory
 from zk.cluster import Broker, TopicPartition
@@ -63,7 +63,7 @@ def reader(log: LogInMemory, how: ReadSettings, start: int | None = None, end: i
 def rows_of(one: RangeReader) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for batch in one.batches():
-        assert batch.schema.equals(arrow_schema())
+        assert batch.schema.equals(SOURCE_SCHEMA)
         assert batch.num_rows
         rows += zip(*(column.to_pylist() for column in batch.columns), strict=True)
     return rows

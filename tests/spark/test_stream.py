@@ -420,3 +420,31 @@ def test_retention_that_passes_a_limited_query_is_lost_data(cluster: ClusterInMe
     with pytest.raises(DataLossError, match="views/0-0 was read up to 0, but begins at 1000 now"):
         strict.end(start, 600)
     assert flatten(lenient.end(start, 600))[ONE] == 1400
+
+
+def test_a_stream_looks_when_a_broker_says_that_there_is_more(
+    cluster: ClusterInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And hardly ever otherwise, as long as all brokers would say it."""
+    read = StreamOptions.from_options(
+        {"zk.connect": "localhost:1", "subscribe": "views", "startingOffsets": "earliest"}
+    )
+    lookup = cluster.lookup(read)
+    clock = ManualClock(1000.0)
+    one = StreamPlanner(read, lookup, clock)
+    watched: list[dict[TopicPartition, int]] = []
+    news: list[bool] = []
+    monkeypatch.setattr(lookup, "watch", watched.append)
+    monkeypatch.setattr(lookup, "is_watching", lambda partitions: set(partitions) == {ONE, TWO})
+    monkeypatch.setattr(lookup, "has_news", lambda: bool(news and news.pop()))
+    end = one.end(begin(one), None)
+    cluster.logs[ONE].data += MESSAGE
+    clock.now_s += 0.5
+    assert one.end(end, None) == end
+    news.append(True)
+    end = one.end(end, None)
+    assert flatten(end)[ONE] == 2100
+    cluster.logs[TWO].data += MESSAGE
+    clock.now_s += 1.0
+    assert flatten(one.end(end, None))[TWO] == 1100
+    assert [each[ONE] for each in watched] == [2000, 2100, 2100]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka2011.events.types import EVENT_TYPES
-from kafka2011.reports.table_inputs import view_of_parquet
+from kafka2011.reports.table_inputs import view_of
 from kafka2011.warehouse.rows.columns import (
     BROKER_ID,
     INDEX_IN_SET,
@@ -24,9 +23,10 @@ from kafka2011.warehouse.rows.columns import (
     table_columns,
     table_schema,
 )
+from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.commits import Commit, Operation
-from kafka2011.warehouse.table.parquet.compact import compact
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
+from kafka2011.warehouse.table.compaction import compact
+from kafka2011.warehouse.table.topic_table import TopicTable
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class EventTable:
-    """One topic's Parquet table."""
+    """One topic's table."""
 
     def __init__(self, warehouse: Path, topic: str) -> None:
-        self.table = ParquetTable(warehouse, topic)
+        self.table = TopicTable(warehouse, topic)
 
     def load(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Commit a load of these events."""
@@ -55,11 +55,12 @@ class EventTable:
 
     def compact(self) -> None:
         """Compact all that there is; what is replaced is removed."""
-        compact(self.table, before_ms=sys.maxsize, grace_s=0)
+        compact(self.table)
+        clean(self.table, older_than_s=-1)
 
     def view(self) -> TableView:
         """Return it as it is now."""
-        return view_of_parquet(self.table)
+        return view_of(self.table)
 
 
 def own_columns(number: int, offset: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from kafka2011.wire.protocol import EARLIEST, LATEST, FetchRequest
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class LogInMemory:
@@ -77,10 +77,30 @@ class ConsumerInMemory(SimpleConsumer):
         self._logs = logs
         self._broker_id = broker_id
 
-    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchedSet:
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_bytes: int | None = None,
+        *,
+        wait_ms: int = 0,
+        min_bytes: int = 1,
+    ) -> FetchedSet:
         size = self._config.fetch_size if max_bytes is None else max_bytes
         data = self._log(topic, partition).read(offset, size)
         return FetchedSet(FetchRequest(topic, partition, offset, size), self.broker_id, data)
+
+    def multifetch(
+        self, fetches: Iterable[tuple[str, int, int, int]], *, wait_ms: int = 0, min_bytes: int = 1
+    ) -> list[FetchedSet]:
+        return [self._part(FetchRequest(*each)) for each in fetches]
+
+    def _part(self, request: FetchRequest) -> FetchedSet:
+        try:
+            return self.fetch(request.topic, request.partition, request.offset, request.max_bytes)
+        except OffsetOutOfRangeError as error:
+            return FetchedSet(request, self.broker_id, b"", error)
 
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int = 1) -> list[int]:
         return self._log(topic, partition).offsets_before(time_ms, max_count)

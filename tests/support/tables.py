@@ -1,12 +1,12 @@
-"""Tables written by hand, as a load writes them."""
+"""Tables written by hand, as a load writes them, and read without the code under test."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -16,7 +16,8 @@ from zk.cluster import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
+    from kafka2011.warehouse.table.files import Files
+    from kafka2011.warehouse.table.topic_table import TopicTable
 
 TOPIC = "views"
 PARTITION = TopicPartition(TOPIC, 0, 1)
@@ -42,7 +43,7 @@ OWN = pa.schema(
         pa.field("kafka2011_next_offset", pa.int64(), nullable=False),
         pa.field("kafka2011_index_in_set", pa.int32(), nullable=False),
         pa.field("kafka2011_load_id", pa.int64(), nullable=False),
-        pa.field("kafka2011_schema", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("kafka2011_schema", pa.string(), nullable=False),
     ]
 )
 SCHEMA = pa.unify_schemas([EVENT, OWN])
@@ -75,33 +76,54 @@ def rows_of(load_id: int, first: int, times_ms: Sequence[int], arrow: pa.Schema 
         "kafka2011_next_offset": [(each + 1) * ROW_BYTES for each in numbers],
         "kafka2011_index_in_set": [0] * len(times_ms),
         "kafka2011_load_id": [load_id] * len(times_ms),
-        "kafka2011_schema": pa.array(["00" * 8] * len(times_ms)).dictionary_encode(),
+        "kafka2011_schema": ["00" * 8] * len(times_ms),
     } | columns
     return pa.table({name: every[name] for name in arrow.names}, schema=arrow)
 
 
-def write_rows(staging: str, rows: pa.Table, *, by_hour: bool = False) -> None:
-    """Write rows, sorted by time, into one file for each date or hour of a staging directory."""
+def write_rows(files: Files, staging: str, rows: pa.Table) -> None:
+    """Write rows, sorted by time, into one file for each date of a staging directory."""
     rows = rows.sort_by("time")
     parts: dict[str, list[int]] = {}
     for number, micros in enumerate(rows["time"].cast(pa.int64()).to_pylist()):
-        when = datetime.fromtimestamp(micros / 1e6, UTC)
-        parts.setdefault(f"date={when:%Y-%m-%d}" + (f"/hour={when:%H}" if by_hour else ""), []).append(number)
+        parts.setdefault(f"date={datetime.fromtimestamp(micros / 1e6, UTC):%Y-%m-%d}", []).append(number)
     for part, numbers in parts.items():
-        directory = Path(staging, part)
-        directory.mkdir(parents=True, exist_ok=True)
-        name = f"part-{len(list(directory.iterdir())):05d}.parquet"
-        pq.write_table(rows.take(numbers), directory / name, compression="zstd")
+        directory = f"{staging}/{part}"
+        files.make_directory(directory)
+        path = f"{directory}/part-{len(files.names(directory)):05d}.parquet"
+        pq.write_table(rows.take(numbers), files.inside(path), filesystem=files.file_system, compression="zstd")
 
 
-def load(table: ParquetTable, times_ms: Sequence[int], *, by_hour: bool = False, **more: Any) -> Commit:
-    """Commit a load of rows that go on where the newest commit ends; `more` is for the commit and for `rows_of`."""
+def staged(
+    table: TopicTable,
+    number: int,
+    times_ms: Sequence[int],
+    first: int = 0,
+    schema: pa.Schema = SCHEMA,
+    **columns: Any,
+) -> str:
+    """Write the rows of a commit where `begin` says, one file for each date: those of messages `first` and so on."""
+    staging = table.begin()
+    write_rows(table.files, staging, rows_of(number, first, times_ms, schema, **columns))
+    return staging
+
+
+def load(table: TopicTable, times_ms: Sequence[int], schema: pa.Schema = SCHEMA, **columns: Any) -> Commit:
+    """Commit a load of rows that go on where the newest commit ends."""
     newest = table.newest()
     number, start = (newest.number + 1, newest.offsets[PARTITION]) if newest else (1, 0)
-    of_commit = {name: more.pop(name) for name in [*more] if name in Commit.__dataclass_fields__}
-    staging = table.begin()
-    rows = rows_of(number, start // ROW_BYTES, times_ms, **more)
-    write_rows(staging, rows, by_hour=by_hour)
-    commit = commit_of(number, start + ROW_BYTES * len(times_ms), start=start, rows=rows.num_rows, **of_commit)
+    staging = staged(table, number, times_ms, start // ROW_BYTES, schema, **columns)
+    commit = commit_of(number, start + ROW_BYTES * len(times_ms), start=start, rows=len(times_ms))
     table.commit(staging, commit)
     return commit
+
+
+def rows_in(table: TopicTable) -> pa.Table:
+    """Return the rows that Polars reads, in order of their offsets."""
+    return polars.scan_delta(table.path).sort("kafka2011_offset").collect().to_arrow()
+
+
+def offsets_in(table: TopicTable) -> list[int]:
+    """Return the offsets of the rows, in order."""
+    found: list[int] = rows_in(table)["kafka2011_offset"].to_pylist()
+    return found

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars
-import pyarrow.dataset as ds
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.warehouse.table.delta.delta_table import TopicTable
 from kafka2011.warehouse.table.locations import quarantine_of
-from kafka2011.warehouse.table.parquet.parquet_table import ParquetTable
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
@@ -22,7 +19,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafka2011.warehouse.table.table import Table
+    from kafka2011.warehouse.table.topic_table import TopicTable
 
 PLACE = tuple(f"kafka2011_{name}" for name in ("broker_id", "partition", "offset", "index_in_set"))
 
@@ -56,24 +53,9 @@ def payloads_of(zk_connect: str, topic: str) -> dict[Place, bytes]:
     return found
 
 
-def rows_of(table: Table, below: str = ".") -> pa.Table:
-    """Read a table, or one load of a Parquet table, with none of this package's code."""
-    if isinstance(table, ParquetTable):
-        return ds.dataset(f"{table.path}/{below}", format="parquet", partitioning="hive").to_table()
-    return polars.read_delta(delta(table).path).to_arrow()
-
-
-def files_of(table: Table) -> list[str]:
-    """Return what a plain reader of Parquet is given: a table's directory, or the files of the newest version."""
-    if isinstance(table, ParquetTable):
-        return [table.path]
-    return delta(table).delta().file_uris()
-
-
-def delta(table: Table) -> TopicTable:
-    """Return a table that is in Delta."""
-    assert isinstance(table, TopicTable)
-    return table
+def rows_of(table: TopicTable) -> pa.Table:
+    """Read a table with none of this package's code."""
+    return polars.read_delta(table.path).to_arrow()
 
 
 def places_in(rows: pa.Table) -> list[Place]:
@@ -81,7 +63,7 @@ def places_in(rows: pa.Table) -> list[Place]:
     return sorted(Place(*row) for row in zip(*(rows.column(name).to_pylist() for name in PLACE), strict=True))
 
 
-def quarantined_by(table: Table, warehouse: str | Path) -> dict[Place, bytes | None]:
+def quarantined_by(table: TopicTable, warehouse: str | Path) -> dict[Place, bytes | None]:
     """Read what the commits of a table have put into quarantine."""
     quarantine = Path(quarantine_of(str(warehouse), table.topic))
     found: dict[Place, bytes | None] = {}

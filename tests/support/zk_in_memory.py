@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from kazoo import exceptions as kazoo_errors
 
 from zk import paths
+from zk.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,7 @@ class ZkClientInMemory:
     """
 
     session_timeout_ms = 6000
+    security = Security()
     session_id = 1
 
     def __init__(self) -> None:

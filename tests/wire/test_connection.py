@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.message.message_set import encode
+from kafka2011.wire import connection as connection_module
 from kafka2011.wire.connection import BrokerConnection
-from kafka2011.wire.protocol import FetchRequest, encode_request
+from kafka2011.wire.protocol import FetchRequest, ProduceRequest, encode_request, topic_field
 from tests.support.interruption import StoppedError, interruptible, ticking
 from tests.support.waiting import eventually
 
@@ -91,6 +93,29 @@ def _bytes_under_way(peer: Peer) -> int:
     return int(unacknowledged)
 
 
+def test_many_requests_take_few_round_trips(serve: Serve) -> None:
+    """So many are sent together, and answered in order; on a dead connection they are sent again."""
+
+    def script(peer: Peer) -> None:
+        answered = 0
+        for together in (128, 128, 44):
+            for _ in range(together):
+                peer.request()
+            for number in range(answered, answered + together):
+                peer.send(f"00000006 0000 {number:08x}")
+            answered += together
+        peer.request()
+
+    broker = serve(answer_once_and_close, script)
+    with connect(broker) as connection:
+        assert connection.request(ASK) == BODY
+        eventually(connection.ended_by_broker)
+        answers = connection.request_many([ASK] * 300)
+        assert [int.from_bytes(each[2:]) for each in answers] == list(range(300))
+        assert connection.request_many([]) == []
+    assert broker.connections == 2
+
+
 def test_a_response_may_come_byte_by_byte(serve: Serve) -> None:
     """And the next one in the same piece as its end."""
 
@@ -105,6 +130,55 @@ def test_a_response_may_come_byte_by_byte(serve: Serve) -> None:
     with connect(serve(script)) as connection:
         connection.send(ASK * 2)
         assert connection.receive() == connection.receive() == BODY
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 200, 3_000_000])
+@pytest.mark.parametrize("partition", [0, -1, 2**31 - 1, -(2**31)])
+def test_a_message_is_sent_as_a_produce(serve: Serve, size: int, partition: int) -> None:
+    """Whoever encodes it, C or Python; a large one goes out in as many pieces as the socket takes."""
+    payload = bytes(range(256)) * (size // 256) + bytes(size % 256)
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.request()
+        peer.send(REPLY)
+        peer.request()
+
+    broker = serve(script)
+    with connect(broker) as connection:
+        connection.open()
+        for _ in range(2):
+            connection._send_message(topic_field("views"), partition, payload, time.monotonic() + 20)
+        assert connection.receive() == BODY
+    assert broker.requests == [ProduceRequest("views", partition, encode(payload))] * 2
+
+
+@pytest.mark.parametrize("partition", [2**31, -(2**31) - 1, 2**80])
+def test_a_message_that_does_not_fit_a_request_is_not_sent(serve: Serve, partition: int) -> None:
+    """The connection is as it was."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(REPLY)
+        peer.request()
+
+    broker = serve(script)
+    with connect(broker) as connection:
+        connection.open()
+        with pytest.raises(ProtocolError, match="does not fit"):
+            connection._send_message(topic_field("views"), partition, b"payload", time.monotonic() + 20)
+        assert connection.request(ASK) == BODY
+    assert len(broker.requests) == 1
+
+
+def test_what_is_no_message_is_refused(serve: Serve) -> None:
+    """The C code checks what it is given."""
+    if connection_module.compiled is None:
+        pytest.skip("no C code")
+    for arguments in ((1, b"", 0, bytearray(), 0.0), (1, "", 0, b"", 0.0), (1, b"", 0, b""), ("", b"", 0, b"", 0.0)):
+        with pytest.raises(TypeError):
+            connection_module.compiled.produce(*arguments)
+    assert connection_module.compiled.crc32(b"123456789") == 0xCBF43926
 
 
 @pytest.mark.parametrize("sent", ["", "0000", "00000003", "00000003 0000"])
@@ -188,11 +262,17 @@ def test_a_limit_may_be_shorter_or_longer_than_the_sockets_own(serve: Serve, lim
                 connection.request(ASK)
 
 
+def produce(connection: BrokerConnection, payload: bytes) -> None:
+    connection.open()
+    connection._send_message(topic_field("t"), 0, payload, time.monotonic() + 0.2)
+
+
 CALLS: dict[str, Callable[[BrokerConnection], object]] = {
     "request": lambda connection: connection.request(ASK),
     "fetch": lambda connection: connection.fetch(ASK, 1000, 2),
     "receive": lambda connection: connection.receive(),
     "send": lambda connection: connection.send(bytes(50_000_000)),
+    "produce": lambda connection: produce(connection, bytes(50_000_000)),
 }
 
 

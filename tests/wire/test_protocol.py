@@ -23,6 +23,7 @@ from kafka2011.wire.protocol import (
     OffsetsRequest,
     ProduceRequest,
     Request,
+    Wait,
     decode_multifetch_body,
     decode_offsets_body,
     decode_request,
@@ -30,6 +31,7 @@ from kafka2011.wire.protocol import (
     encode_offsets_body,
     encode_request,
     encode_response_header,
+    without_wait,
 )
 
 SET = bytes.fromhex("0000000b 01 00 3610a686 68656c6c6f")
@@ -69,15 +71,28 @@ GOLDEN: list[tuple[str, Request]] = [
     ("00000017 0001 0003 e282ac 00000000 0000000000000000 00000000", FetchRequest("\u20ac", 0, 0, 0)),
 ]
 
+WAITING: list[tuple[str, Request]] = [
+    (
+        "00000025 0001 0005 7669657773 00000002 0000000000000003 00000004 57414954 00000005 00000006",
+        FetchRequest("views", 2, 3, 4, Wait(5, 6)),
+    ),
+    (
+        "00000027 0002 0001 0005 7669657773 00000002 0000000000000003 00000004 57414954 ffffffff 80000000",
+        MultiFetchRequest((FetchRequest("views", 2, 3, 4),), Wait(-1, -(2**31))),
+    ),
+]
+
 _TOPICS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _INT32 = st.integers(-(2**31), 2**31 - 1)
 _INT64 = st.integers(-(2**63), 2**63 - 1)
 _PRODUCE = st.builds(ProduceRequest, _TOPICS, _INT32, st.binary(max_size=80))
-_FETCH = st.builds(FetchRequest, _TOPICS, _INT32, _INT64, _INT32)
+_FETCH = st.builds(FetchRequest, _TOPICS, _INT32, _INT64, _INT32, st.none())
+_WAIT = st.none() | st.builds(Wait, _INT32, _INT32)
 REQUESTS: st.SearchStrategy[Request] = st.one_of(
     _PRODUCE,
-    _FETCH,
-    st.builds(MultiFetchRequest, st.lists(_FETCH, max_size=5).map(tuple)),
+    st.builds(FetchRequest._replace, _FETCH, wait=_WAIT),
+    st.builds(MultiFetchRequest, st.lists(_FETCH, min_size=1, max_size=5).map(tuple), _WAIT),
+    st.just(MultiFetchRequest(())),
     st.builds(MultiProduceRequest, st.lists(_PRODUCE, max_size=5).map(tuple)),
     st.builds(OffsetsRequest, _TOPICS, _INT32, _INT64, _INT32),
 )
@@ -124,6 +139,21 @@ def test_requests_have_the_golden_bytes(golden: str, request_: Request) -> None:
 def test_bytes_behind_a_body_are_ignored(golden: str, request_: Request, tail: bytes) -> None:
     """0.7 reads what it knows and leaves the rest of the frame alone."""
     assert decode_request(bytes.fromhex(golden)[4:] + tail) == request_
+
+
+@pytest.mark.parametrize(("golden", "request_"), WAITING)
+def test_a_wait_stands_behind_the_body(golden: str, request_: FetchRequest | MultiFetchRequest) -> None:
+    """The rest of the frame is what 0.7 reads. Anything but exactly a wait means none."""
+    frame = bytes.fromhex(golden)
+    assert encode_request(request_) == frame
+    assert decode_request(frame[4:]) == request_
+    without = request_._replace(wait=None)
+    assert frame[4:-12] == encode_request(without)[4:]
+    for other in (frame[4:-1], frame[4:] + b"\0", frame[4:-12] + b"wait" + frame[-8:]):
+        assert decode_request(other) == without
+    assert decode_request(without_wait(frame)[4:]) == request_._replace(wait=Wait(0, 0))
+    nothing = encode_request(MultiFetchRequest(()))
+    assert decode_request(nothing[4:] + frame[-12:]) == MultiFetchRequest(())
 
 
 @pytest.mark.parametrize(("golden", "request_"), GOLDEN)

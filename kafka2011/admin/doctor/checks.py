@@ -203,9 +203,21 @@ def nodes_that_cannot_be_read(seen: Seen) -> Iterator[Finding]:
         yield Finding("ZooKeeper", text, "some other program writes below this chroot: give it one of its own")
 
 
+def nodes_that_are_open(seen: Seen) -> Iterator[Finding]:
+    """Find znodes that need no password although there is one."""
+    if seen.open_nodes:
+        number, first = len(seen.open_nodes), seen.open_nodes[0]
+        yield Finding(
+            "ZooKeeper",
+            f"anybody may change {first}" + (f" and {number - 1} more znodes" if number > 1 else ""),
+            "kafka2011 protect gives them to the user of zk.connect; 0.7's own clients and brokers are shut out then",
+        )
+
+
 CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     servers_that_do_not_serve,
     nodes_that_cannot_be_read,
+    nodes_that_are_open,
     brokers_that_do_not_answer,
     addresses_that_clash,
     clocks_that_are_apart,

@@ -9,7 +9,7 @@ from kazoo.hosts import collect_hosts
 
 from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenServer
 from kafka2011.admin.groups import Groups
-from kafka2011.admin.partitions import asking, ends_of
+from kafka2011.admin.partitions import asking, ends_of_many
 from kafka2011.errors import KafkaError
 from zk import paths
 from zk.brokers import BrokerRegistry
@@ -19,8 +19,10 @@ from zk.four_letters import ask
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
+from zk.protection import find_open
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
     from zk.client import ZkClient
@@ -48,8 +50,11 @@ def look(client: ZkClient, zk_connect: str) -> Seen:
         entry = entries.get(paths.broker(number))
         if entry is not None:
             seen_brokers[number] = SeenBroker(broker, entry.created_ms, error)
-    servers = tuple(_server(host, port) for host, port in collect_hosts(zk_connect)[0])
-    return Seen(servers, seen_brokers, topics, ends, groups, (*brokers.malformed.texts, *looked.malformed()))
+    servers = tuple(_server(host, port, client.tls) for host, port in collect_hosts(zk_connect)[0])
+    open_nodes = find_open(client) if client.default_acl else ()
+    return Seen(
+        servers, seen_brokers, topics, ends, groups, (*brokers.malformed.texts, *looked.malformed()), open_nodes
+    )
 
 
 class _GroupsLook:
@@ -85,17 +90,18 @@ def _ask(broker: Broker, its: list[TopicPartition], ends: dict[TopicPartition, E
     try:
         with asking(broker) as consumer:
             consumer.multifetch([])
-            for where in its:
-                ends[where] = Ends(*ends_of(consumer, where.topic, where.partition))
+            asked = ends_of_many(consumer, [(where.topic, where.partition) for where in its])
+            for where, found in zip(its, asked, strict=True):
+                ends[where] = Ends(*found)
     except KafkaError as error:
         return str(error)
     return ""
 
 
-def _server(host: str, port: int) -> SeenServer:
+def _server(host: str, port: int, tls: ssl.SSLContext | None) -> SeenServer:
     address = f"{host}:{port}"
     try:
-        text = ask(host, port, b"srvr", _ANSWER_TIMEOUT_S)
+        text = ask(host, port, b"srvr", _ANSWER_TIMEOUT_S, tls)
     except OSError as error:
         return SeenServer(address, error=f"does not answer: {error}")
     return server_of(address, text)

@@ -67,3 +67,5 @@ class Seen:
     groups: Mapping[str, SeenGroup] = field(default_factory=dict)
     malformed: Sequence[str] = ()
     """What is wrong with znodes that cannot be read."""
+    open_nodes: Sequence[str] = ()
+    """Znodes that anybody may change, where zk.connect names a user whose they should be."""

@@ -15,6 +15,7 @@ from kazoo import exceptions as kazoo_errors
 from tests.models.group.ensemble import LEADER, SESSION_S, Request
 from tests.models.group.tasks import TaskEvent
 from zk.client import CallRefused
+from zk.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +71,7 @@ class ModelClient:
         self.handler = _Handler(tasks)
         self.connect_asked = (0, 0.0)
         self.session_timeout_ms = SESSION_S * 1000
+        self.security = Security()
         self.is_connected = False
         self.is_closed = False
         self.is_frozen_out = False  # nothing reaches the server

@@ -74,13 +74,22 @@ class ModelLock:
     def __init__(self) -> None:
         self._is_held = False
 
-    def __enter__(self) -> None:
+    def acquire(self, blocking: bool = True) -> bool:
         if self._is_held:
-            raise BlockedError
+            if blocking:
+                raise BlockedError
+            return False
         self._is_held = True
+        return True
+
+    def release(self) -> None:
+        self._is_held = False
+
+    def __enter__(self) -> None:
+        self.acquire()
 
     def __exit__(self, *_error: object) -> None:
-        self._is_held = False
+        self.release()
 
 
 class FileLayer(Disk):

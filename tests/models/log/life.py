@@ -253,9 +253,10 @@ class Life:
 
     def _after_step(self) -> None:
         if not self._is_other:
-            for _ in range(len(self._to_flush)):  # others may ask for more meanwhile, without end
+            if self._to_flush:  # others may ask for more meanwhile, without end
+                logs, self._to_flush[:] = self._to_flush[:], []
                 with self._shipped():
-                    self._to_flush.pop(0).flush()
+                    self._opened().flush(logs)
             for topic in self._logs:
                 self.compare(topic)
 

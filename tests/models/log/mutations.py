@@ -31,13 +31,22 @@ BY_CRASHES = {
     "exposed before the fsync": Mutation(
         "begin",
         Log._sync,
-        "self._segments.active.sync()\n    self._flushed = end",
-        "self._flushed = end\n    self._segments.active.sync()",
+        "self._segments.active.sync()\n        self._end_sync(end)",
+        "self._end_sync(end)\n        self._segments.active.sync()",
+    ),
+    "exposed before the fsync of many": Mutation(
+        "begin",
+        LogManager._flush_together,
+        "self._disk.fsync_all(begun)",
+        "[flush.end(None) for flush in begun]; self._disk.fsync_all(begun)",
     ),
     "exposed though appended during the fsync": Mutation(
-        "meanwhile", Log._sync, "self._flushed = end", "self._flushed = self._appended"
+        "meanwhile", Log._end_sync, "self._flushed = end", "self._flushed = self._appended"
     ),
     "no fsync": Mutation("begin", Log._sync, "self._segments.active.sync()", "pass"),
+    "no fsync of many": Mutation(
+        "begin", LogManager._flush_together, "self._disk.fsync_all(begun)", "[flush.end(None) for flush in begun]"
+    ),
     "no fsync of the old segment in a roll": Mutation(
         "roll", Log._roll_or_wait, "self._sync()", "self._flushed = self._appended"
     ),
@@ -122,14 +131,17 @@ BY_CRASHES = {
 BY_FAULTS = {
     "a failed log that goes on": Mutation("begin", Log._fail, "self.failure = failure", "pass", "fsync"),
     "a failed log that is flushed again": Mutation(
-        "roll", Log._sync, "if self.failure is not None:", "if False:", "fsync"
+        "roll", Log._begin_sync, "if self.failure is not None:", "if False:", "fsync"
+    ),
+    "a log that goes on though its flush with others failed": Mutation(
+        "begin", Log.end_flush, "if error is None:", "if True:", "fsync"
     ),
     "mark left after a failure": Mutation("begin", LogManager.close, "if not self._is_tainted:", "if True:", "write"),
     "failure of a log forgotten": Mutation(
         "begin", LogManager.close, "self._is_tainted |= log.failure is not None", "pass", "write"
     ),
     "the page cache believed": Mutation(
-        "begin", recovery._recover, "os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)", "pass", "write"
+        "begin", recovery._recover, "os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)", "pass", "fsync"
     ),
     "half an append left": Mutation(
         "begin", LogSegment.append, "os.ftruncate(self._fd, self.size_bytes)", "pass", "write"

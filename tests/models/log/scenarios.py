@@ -97,6 +97,7 @@ def meanwhile(life: Life) -> None:
     life.append("a", 20)
     life.append("b", 20)
     life.flush("a")
+    life.flush("b")
     life.append("a", 60)
     life.flush_due()
     life.append("a", 60)

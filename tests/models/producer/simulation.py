@@ -145,7 +145,6 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
         (connection, "os", SimpleNamespace(get_blocking=lambda _: True)),
         (connection, "compiled", None),
         (producer_connection, "time", time),
-        (producer_connection, "select", SELECT),
     ]
     with ExitStack() as stack:
         stack.enter_context(with_constants(drawn))

@@ -1,4 +1,4 @@
-"""Kills a process that changes a table in Delta, and says what is in the table then."""
+"""Kills a process that changes a table, and says what is in the table then."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kafka2011.warehouse.table.delta.cleaning import clean
-from kafka2011.warehouse.table.delta.compaction import compact
-from kafka2011.warehouse.table.delta.dataset import live_files
-from kafka2011.warehouse.table.delta.delta_table import TopicTable
-from tests.support.delta_tables import load, offsets_in
+from kafka2011.warehouse.table.cleaning import clean
+from kafka2011.warehouse.table.compaction import compact
+from kafka2011.warehouse.table.dataset import live_files
+from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.dying import environment, steps_in
-from tests.support.tables import FIRST_MS, HOUR_MS, TOPIC
+from tests.support.tables import FIRST_MS, HOUR_MS, TOPIC, load, offsets_in
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 60
@@ -68,7 +67,7 @@ def _steps(warehouse: Path) -> Path:
 
 
 def _run(warehouse: Path, what: str, step: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.support.delta_dying", str(warehouse), what]
+    command = [sys.executable, "-m", "tests.support.table_dying", str(warehouse), what]
     environ = environment(_steps(warehouse), warehouse, step)
     return subprocess.run(
         command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -1,4 +1,4 @@
-"""kill -9 before every step of a load into Delta, and of a compaction: all or nothing is there, each time."""
+"""kill -9 before every step of a load, and of a compaction: all or nothing is there, each time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.delta_kills import kill_and_check, steps_of
 from tests.support.dying import telling
+from tests.support.table_kills import kill_and_check, steps_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,201 @@
+"""Growing and deleting topics, which no request of Kafka 0.7 does: brokers are asked for it in ZooKeeper.
+
+Only brokers of this package look there. Those of 0.7 are left as they are, and named.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.admin.topics import describe_topic, living_partitions
+from kafka2011.errors import KafkaError
+from zk.brokers import BrokerRegistry
+from zk.consumers import ConsumerRegistry
+from zk.offsets import OffsetRegistry
+from zk.owners import OwnerRegistry
+from zk.requests import RequestRegistry, TopicRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zk.client import ZkClient
+    from zk.cluster import Broker
+
+REQUEST_TIMEOUT_S = 60.0
+"""How long a living broker may take; to remove a terabyte takes some minutes, which it goes on with."""
+RELEASE_TIMEOUT_S = 15.0
+"""How long members of groups may take to give partitions up that are gone."""
+_POLL_S = 0.05
+
+_OF_07 = "left as it is: it takes no requests (Kafka 0.7)"
+
+
+class BrokerChange(NamedTuple):
+    """What one broker has of a topic, and what becomes of it. Of a broker that is away, only its id is known."""
+
+    broker_id: int
+    broker: Broker | None
+    partitions: int
+    size_bytes: int | None
+    outcome: str
+    is_done: bool
+
+
+class Deletion(NamedTuple):
+    """What deleting a topic affects, or has changed."""
+
+    brokers: list[BrokerChange]
+    readers: list[str]
+    """Groups that have offsets in it."""
+    forgotten: list[str]
+    """Those of them whose offsets were removed."""
+    again: list[int]
+    """Brokers that have it again already: something publishes to it."""
+
+
+def grow_topic(
+    client: ZkClient,
+    topic: str,
+    partitions: int,
+    *,
+    dry_run: bool = False,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> list[BrokerChange]:
+    """Give a topic so many partitions on each living broker that has it, for good.
+
+    Says what each broker has afterwards. Raises KafkaError: unknown, or a broker has more, since no log is taken away.
+    """
+    living = {where.broker_id: broker for where, broker in living_partitions(client, topic).items()}
+    registry = BrokerRegistry(client)
+    requests = RequestRegistry(client)
+    before = registry.partitions_of(topic)
+    for number, count in before.items():
+        if count > partitions:
+            raise KafkaError(
+                f"broker {number} has {count} partitions of topic {topic}: fewer would hide logs that hold messages"
+            )
+    takers = requests.takers()
+    asked = [number for number in living if number in takers and before[number] < partitions]
+    outcomes: dict[int, str | None] = {}
+    if not dry_run:
+        for number in asked:
+            requests.place(number, topic, TopicRequest(partitions))
+        outcomes = _await(requests, topic, asked, timeout_s)
+    now = registry.partitions_of(topic)
+    changes = []
+    for number, broker in living.items():
+        count = now.get(number, 0)
+        if before[number] >= partitions:
+            outcome, is_done = "has them", True
+        elif number not in takers:
+            add = f"add {topic}:{partitions} to topic.partition.count.map, and start it again"
+            outcome, is_done = f"{_OF_07}: {add}", False
+        elif dry_run:
+            outcome, is_done = f"grows to {partitions}", True
+        else:
+            error = outcomes[number]
+            outcome, is_done = error or "grown", error is None
+        changes.append(BrokerChange(number, broker, count, None, outcome, is_done))
+    return changes
+
+
+def delete_topic(
+    client: ZkClient,
+    topic: str,
+    *,
+    offsets: bool = False,
+    dry_run: bool = False,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> Deletion:
+    """Delete a topic with what it holds, on all brokers that take requests; those that are away do it as they start.
+
+    With `offsets`, also the groups' offsets in what is deleted, once nobody owns it any more. May be repeated. Raises
+    KafkaError: unknown, or a group does not give it up.
+    """
+    registry = BrokerRegistry(client)
+    requests = RequestRegistry(client)
+    stored = OffsetRegistry(client)
+    held = _held(client, topic)
+    living = registry.brokers()
+    takers = requests.takers()
+    readers = [group for group in ConsumerRegistry(client).groups() if topic in stored.topics(group)]
+    asked = [number for number in held if number in takers]
+    away = sorted(takers - living.keys())
+    outcomes: dict[int, str | None] = {}
+    if not dry_run:
+        for number in (*asked, *away):
+            requests.place(number, topic, TopicRequest(None))
+        outcomes = _await(requests, topic, asked, timeout_s)
+    changes = []
+    for number, (partitions, size_bytes) in held.items():
+        if number not in takers:
+            outcome, is_done = f"{_OF_07}: stop it, remove {topic}-* from its log.dir, and start it again", False
+        elif dry_run:
+            outcome, is_done = "deletes it", True
+        else:
+            outcome, is_done = outcomes[number] or "deleted", outcomes[number] is None
+        changes.append(BrokerChange(number, living.get(number), partitions, size_bytes, outcome, is_done))
+    changes += [BrokerChange(number, None, 0, None, "away: deletes it when it starts", True) for number in away]
+    if dry_run:
+        return Deletion(changes, readers, [], [])
+    gone = {change.broker_id for change in changes if change.is_done}
+    if offsets:
+        for group in readers:
+            _forget_offsets(client, group, topic, gone)
+    again = []
+    if not registry.forget_topic(topic):
+        again = sorted(registry.partitions_of(topic).keys() & gone)
+    return Deletion(changes, readers, readers if offsets else [], again)
+
+
+def _held(client: ZkClient, topic: str) -> dict[int, tuple[int, int | None]]:
+    """Return how many partitions each broker has, and how many bytes, if it says; by broker id."""
+    sizes: defaultdict[int, list[int | None]] = defaultdict(list)
+    for where, _, earliest, latest in describe_topic(client, topic):
+        sizes[where.broker_id].append(None if earliest is None or latest is None else latest - earliest)
+    return {
+        number: (len(found), None if None in found else sum(size for size in found if size is not None))
+        for number, found in sizes.items()
+    }
+
+
+def _await(
+    requests: RequestRegistry, topic: str, broker_ids: Collection[int], timeout_s: float
+) -> dict[int, str | None]:
+    """Wait for brokers to do what they were asked for; None for each that has, else why it has not."""
+    outcomes: dict[int, str | None] = {}
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        is_late = time.monotonic() > deadline_s
+        for number in broker_ids:
+            if number in outcomes:
+                continue
+            placed = requests.placed(number).get(topic)
+            if placed is None:
+                outcomes[number] = None
+            elif placed.refusal is not None or is_late:
+                # Taken back: what is asked for now is not to happen at some later time, when nobody expects it.
+                requests.done(number, topic, placed.version)
+                outcomes[number] = placed.refusal or (
+                    f"has not said within {timeout_s:g} s that it is done, see its log; the request is withdrawn"
+                )
+        if len(outcomes) == len(broker_ids):
+            return outcomes
+        time.sleep(_POLL_S)
+
+
+def _forget_offsets(client: ZkClient, group: str, topic: str, broker_ids: Collection[int]) -> None:
+    """Remove a group's offsets, once its members have given up what is gone: they commit when they do."""
+    owners = OwnerRegistry(client)
+    deadline_s = time.monotonic() + RELEASE_TIMEOUT_S
+    while owned := [where for where in owners.owners(group, topic) if where.broker_id in broker_ids]:
+        if time.monotonic() > deadline_s:
+            raise KafkaError(
+                f"group {group} still owns {owned[0]} after {RELEASE_TIMEOUT_S:g} s: the topic is deleted, but this"
+                " group's offsets are not; stop it, and repeat the command"
+            )
+        time.sleep(_POLL_S)
+    stored = OffsetRegistry(client)
+    stored.forget(group, [where for where in stored.offsets(group, topic) if where.broker_id in broker_ids])

@@ -1,0 +1,49 @@
+"""AwaitedFlushes: which logs to flush because a reader waits for what they got, and when; no event loop here.
+
+What was not flushed cannot be read. So the first message after a pause is flushed at once where somebody waits for it.
+The next flush of that log for such a reason comes only a while after any other: a log that is written to steadily is
+flushed by its flush_interval as before, and readers cost it nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafka2011.log.log import Log
+
+MOST_SHARE = 0.5
+"""Of the time, at most, such flushes are under way, however many logs wait for one."""
+
+
+class AwaitedFlushes:
+    """Logs with something that a reader waits for, and the time before which none is flushed again for it."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._logs: set[Log] = set()
+        self._not_before_s = 0.0
+
+    def add(self, log: Log) -> bool:
+        """Note a log; say whether that is new."""
+        before = len(self._logs)
+        self._logs.add(log)
+        return len(self._logs) > before
+
+    def take_due(self, now_s: float) -> list[Log]:
+        """Take the logs that may be flushed now."""
+        if now_s < self._not_before_s:
+            return []
+        due = [log for log in self._logs if log.last_flush_s + self._interval_s <= now_s]
+        self._logs.difference_update(due)
+        return due
+
+    def flushed(self, began_s: float, ended_s: float) -> None:
+        """Note how long the flushes of those that were taken have lasted."""
+        self._not_before_s = ended_s + (ended_s - began_s) * (1 / MOST_SHARE - 1)
+
+    def next_s(self) -> float | None:
+        """When to look again; None while there is nothing."""
+        if not self._logs:
+            return None
+        return max(self._not_before_s, min(log.last_flush_s for log in self._logs) + self._interval_s)

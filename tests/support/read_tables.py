@@ -1,0 +1,48 @@
+"""A table as readers find it: with compacted files, a column that came later, and after another one took its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafka2011.warehouse.table.compaction import compact
+from kafka2011.warehouse.table.swapping import swap
+from kafka2011.warehouse.table.topic_table import TopicTable
+from tests.support.tables import FIRST_MS, HOUR_MS, SCHEMA, TOPIC, load, staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Rows = list[tuple[int, str | None]]
+"""Offset and referrer of each row."""
+
+COLUMNS = ["kafka2011_offset", "referrer"]
+NEWER = SCHEMA.append(pa.field("referrer", pa.string()))
+DAY_MS = 24 * HOUR_MS
+
+
+def evolved(warehouse: Path) -> Rows:
+    """Make a table of three loads, two of which are compacted, and the rows of a load that was never committed."""
+    table = TopicTable(warehouse, TOPIC)
+    load(table, [FIRST_MS, FIRST_MS + HOUR_MS])
+    load(table, [FIRST_MS, FIRST_MS + DAY_MS], NEWER, referrer=["/"] * 2)
+    compact(table)
+    load(table, [FIRST_MS, FIRST_MS + HOUR_MS], NEWER, referrer=["/"] * 2)
+    staged(table, 5, [FIRST_MS], 9)
+    return [(0, None), (100, None), (200, "/"), (300, "/"), (400, "/"), (500, "/")]
+
+
+def swapped(warehouse: Path) -> Rows:
+    """Put another table in the place of that one, and load on."""
+    evolved(warehouse)
+    rebuilt = TopicTable(warehouse, TOPIC, name="rebuilt")
+    load(rebuilt, [FIRST_MS] * 3, NEWER, referrer=["/rebuilt"] * 3)
+    load(rebuilt, [FIRST_MS + DAY_MS], NEWER, referrer=[None])
+    swap(str(warehouse), TOPIC, "rebuilt")
+    load(TopicTable(warehouse, TOPIC), [FIRST_MS], NEWER, referrer=["/after"])
+    return [(0, "/rebuilt"), (100, "/rebuilt"), (200, "/rebuilt"), (300, None), (400, "/after")]
+
+
+STAGES: dict[str, Callable[[Path], Rows]] = {"compacted, with a new column": evolved, "swapped": swapped}
