@@ -6,6 +6,7 @@ gets a thread, and is left to itself when its time is over.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,6 +64,8 @@ class _Hdfs(HdfsFileSystem):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # A forked child that dropped its copy, as fsspec does at once, would wait for threads that it does not have.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.client))
         self.client: Any = _Bounded(self.client)
 
     def isfile(self, path: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,3 +61,16 @@ def test_an_hdfs_that_is_away_has_files_all_the_same() -> None:
 def test_executors_are_sent_the_place() -> None:
     """And find out for themselves how to reach it."""
     assert pickle.loads(pickle.dumps(hdfs.hdfs("namenode:1"))) == hdfs.hdfs("namenode:1")
+
+
+def test_a_process_that_has_used_hdfs_may_fork() -> None:
+    """Fsspec drops its file systems in the child, and the client below would wait there for its threads for ever."""
+    program = (
+        "import os\n"
+        "from kafka2011.warehouse.table import hdfs\n"
+        "file_system = hdfs.hdfs('127.0.0.1:1')\n"
+        "child = os.fork()\n"
+        "if child: raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "del file_system\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 0
