@@ -16,16 +16,15 @@ _chroots = count()
 
 
 @pytest.fixture(scope="session")
-def zookeeper() -> Iterator[LocalZooKeeper]:
-    """Start one real ZooKeeper server for the whole run: do not stop, kill or pause it (see `own_zookeeper`)."""
-    with LocalZooKeeper() as server:
-        yield server
+def zookeeper(kafka2011_zookeeper: LocalZooKeeper) -> LocalZooKeeper:
+    """Give the one real ZooKeeper server of the whole run: do not stop, kill or pause it (see `own_zookeeper`)."""
+    return kafka2011_zookeeper
 
 
 @pytest.fixture
 def zk_connect(zookeeper: LocalZooKeeper) -> str:
     """Give a zk.connect with a chroot that no other test uses."""
-    return f"{zookeeper.connect_string}/test-{next(_chroots)}"
+    return f"{zookeeper.connect_string}/chroot-{next(_chroots)}"
 
 
 @pytest.fixture
