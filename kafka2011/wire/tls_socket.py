@@ -23,6 +23,9 @@ _RECEIVE_BYTES = 64 * 1024
 _SEND_BYTES = 256 * 1024
 """So much is encrypted before any of it is sent: what a connection holds beside the data itself."""
 
+_TAKES_A_CUT_FOR_THE_END = ssl.Options(getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0))
+"""Which Python 3.11.2 sets by itself."""
+
 
 class TlsSocket:
     """One end of a connection. Takes the socket over; its timeouts go on counting for each wait, as on any socket.
@@ -39,6 +42,7 @@ class TlsSocket:
         hostname: str | None = None,
         lock: AbstractContextManager[object] | None = None,
     ) -> None:
+        context.options &= ~_TAKES_A_CUT_FOR_THE_END
         self._plain = plain
         self._lock = lock or nullcontext()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
