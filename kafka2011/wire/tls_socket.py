@@ -24,7 +24,8 @@ _SEND_BYTES = 256 * 1024
 """So much is encrypted before any of it is sent: what a connection holds beside the data itself."""
 
 _TAKES_A_CUT_FOR_THE_END = ssl.Options(getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0))
-"""Which Python 3.11.2 sets by itself."""
+_CUT = "UNEXPECTED_EOF_WHILE_READING"
+"""Python 3.11.2 sets the option by itself, and does not make an SSLEOFError of the reason."""
 
 
 class TlsSocket:
@@ -75,7 +76,9 @@ class TlsSocket:
             return self._until_done(lambda: self._tls.read(most_bytes))
         except ssl.SSLZeroReturnError:
             return b""
-        except ssl.SSLEOFError as error:
+        except ssl.SSLError as error:
+            if not isinstance(error, ssl.SSLEOFError) and error.reason != _CUT:
+                raise
             if self._left_bytes is not None:
                 return b""
             raise ConnectionResetError("the connection was cut, TLS had not ended") from error
