@@ -179,11 +179,12 @@ class Rebalancer:
         held = session.claim(wanted)
         for where in held:
             del self._claimed[where]
-        streams = {s.stream_id: s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
+        # Streams of several topics have the same ids, so each is known by its topic, too.
+        streams = {(topic, s.stream_id): s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
         claimed: dict[OwnedPartition, Left | None] = {}
         for where, stream_id in wanted.items():
             if where not in held:
-                feed = streams[stream_id].feed(where, session.lease)
+                feed = streams[where.topic, stream_id].feed(where, session.lease)
                 owned = OwnedPartition(feed, session, brokers[where.broker_id])
                 owned.is_newborn = where not in self._division.found_first
                 owned.is_explicit = self._explicit_commits or where.topic in self.explicit_topics

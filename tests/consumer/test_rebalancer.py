@@ -271,6 +271,22 @@ def test_streams_of_one_member_share_its_partitions() -> None:
     assert [stream_of(world, where) for where in (T0, T1, T2, T3)] == ["a-0", "a-0", "a-1", "b-0"]
 
 
+def test_each_topic_goes_to_its_own_streams() -> None:
+    """Though one rebalance takes them all, and their streams have the same ids."""
+    world = World({topic: {0: 2} for topic in ("t", "u")})
+    for topic in ("t", "u"):
+        for where in world.partitions(topic):
+            world.produce(where, [b"one", b"two"])
+    a = Member(world, "a", {"t": 2, "u": 1})
+    settle([a])
+    a.run("fetch")
+    found = {
+        topic: [message.topic for stream in streams for message in iter(stream.poll, None)]
+        for topic, streams in a.streams_by_topic.items()
+    }
+    assert found == {"t": ["t"] * 4, "u": ["u"] * 4}
+
+
 def test_a_member_waits_for_a_topic_that_does_not_exist() -> None:
     """It owns nothing, stays registered, and takes the topic when it is born; it creates nothing."""
     world = World({})

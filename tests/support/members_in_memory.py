@@ -109,18 +109,21 @@ class Member:
         self.is_done = False
         self.is_gone = False
         count = topics if isinstance(topics, TopicCount) else TopicCount.static(topics)
-        most = max([count.filtered_streams, *count.streams_by_topic.values()])
-        self.streams = [
-            MessageStream(each, max_chunks=3, timeout_ms=0, shallow=False, clock=world)
-            for each in stream_ids(name, most)
-        ]
+        ids = stream_ids(name, count.filtered_streams)
+        filtered = [self._new_stream(each) for each in ids]
+        # As a connector has them: streams of their own for each topic, whose ids are the same.
+        self.streams_by_topic = {
+            topic: [self._new_stream(each) for each in stream_ids(name, number)]
+            for topic, number in count.streams_by_topic.items()
+        }
+        self.streams = [*filtered, *(stream for streams in self.streams_by_topic.values() for stream in streams)]
         self.registries = MemoryRegistries(world, self.wake)
         self.fetchers = MemoryFetchers(world)
         self.committer = OffsetCommitter(CooperativeLock(world))
         self.rebalancer = Rebalancer(
             name,
             count,
-            lambda topic: self.streams[: count.streams_of(topic)],
+            lambda topic: filtered or self.streams_by_topic.get(topic, []),
             registries=self.registries,
             committer=self.committer,
             fetchers=self.fetchers,
@@ -136,6 +139,9 @@ class Member:
 
     def wake(self) -> None:
         self.is_woken = True
+
+    def _new_stream(self, stream_id: str) -> MessageStream:
+        return MessageStream(stream_id, max_chunks=3, timeout_ms=0, shallow=False, clock=self.world)
 
     # What its threads do ---------------------------------------------------------------------------------------------
 
