@@ -41,7 +41,7 @@ def test_the_producer_and_the_consumer(cluster: LocalCluster) -> None:
     """What the first example publishes, the second one prints."""
     here = {"localhost:2181": cluster.zk_connect}
     producing, consuming = (
-        _replaced(example(holding), here) for holding in ("with Producer(", '"reports"}) as consumer')
+        _replaced(example(holding), here) for holding in ("with Producer({", '"reports"}) as consumer')
     )
     subprocess.run([sys.executable, "-c", producing], check=True, timeout=TIMEOUT_S)
     with subprocess.Popen([sys.executable, "-u", "-c", consuming], stdout=subprocess.PIPE, text=True) as reading:
@@ -64,6 +64,15 @@ def test_events(cluster: LocalCluster) -> None:
     )
     name, _server, url = done.stdout.split()
     assert (name, url) == ("kafka2011.View", "/jobs")
+
+
+def test_an_event_loop(cluster: LocalCluster) -> None:
+    """The example sends and reads in one loop."""
+    looping = _replaced(example("AsyncioConsumer("), {"localhost:2181": cluster.zk_connect})
+    done = subprocess.run(
+        [sys.executable, "-c", looping], check=True, timeout=TIMEOUT_S, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[1] == "b'one'"
 
 
 def test_topics_and_groups(cluster: LocalCluster) -> None:

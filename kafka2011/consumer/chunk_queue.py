@@ -32,8 +32,8 @@ class ChunkQueue(Generic[ChunkT]):
     If more comes than there is room for, it is refused, and fetched again later.
 
     All methods are called with `lock` held; `changed`, a condition of that lock, is notified whenever waiting threads
-    should look again. `room_made` is called when a fetch that found no room would find some now; it must not
-    wait, nor take this lock.
+    should look again. `room_made` is called when a fetch that found no room would find some now, and `filled` when
+    there is a chunk to take, or the end; neither may wait, nor take this lock.
     """
 
     def __init__(self, max_chunks: int, room_made: Callable[[], None]) -> None:
@@ -43,6 +43,7 @@ class ChunkQueue(Generic[ChunkT]):
         self.unfinished_releases = 0  # partitions given up with a message in the application's hand
         self._max_chunks = max_chunks
         self._room_made = room_made
+        self.filled: Callable[[], None] | None = None
         self._chunks: deque[ChunkT] = deque()
         self._feeds: Counter[int] = Counter()  # partitions being fetched, by broker
         self._reserved: Counter[int] = Counter()  # fetches under way by broker, each of which may bring one chunk
@@ -87,7 +88,7 @@ class ChunkQueue(Generic[ChunkT]):
             self._refused.add(broker_id)
             return False
         self._chunks.append(chunk)
-        self.changed.notify_all()
+        self._tell()
         return True
 
     def take(self) -> ChunkT | None:
@@ -111,7 +112,12 @@ class ChunkQueue(Generic[ChunkT]):
         """Drop everything."""
         self.is_closed = True
         self._chunks.clear()
+        self._tell()
+
+    def _tell(self) -> None:
         self.changed.notify_all()
+        if self.filled is not None:
+            self.filled()
 
     def _make_room(self) -> None:
         if self._refused:

@@ -112,7 +112,8 @@ class MessageStream:
         if max_messages < 1:
             raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
         while True:
-            messages = self._next_list(max_messages)
+            self._breathe()
+            messages = self._next_list(max_messages, self._timeout_s)
             if not messages:
                 return
             yield messages
@@ -133,6 +134,33 @@ class MessageStream:
         Counts and raises as iteration does.
         """
         return self._take_message(timeout_s)
+
+    def poll_list(self, max_messages: int = 250, timeout_s: float = 0.0) -> list[Message]:
+        """Return the next list of messages, as `batches` would yield it, waiting up to `timeout_s`; else an empty one.
+
+        An empty one comes after `shutdown`, too. Raises as iteration does.
+        """
+        if max_messages < 1:
+            raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
+        return self._next_list(max_messages, timeout_s)
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Have `call` called, from any thread, whenever there may be something to hand out, and at the end.
+
+        It must not wait, nor use this stream.
+        """
+        with self._lock:
+            self._queue.filled = call
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing will be handed out any more."""
+        return self._queue.is_closed
+
+    @property
+    def waits_for_session(self) -> bool:
+        """Whether what there is may be handed out only once the session is known to be alive, of which nobody tells."""
+        return self._open is not None
 
     @property
     def delivered_messages(self) -> int:
@@ -205,13 +233,12 @@ class MessageStream:
         if ready and chunk.flows_until_s:
             time.sleep(BREATH_S)
 
-    def _next_list(self, max_messages: int) -> list[Message]:
+    def _next_list(self, max_messages: int, timeout_s: float | None) -> list[Message]:
         """Wait for messages of one partition and hand them out; none after the timeout and after the end."""
-        self._breathe()
         delivered_messages = self.delivered_messages
         try:
             with self._lock:
-                chunk = self._come_back(self._timeout_s, ahead=max_messages)
+                chunk = self._come_back(timeout_s, ahead=max_messages)
                 if chunk is None:
                     return []
                 if chunk.feed.state is not State.ACTIVE:

@@ -97,6 +97,19 @@ class Producer:
             self._drive(future)
         return future
 
+    def send_at_once(self, topic: str, messages: Messages) -> Future[Receipt] | None:
+        """Queue one payload, or several, behind others of the topic without a key, if that takes no waiting; else None.
+
+        For event loops, which call `send` in a thread then. Raises as `send`.
+        """
+        if type(messages) is self._as_it_is:
+            return self._accumulator.append_payload(topic, messages)
+        if self._forked or not self._is_async or isinstance(messages, MessageSet):
+            return None
+        payloads = payloads_of(messages, self._value_encoder)
+        self._set_encoder.check(topic, payloads)
+        return self._accumulator.append_unkeyed(topic, payloads)
+
     def flush(self, timeout_s: float | None = None) -> bool:
         """Send what is queued at once, and wait until it is done; False when `timeout_s` passes first.
 
