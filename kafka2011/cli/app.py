@@ -50,6 +50,7 @@ COMMANDS = {
     "load": "Load topics into tables of a warehouse, each message once, from where the last load ended up to now.",
     "mirror": "Copy topics of clusters into another one as they grow, until Ctrl-C.",
     "offsets": "Show where a partition begins and ends; save and restore a group's offsets.",
+    "perf": "Measure how fast a cluster takes and gives messages.",
     "ping": "Ask brokers whether they serve requests.",
     "produce": "Publish lines, each as one message.",
     "protect": "Give znodes that anybody may change to the user that --zookeeper names.",

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import sys
-import threading
 from contextlib import ExitStack
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from click.core import ParameterSource
 from kafka2011.admin.groups import Groups
 from kafka2011.admin.partition_cursor import following, open_cursors
 from kafka2011.cli.formats import NAMES, format_option, named
+from kafka2011.cli.members import ended_by, removed_at_the_end
 from kafka2011.cli.options import (
     delimiter_option,
     examples,
@@ -33,8 +33,6 @@ from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
 from zk.brokers import BrokerRegistry
-from zk.consumers import ConsumerRegistry
-from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,7 +168,7 @@ def command(
             chosen = topic
         else:
             chosen = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
-        with contextlib.nullcontext() if group is not None else _removed_at_the_end(zk_connect, name):
+        with contextlib.nullcontext() if group is not None else removed_at_the_end(zk_connect, name):
             _prepare(config, chosen, start)
             _join(config, chosen, max_messages, to_bytes, tier, is_kept=group is not None)
 
@@ -234,7 +232,7 @@ def _join(
             [stream] = connector.create_message_streams({chosen: 1})[chosen]
         else:
             [stream] = connector.create_message_streams_by_filter(chosen)
-        with _ended_by(stop, connector):
+        with ended_by(stop, connector):
             output = sys.stdout.buffer
             try:
                 for message in messages_of(stream, max_messages):
@@ -295,26 +293,6 @@ def _read_partitions(
         output.writelines(map(to_bytes, islice(messages, max_messages)))
 
 
-@contextlib.contextmanager
-def _ended_by(stop: threading.Event, connector: ConsumerConnector) -> Iterator[None]:
-    """Shut the connector down when the event comes, so that a waiting stream ends."""
-    is_done = False
-
-    def wait() -> None:
-        stop.wait()
-        if not is_done:
-            connector.shutdown()
-
-    waiting = threading.Thread(target=wait, daemon=True)
-    waiting.start()
-    try:
-        yield
-    finally:
-        is_done = True
-        stop.set()
-        waiting.join()
-
-
 def _first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]:
     """Yield this many messages without asking for one more, which might never come."""
     left = max_messages
@@ -324,20 +302,3 @@ def _first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]
             return
         yield message
         left = None if left is None else left - 1
-
-
-@contextlib.contextmanager
-def _removed_at_the_end(zk_connect: str, group: str) -> Iterator[None]:
-    try:
-        yield
-    except ZkUnavailable:
-        raise  # having waited for ZooKeeper in vain, do not wait again
-    except BaseException:
-        _remove(zk_connect, group)
-        raise
-    _remove(zk_connect, group)
-
-
-def _remove(zk_connect: str, group: str) -> None:
-    with open_session(zk_connect) as client:
-        ConsumerRegistry(client).delete_group(group)
