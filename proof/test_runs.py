@@ -15,6 +15,7 @@ FLAGS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit
 TESTS = (
     "tests/message/test_runs.py",
     "tests/message/test_message.py",
+    "tests/message/test_columns.py",
     "tests/broker/test_message_check.py",
     "tests/broker/test_receiving.py",
     "tests/wire/test_connection.py",

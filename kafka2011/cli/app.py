@@ -44,6 +44,7 @@ COMMANDS = {
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "doctor": "Look for what is wrong with a cluster, and say what to do about it.",
     "dump-log": "Show the messages in segment files, and check them.",
+    "export": "Turn segment files into Parquet files, without a broker.",
     "fetch": "Read partitions from an offset, without a group.",
     "generate": "Publish made-up events of a social network.",
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",

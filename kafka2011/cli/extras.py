@@ -7,6 +7,7 @@ from kafka2011.errors import EXTRA_OF, MissingExtraError, missing_extra
 EXTRAS = {
     **dict.fromkeys(("load", "report"), "pipeline,spark,warehouse"),
     "tables": "pipeline,warehouse",
+    "export": "warehouse",
     "click-through": "pipeline,spark",
     "demo": "demo",
 }

@@ -11,7 +11,7 @@ import math
 import threading
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.message.message_set import complete_prefix_bytes
 from zk.cluster import TopicPartition
@@ -63,7 +63,9 @@ class Chunk:
         self.offset = offset
         self.end_offset = end_offset
         self.data = data
-        self.in_hand: Message | StoredSet | None = None  # the last one that the application has not come back from
+        self.in_hand: Message | StoredSet | Stretch | None = (
+            None  # the last one that the application has not come back from
+        )
         self.list_offset: int | None = None  # where the list that is in hand starts, if it is one
         self.reader: threading.Thread | None = None  # the thread that has it; an object, since ids are reused
         self.is_within_set = False  # the application came back inside a compressed set: there is more of it
@@ -99,6 +101,13 @@ class Chunk:
                 feed.queue.changed.notify_all()
         self.in_hand = None
         self.list_offset = None
+
+
+class Stretch(NamedTuple):
+    """Where the messages of a record batch lie in their log: from `offset` to `next_offset`."""
+
+    offset: int
+    next_offset: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
+from kafka2011.consumer.simple_consumer import MAX_FETCH_BYTES, MAX_SETS, FetchedSet, SimpleConsumer
 from kafka2011.counters import Counters
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka2011.outages import Outages
@@ -35,13 +35,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_FETCH_BYTES = 32 * 1024 * 1024
-"""The most that one request asks for, unless a single fetch.size is larger."""
 MAX_PARTS = 1000
 MAX_WATCHED = 30_000
 """Partitions asked for one byte in one request, which has 15 bits for how many parts it has."""
-MAX_SETS = 8
-"""How many sets of its only partition a fetcher takes at once while it is behind, if the broker gives them soon."""
 LONGEST_PAUSE_S = 30.0
 """Time between two requests for the start of a partition, once the broker has failed to answer many."""
 _STOP_TIMEOUT_S = 5.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import SimpleConsumerConfig
+from kafka2011.consumer.columns import column_decoder
 from kafka2011.errors import ErrorCodes
 from kafka2011.message.message_set import Message, complete_prefix_bytes, decode, scan
 from kafka2011.message.topic import partition_text
@@ -28,9 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
+    import pyarrow as pa
+
     from kafka2011.errors import BrokerError
     from kafka2011.wire.protocol import Request
     from zk.cluster import Broker
+
+
+MAX_FETCH_BYTES = 32 * 1024 * 1024
+"""The most that is asked for at once, unless a single fetch.size is larger."""
+MAX_SETS = 8
+"""How many sets of one partition are taken at once by who is behind, if the broker gives them soon."""
 
 
 class FetchedSet:
@@ -75,6 +84,17 @@ class FetchedSet:
         if self.error is not None:
             raise self.error
         return decode(self.data, self.topic, self.broker_id, self.partition, self.offset)
+
+    def arrow(self, max_messages: int = 10_000) -> Iterator[pa.RecordBatch]:
+        """Yield the messages as Arrow's record batches, of about `max_messages` each; raises as iterating does.
+
+        The columns are the fields of Message; no object is made for a message. A compressed set comes whole, even where
+        a batch becomes longer by it; if it does not open, nothing of it comes. Needs PyArrow: MissingExtraError.
+        """
+        if self.error is not None:
+            raise self.error
+        where = self.topic, self.broker_id, self.partition
+        yield from column_decoder()(self.data, *where, self.offset, max_rows=max_messages)
 
     def __repr__(self) -> str:
         where = partition_text(self.topic, self.broker_id, self.partition)
@@ -162,6 +182,23 @@ class SimpleConsumer:
             fetched.append(self._fetched_set(request, code, data, complete_bytes))
             request = request._replace(offset=request.offset + complete_bytes)
         return fetched
+
+    def arrow(
+        self, topic: str, partition: int, offset: int, max_bytes: int | None = None, *, max_messages: int = 10_000
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the messages from an offset to the end of the log as Arrow's record batches, see `FetchedSet.arrow`.
+
+        Fetches up to `max_bytes` (default: fetch.size) at a time, and several such sets while there are so many. To go
+        on later, begin at the last `next_offset`. Raises as `fetch` does, and as iterating over what it returns.
+        """
+        max_bytes = self._config.fetch_size if max_bytes is None else max_bytes
+        most = min(MAX_SETS, max(1, MAX_FETCH_BYTES // max(1, max_bytes)))
+        while True:
+            for fetched in self.fetch_on(topic, partition, offset, max_bytes, most):
+                yield from fetched.arrow(max_messages)
+                if not fetched.data:
+                    return
+                offset = fetched.offset + fetched.complete_bytes
 
     def multifetch(
         self, fetches: Iterable[tuple[str, int, int, int]], *, wait_ms: int = 0, min_bytes: int = 1

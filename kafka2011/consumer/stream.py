@@ -14,7 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafka2011.consumer.chunk_queue import ChunkQueue
-from kafka2011.consumer.feed import Chunk, PartitionFeed, State, StoredSet
+from kafka2011.consumer.columns import column_decoder
+from kafka2011.consumer.feed import Chunk, PartitionFeed, State, StoredSet, Stretch
 from kafka2011.errors import KafkaError
 from kafka2011.message.message_set import Message, decode, decode_shallow
 from zk import forks
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
+
+    from kafka2011.consumer.columns import DecodeColumns
     from kafka2011.consumer.group_registries import Lease
     from zk.clock import Clock
     from zk.cluster import TopicPartition
@@ -67,6 +71,7 @@ class MessageStream:
     ) -> None:
         self.stream_id = stream_id
         self._timeout_s = None if timeout_ms < 0 else timeout_ms / 1000
+        self._shallow = shallow
         self._decode = decode_shallow if shallow else decode
         self._clock = clock
         self._now_s = clock.monotonic_s  # called for every message
@@ -74,7 +79,8 @@ class MessageStream:
         self._lock: AbstractContextManager[object] = self._queue.lock
         # The chunk that is being handed out, what is decoded of it, and the error that comes after that.
         self._open: Chunk | None = None
-        self._messages: Iterator[Message] = iter(())
+        self._messages: Iterator[Message] | None = None  # None: to be decoded from the consumed offset on
+        self._batch: pa.RecordBatch = None  # columns that are ready
         self._ready: deque[Message] = deque()
         self._error: KafkaError | None = None
         self._decoded_messages = 0
@@ -127,6 +133,24 @@ class MessageStream:
         """
         while (stored := self._next_set()) is not None:
             yield stored
+
+    def arrow(self, max_messages: int = 10_000) -> Iterator[pa.RecordBatch]:
+        """Yield Arrow's record batches of one partition each: as many messages as are there, up to `max_messages`.
+
+        For applications that work on columns: no object is made for a message. The columns are the fields of Message.
+        A compressed set comes whole, even where a batch becomes longer by it; if it does not open, nothing of it comes.
+        A batch is consumed when the application comes back for the next. Waits, ends and raises as iteration does.
+        Needs PyArrow: MissingExtraError.
+        """
+        if max_messages < 1:
+            raise ValueError(f"max_messages is {max_messages}: a batch has at least one message")
+        decode_columns = column_decoder()
+
+        def look(chunk: Chunk) -> bool:
+            return self._has_batch(chunk, decode_columns, max_messages)
+
+        while (batch := self._next_batch(look)) is not None:
+            yield batch
 
     def poll(self, timeout_s: float = 0.0) -> Message | None:
         """Return the next message, waiting up to `timeout_s` for it; None without one, and after `shutdown`.
@@ -269,10 +293,9 @@ class MessageStream:
         self._breathe()
         try:
             with self._lock:
-                chunk = self._come_back(self._timeout_s, as_set=True)
+                chunk = self._come_back(self._timeout_s, look=self._has_set)
                 if chunk is None:
                     return None
-                self._undecode(chunk)
                 offset = chunk.feed.consumed_offset
                 assert offset is not None
                 data = chunk.data[offset - chunk.offset : chunk.end_offset - chunk.offset]
@@ -284,29 +307,56 @@ class MessageStream:
             self._start_over()
             raise
 
+    def _next_batch(self, look: Callable[[Chunk], bool]) -> pa.RecordBatch | None:
+        """Wait for a batch that `look` makes ready, and hand it out; None after the timeout and after the end."""
+        self._breathe()
+        delivered_messages = self.delivered_messages
+        try:
+            with self._lock:
+                chunk = self._come_back(self._timeout_s, look=look)
+                if chunk is None:
+                    return None
+                batch, self._batch = self._batch, None
+                offset = chunk.feed.consumed_offset
+                assert offset is not None
+                chunk.in_hand = Stretch(offset, batch.column("next_offset")[-1].as_py())
+                self._decoded_messages += batch.num_rows
+                return batch
+        except KafkaError:
+            raise
+        except BaseException:
+            self._start_over()
+            self._decoded_messages = delivered_messages
+            raise
+
     def _breathe(self) -> None:
         if self._now_s() >= self._breathe_at_s:
             time.sleep(BREATH_S)
             self._breathe_at_s = self._now_s() + LOOK_INTERVAL_S
 
-    def _come_back(self, timeout_s: float | None, *, as_set: bool = False, ahead: int = BATCH_MESSAGES) -> Chunk | None:
+    def _come_back(
+        self, timeout_s: float | None, *, look: Callable[[Chunk], bool] | None = None, ahead: int = BATCH_MESSAGES
+    ) -> Chunk | None:
         """Count what is in hand as consumed, and wait until more is ready, which then belongs to this thread.
 
-        That is a part of a set, or up to `ahead` messages; there may be more that were decoded earlier.
+        That is up to `ahead` messages, and there may be more that were decoded earlier; or what `look`, which goes by
+        the bytes, finds in an open chunk.
         """
         if self._open is not None:
             self._open.come_back()
-            if as_set:
+            if look is not None:
                 self._undecode(self._open)
-        chunk = self._await_ready(timeout_s, as_set=as_set, ahead=ahead)
+        chunk = self._await_ready(timeout_s, look=look, ahead=ahead)
         if chunk is not None:
             chunk.reader = threading.current_thread()
         return chunk
 
-    def _await_ready(self, timeout_s: float | None, *, as_set: bool, ahead: int) -> Chunk | None:
+    def _await_ready(
+        self, timeout_s: float | None, *, look: Callable[[Chunk], bool] | None, ahead: int
+    ) -> Chunk | None:
         """Wait until something may be handed out; None after the timeout and after the end."""
         deadline_s = None if timeout_s is None else self._now_s() + timeout_s
-        while (state := self._advance(as_set=as_set, ahead=ahead)) in {_State.EMPTY, _State.UNSURE}:
+        while (state := self._advance(look=look, ahead=ahead)) in {_State.EMPTY, _State.UNSURE}:
             wait_s = LOOK_INTERVAL_S if state is _State.UNSURE else None
             if deadline_s is not None:
                 remaining_s = deadline_s - self._now_s()
@@ -316,7 +366,7 @@ class MessageStream:
             self._queue.changed.wait(wait_s)
         return self._open if state is _State.READY else None
 
-    def _advance(self, *, as_set: bool, ahead: int) -> _State:
+    def _advance(self, *, look: Callable[[Chunk], bool] | None, ahead: int) -> _State:
         """Go on until messages are ready, or there is something to wait for. Raises the error found in their place."""
         while not self._queue.is_closed:
             chunk = self._open
@@ -327,7 +377,7 @@ class MessageStream:
                 self._drop_open()
             elif not self._look(chunk):
                 return _State.UNSURE
-            elif self._has_set(chunk) if as_set else self._decode_some(chunk, ahead):
+            elif self._decode_some(chunk, ahead) if look is None else look(chunk):
                 return _State.READY
             else:
                 chunk.feed.consumed_offset = chunk.end_offset
@@ -346,9 +396,8 @@ class MessageStream:
         chunk = self._queue.take()
         if chunk is None:
             return False
-        where = chunk.feed.where
         self._open = chunk.feed.open_chunk = chunk
-        self._messages = self._decode(chunk.data, where.topic, where.broker_id, where.partition, chunk.offset)
+        self._messages = None
         return True
 
     def _decode_some(self, chunk: Chunk, ahead: int) -> bool:
@@ -371,11 +420,26 @@ class MessageStream:
             return self._decode_some(chunk, 1)  # which says what is wrong
         return chunk.feed.consumed_offset != chunk.end_offset
 
+    def _has_batch(self, chunk: Chunk, decode_columns: DecodeColumns, max_messages: int) -> bool:
+        """Make the next batch of the open chunk ready; False when it has no more. Raises the error in its place."""
+        offset = chunk.feed.consumed_offset
+        assert offset is not None
+        position = offset - chunk.offset
+        batches = decode_columns(
+            chunk.data, *chunk.feed.where, chunk.offset, position=position, shallow=self._shallow, max_rows=max_messages
+        )
+        try:
+            self._batch = next(batches, None)
+        except KafkaError:
+            chunk.feed.restart(offset)  # fetched anew when the application goes on, as it is for messages
+            raise
+        return self._batch is not None
+
     def _undecode(self, chunk: Chunk) -> None:
         """Go back to bytes: what the application has not consumed, a compressed set as a whole."""
         self._decoded_messages -= len(self._ready)
         self._ready.clear()
-        self._messages = iter(())
+        self._messages = None
         self._error = None
         chunk.is_within_set = False
 
@@ -384,6 +448,8 @@ class MessageStream:
         before = len(messages)
         if before >= most or self._error is not None:
             return
+        if self._messages is None:
+            self._messages = self._decoded()
         try:
             messages.extend(islice(self._messages, most - before))  # keeps what came before an error
         except KafkaError as error:
@@ -391,10 +457,22 @@ class MessageStream:
         finally:
             self._decoded_messages += len(messages) - before
 
+    def _decoded(self) -> Iterator[Message]:
+        """Return the messages of the open chunk from the consumed offset on."""
+        chunk = self._open
+        assert chunk is not None
+        offset = chunk.feed.consumed_offset
+        assert offset is not None
+        data = chunk.data
+        if offset > chunk.offset:  # then a part of a message at the end is none that would be too large for a fetch
+            data = data[offset - chunk.offset : chunk.end_offset - chunk.offset]
+        return self._decode(data, *chunk.feed.where, offset)
+
     def _drop_open(self) -> None:
         self._decoded_messages -= len(self._ready)
         self._ready.clear()
-        self._messages = iter(())
+        self._messages = None
+        self._batch = None
         self._error = None
         if self._open is not None:
             self._open.flows_until_s = 0.0

@@ -12,12 +12,11 @@ from kafka2011.message import runs_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeAlias, TypeVar
+    from typing import TypeVar
 
     from kafka2011.message.header import AnyBytes
 
     T = TypeVar("T", bound=tuple[object, ...])
-    Columns: TypeAlias = Callable[[bytes, int, int, int, int], tuple[int, int, bytes, bytes, bytes]]
 
 
 class RunCode(Protocol):
@@ -67,14 +66,10 @@ class RunCode(Protocol):
     def crc32(self, data: AnyBytes, /) -> int:
         """Return the CRC-32 of a payload."""
 
-    @property
-    def columns(self) -> Columns | None:
-        """Makes columns of a run: `columns(data, position, stop, max_messages, base)`. None in Python.
-
-        Returns where the run ends, its number of messages, and three buffers in this machine's byte order: its edges
-        (int64, one more than messages, `base` being the offset of the data's first byte), where each value ends (int32,
-        after a 0), and the values. Only messages that start before `stop` count.
-        """
+    def columns(
+        self, data: bytes, position: int, stop: int, max_messages: int, base: int, /
+    ) -> tuple[int, int, bytes, bytes, bytes]:
+        """Return where a run ends, how many messages it has, and their edges, payloads' ends, and payloads."""
 
 
 class CompiledCode(RunCode, Protocol):

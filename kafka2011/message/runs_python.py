@@ -6,7 +6,8 @@ else there is, and what is wrong with it.
 
 from __future__ import annotations
 
-from itertools import repeat
+from array import array
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
 from kafka2011.message.crc import crc32
@@ -36,8 +37,6 @@ _FORMATS = (
 """Of magic 1 and 0: what reads length, kind and CRC, the kind's mask and value, and the bytes before the payload."""
 
 DESCRIPTION = "messages in Python"
-columns = None
-"""The Spark source has its own way, with NumPy."""
 
 
 def encode(payloads: Sequence[bytes], magic: int = 1) -> tuple[bytes, int]:
@@ -96,6 +95,28 @@ def decode(
     `offset` is that of the data's first byte.
     """
     # The loop finds payloads and edges; all else that a message holds is added to them without any bytecode.
+    payloads, edges, end = _found(data, position, len(data), max_messages, offset)
+    fields = zip(repeat(topic), repeat(broker_id), repeat(partition), edges, edges[1:], repeat(0), payloads)
+    return list(map(tuple.__new__, repeat(kind), fields)), end
+
+
+def columns(
+    data: bytes, position: int, stop: int, max_messages: int, base: int
+) -> tuple[int, int, bytes, bytes, bytes]:
+    """Return where a run from a position on ends, its number of messages, and three buffers of this machine's integers.
+
+    They are its edges (int64, one more than messages, `base` being the offset of the data's first byte), where each
+    payload ends (int32, after a 0), and the payloads. Only messages that start before `stop` count.
+    """
+    if type(data) is not bytes:
+        raise TypeError("columns() takes bytes only")
+    payloads, edges, end = _found(data, position, stop, max_messages, base)
+    ends = array("i", accumulate(map(len, payloads), initial=0))
+    return end, len(payloads), array("q", edges).tobytes(), ends.tobytes(), b"".join(payloads)
+
+
+def _found(data: bytes, position: int, stop: int, max_messages: int, offset: int) -> tuple[list[bytes], list[int], int]:
+    """Return the payloads of a run, the offsets of its edges, one more, and its end."""
     size = len(data)
     left = max_messages if max_messages >= 0 else size
     checksum = crc32
@@ -106,9 +127,9 @@ def decode(
     while len(payloads) != before:
         before = len(payloads)
         for unpack, mask, magic_kind, overhead in _FORMATS:
-            last_header = size - overhead
+            last = min(stop, size - overhead + 1)
             for _ in range(left - len(payloads)):
-                if position > last_header:
+                if position >= last:
                     break
                 length, beginning, crc = unpack(data, position)
                 start, end = position + overhead, position + 4 + length
@@ -120,8 +141,7 @@ def decode(
                 add_payload(payload)
                 add_edge(offset + end)
                 position = end
-    fields = zip(repeat(topic), repeat(broker_id), repeat(partition), edges, edges[1:], repeat(0), payloads)
-    return list(map(tuple.__new__, repeat(kind), fields)), position
+    return payloads, edges, position
 
 
 def decode_opened(

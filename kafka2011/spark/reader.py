@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
+from kafka2011.message.columns import MessageColumns
 from kafka2011.message.compression import decompress
 from kafka2011.message.header import LENGTH, LENGTH_BYTES
 from kafka2011.message.message_set import decode, scan
-from kafka2011.spark.batches import MessageColumns
+from kafka2011.spark.batches import source_batch
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.spark.offset_ranges import log_bounds, next_boundary, walk
 from zk.clock import SYSTEM_CLOCK
@@ -102,7 +103,7 @@ class RangeReader:
             consumer = SimpleConsumer.of(broker, sockets)
         self._consumer = consumer
         self._offset = offset_range.start
-        self._columns = MessageColumns(self._partition)
+        self._columns = MessageColumns(*self._partition)
         self._trusted_until = offset_range.start
         self.corrupt_messages = 0
         self.corrupt_bytes = 0
@@ -123,7 +124,7 @@ class RangeReader:
                 if self._offset == start:  # not even one whole message
                     fetch_bytes = max(fetch_bytes, LENGTH_BYTES + _length_at(data, 0))
             if len(self._columns):
-                yield self._columns.take()
+                yield source_batch(self._columns.take())
         if self.corrupt_messages:
             logger.warning(
                 "%d corrupt messages, %d bytes in all, between offsets %d and %d of %s; all that a wrong length hides"
@@ -142,7 +143,7 @@ class RangeReader:
             position = columns.add_run(data, position, base)
             self._offset = base + position
             if columns.is_full:
-                yield columns.take()
+                yield source_batch(columns.take())
                 continue
             if position == len(data):
                 return
@@ -158,7 +159,7 @@ class RangeReader:
                 return
             self._offset = base + position
             if columns.is_full:
-                yield columns.take()
+                yield source_batch(columns.take())
             if position >= len(data):
                 return
 
@@ -173,7 +174,7 @@ class RangeReader:
             for each in decode(message, topic, broker_id, partition, self._offset):
                 self._columns.add(each)
                 if self._columns.is_full:
-                    yield self._columns.take()
+                    yield source_batch(self._columns.take())
         except InvalidMessageError as error:
             self._note_corrupt(str(error), self._offset + len(message))
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from kafka2011.message.columns import MAX_BATCH_ROWS
 from kafka2011.spark import batches
-from kafka2011.spark.batches import MAX_BATCH_ROWS
 from kafka2011.spark.source_columns import SCHEMA
 
 if TYPE_CHECKING:

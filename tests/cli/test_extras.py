@@ -48,6 +48,7 @@ def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("consume", "--topic", "t", "--decode", *NOWHERE), "pipeline"),
         (("consume", "--topic", "t", "--audit", "a", *NOWHERE), "pipeline"),
         (("demo", "--tiers", "all"), "demo"),
+        (("export", "FILE", "--into", "STATE"), "warehouse"),
         (("generate", *NOWHERE), "pipeline"),
         (("load", *NOWHERE, "--warehouse", "STATE", "--topic", "t"), "pipeline,spark,warehouse"),
         (("mirror", "--from", "a:1", "--to", "a:1/x", "--group", "g", "--whitelist", "t", "--audit", "a"), "pipeline"),

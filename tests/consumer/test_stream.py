@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -16,9 +17,9 @@ import pytest
 from kafka2011.consumer.feed import RESTART_PAUSE_S, PartitionFeed, State
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, MessageStream
-from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, KafkaError
+from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, KafkaError, MissingExtraError
 from kafka2011.message.compression import Codec
-from kafka2011.message.message_set import Message, MessageSet, encode
+from kafka2011.message.message_set import Message, MessageSet, decode, decode_shallow, encode
 from tests.support.clocks import ManualClock
 from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually, is_waiting
@@ -1092,6 +1093,135 @@ def test_sets_say_what_stands_where_no_message_does() -> None:
     with pytest.raises(InvalidMessageError, match=f"t/0-0 at offset {ONE}: length 0"):
         next(rig.stream.sets())
     assert feed.consumed_offset == ONE
+
+
+# Columns -------------------------------------------------------------------------------------------------------------
+
+
+def rows(batch: Any) -> list[Message]:
+    return [Message(**row) for row in batch.to_pylist()]
+
+
+def test_batches_of_columns_are_the_messages() -> None:
+    """The same as lists are, compressed sets opened; each is consumed when the application comes back."""
+    data = messages([b"a"]) + messages([b"b", b"c"], Codec.GZIP) + messages([b"d"])
+    rig = Rig()
+    feed = rig.own(start=40)
+    rig.fetch(feed, data)
+    batches = rig.stream.arrow()
+    batch = next(batches)
+    assert rows(batch) == list(decode(data, "t", 0, 0, 40))
+    assert feed.consumed_offset == 40
+    assert rig.stream.delivered_messages == 4
+    assert next(batches, None) is None
+    assert feed.consumed_offset == 40 + len(data)
+
+
+def test_batches_of_columns_have_a_limit() -> None:
+    """In messages, except that a compressed set comes whole; of one partition each."""
+    rig = Rig()
+    first, second = rig.own(0), rig.own(1)
+    rig.fetch(first, messages([b"a"] * 3) + messages([b"b"] * 3, Codec.SNAPPY) + messages([b"c"]))
+    rig.fetch(second, messages([b"d"]))
+    found = [[message.payload for message in rows(batch)] for batch in rig.stream.arrow(2)]
+    assert found == [[b"a"] * 2, [b"a", b"b", b"b", b"b"], [b"c"], [b"d"]]
+    with pytest.raises(ValueError, match="max_messages is 0"):
+        next(rig.stream.arrow(0))
+
+
+def test_messages_and_columns_take_turns() -> None:
+    """None is missing and none comes twice, but of a compressed set that was begun all comes again."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"%d" % number for number in range(6)]) + messages([b"x", b"y"], Codec.GZIP))
+    assert next(rig.stream).payload == b"0"
+    assert [message.payload for message in rows(next(rig.stream.arrow(2)))] == [b"1", b"2"]
+    assert feed.consumed_offset == ONE
+    assert next(rig.stream).payload == b"3"
+    assert feed.consumed_offset == 3 * ONE
+    assert [message.payload for message in next(rig.stream.batches(2))] == [b"4", b"5"]
+    assert next(rig.stream).payload == b"x"
+    assert [message.payload for message in rows(next(rig.stream.arrow()))] == [b"x", b"y"]
+    assert rig.stream.delivered_messages == 9
+    assert rig.stream.poll() is None
+    assert feed.consumed_offset == feed.fetch_offset
+
+
+def test_a_corrupt_message_ends_a_batch_and_is_an_error_that_comes_again() -> None:
+    """Good messages before it are consumed; it is fetched anew after a pause."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"]) + encode(b"b")[:-1] + b"?")
+    batches = rig.stream.arrow()
+    assert [message.payload for message in rows(next(batches))] == [b"a"]
+    with pytest.raises(InvalidMessageError, match=f"t/0-0 at offset {ONE}"):
+        next(batches)
+    assert (feed.consumed_offset, feed.fetch_offset) == (ONE, ONE)
+    rig.now_s += RESTART_PAUSE_S
+    rig.fetch(feed, encode(b"b"))
+    assert [message.payload for message in rows(next(rig.stream.arrow()))] == [b"b"]
+
+
+def test_a_message_larger_than_a_fetch_is_an_error_of_columns_too() -> None:
+    """And one that follows others is no error yet."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"]) + encode(b"b")[:-1])
+    rig.fetch(feed, encode(b"b")[:-1])
+    batches = rig.stream.arrow()
+    assert next(batches).num_rows == 1
+    with pytest.raises(InvalidMessageSizeError, match=f"t/0-0 at offset {ONE}"):
+        next(batches)
+
+
+def test_a_release_waits_for_the_batch_in_hand_and_begins_no_other() -> None:
+    """The partition is given up once the application comes back, also within what was fetched."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"] * 3))
+    batches = rig.stream.arrow(2)
+    next(batches)
+    feed.begin_release()
+    assert next(batches, None) is None
+    feed.end_release(rig.now_s)
+    assert feed.consumed_offset == 2 * ONE
+    assert not rig.stream.unfinished_releases
+
+
+def test_a_batch_that_is_interrupted_on_its_way_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was not handed out, so it counts for nothing."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"]))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "current_thread", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(rig.stream.arrow())
+    monkeypatch.undo()
+    assert (rig.stream.delivered_messages, feed.consumed_offset) == (0, 0)
+    rig.now_s += RESTART_PAUSE_S
+    rig.fetch(feed, messages([b"a"]))
+    assert next(rig.stream.arrow()).num_rows == 1
+
+
+def test_shallow_streams_give_compressed_sets_closed_as_columns() -> None:
+    """As iterating does."""
+    data = messages([b"a", b"b"], Codec.GZIP)
+    rig = Rig(shallow=True)
+    rig.fetch(rig.own(), data)
+    [batch] = rig.stream.arrow()
+    assert rows(batch) == list(decode_shallow(data, "t", 0, 0, 0))
+
+
+def test_columns_without_pyarrow_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to install, before anything is waited for."""
+    monkeypatch.setitem(sys.modules, "kafka2011.message.columns", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError):
+        next(Rig(timeout_ms=-1).stream.arrow())
 
 
 # The lease -----------------------------------------------------------------------------------------------------------

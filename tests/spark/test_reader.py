@@ -16,7 +16,6 @@ from kafka2011.message.compression import Codec
 from kafka2011.message.header import LENGTH_BYTES
 from kafka2011.message.message_set import MessageSet, decode, encode
 from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
-from kafka2011.spark.batches import MessageColumns
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.reader import RangeReader, ReadSettings
@@ -301,18 +300,3 @@ def test_lost_messages_are_passed_over_if_allowed() -> None:
     log.delete_until(10 * LENGTH)
     assert rows_of(one) == expected(b"".join(PLAIN), 10 * LENGTH)
     assert len(rows_of(behind)) == 10
-
-
-def test_columns_begin_anew_after_each_batch() -> None:
-    """Nothing of one batch is in the next."""
-    columns = MessageColumns(PARTITION, max_rows=3)
-    data = b"".join(PLAIN)
-    position, rows = 0, 0
-    while position < len(data):
-        position = columns.add_run(data, position, 100)
-        rows += len(columns)
-        assert len(columns) <= 3
-        batch = columns.take()
-        assert batch.column(4).to_pylist()[0] + LENGTH == batch.column(5).to_pylist()[0]
-        assert not len(columns)
-    assert rows == 10
