@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import BrokerConnectionError, InvalidMessageSizeError, OffsetOutOfRangeError, ProtocolError
-from kafka2011.message.message_set import encode
+from kafka2011.errors import (
+    BrokerConnectionError,
+    InvalidMessageError,
+    InvalidMessageSizeError,
+    OffsetOutOfRangeError,
+    ProtocolError,
+)
+from kafka2011.message.message_set import Message, decode, encode
 from kafka2011.wire import connection
 from kafka2011.wire.protocol import FetchRequest, encode_response_header
 from tests.support.interruption import StoppedError, interruptible
@@ -261,3 +267,27 @@ def test_an_interrupted_call_leaves_no_half_answer_behind(serve: Serve, in_c: No
             with pytest.raises(StoppedError):
                 fetch_on(client)
             assert fetch_on(client, most=1) == [(0, 40)]
+
+
+def test_a_log_is_read_to_its_end_as_columns(serve: Serve) -> None:
+    """Set after set, without an object for each message; a part of a message at a set's end is fetched again."""
+    with consumer(serve(serving()).port) as client:
+        batches = list(client.arrow("t", 0, len(HELLO), MAX_BYTES))
+    found = [Message(**row) for batch in batches for row in batch.to_pylist()]
+    assert found == list(decode(LOG[len(HELLO) :], "t", 4, 0, len(HELLO)))
+    assert len(batches) == 5
+
+
+def test_columns_of_a_log_end_with_the_error(serve: Serve) -> None:
+    """After the good messages before it; the broker's errors are raised, too."""
+    broken = LOG + HELLO[:-1] + b"?" + LOG
+    with consumer(serve(serving(broken)).port) as client:
+        batches = client.arrow("t", 0, 0, MAX_BYTES)
+        assert sum(next(batches).num_rows for _ in range(5)) == 10
+        with pytest.raises(InvalidMessageError, match=f"t/4-0 at offset {len(LOG)}: CRC"):
+            next(batches)
+    with (
+        consumer(serve(first_then(reply(b"", 1))).port) as client,
+        pytest.raises(OffsetOutOfRangeError, match=f"t/4-0 at offset {2 * len(HELLO)}"),
+    ):
+        list(client.arrow("t", 0, 0, MAX_BYTES))
