@@ -22,7 +22,14 @@ EXTENSIONS = [
         py_limited_api=True,
         optional=True,  # setuptools warns when it cannot be built
     )
-    for name in ("broker._receive", "broker._send", "message._runs", "warehouse.rows._columns", "wire._exchange")
+    for name in (
+        "broker._receive",
+        "broker._send",
+        "message._runs",
+        "producer._append",
+        "warehouse.rows._columns",
+        "wire._exchange",
+    )
 ]
 
 

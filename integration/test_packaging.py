@@ -117,7 +117,14 @@ def assert_holds(wheel: Path, extensions: set[str]) -> None:
 def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
     """Every module of the packages is in it, with the C code and the marks for type checkers, and nothing else."""
     assert wheel.name.endswith(f"-cp311-abi3-linux_{platform.machine()}.whl")  # for this Python and later ones
-    code = ("broker/_receive", "broker/_send", "message/_runs", "warehouse/rows/_columns", "wire/_exchange")
+    code = (
+        "broker/_receive",
+        "broker/_send",
+        "message/_runs",
+        "producer/_append",
+        "warehouse/rows/_columns",
+        "wire/_exchange",
+    )
     assert_holds(wheel, {f"kafka2011/{name}.abi3.so" for name in code})
 
 

@@ -16,6 +16,8 @@ TESTS = (
     "tests/message/test_runs.py",
     "tests/message/test_message.py",
     "tests/message/test_columns.py",
+    "tests/producer/test_accumulator.py",
+    "tests/producer/test_appending.py",
     "tests/broker/test_message_check.py",
     "tests/broker/test_receiving.py",
     "tests/wire/test_connection.py",

@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from kafka2011.broker import receive_buffer, sending
 from kafka2011.message import runs, runs_python
+from kafka2011.producer import appending
 from kafka2011.wire import connection
 from tests.support.captured import CAPTURED
 from tests.support.scripted_broker import ScriptedBroker
@@ -44,6 +45,7 @@ def each_code(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setattr(runs, "chosen", code)
         if code is runs_python:
             patch.setattr(connection, "compiled", None)
+            patch.setattr(appending, "compiled", None)
             patch.setattr(receive_buffer, "compiled", None)
             patch.setattr(sending, "compiled", None)
         yield

@@ -114,6 +114,30 @@ runs_encode(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t argum
 }
 
 static PyObject *
+runs_measure(PyObject *Py_UNUSED(module), PyObject *payloads)
+{
+    if (!PyList_Check(payloads)) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t count = PyList_Size(payloads), total = 0, largest = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *payload = PyList_GetItem(payloads, i); /* borrowed; nothing here runs Python code */
+        if (!PyBytes_CheckExact(payload)) {
+            Py_RETURN_NONE;
+        }
+        Py_ssize_t size = PyBytes_Size(payload);
+        if (total > PY_SSIZE_T_MAX - size) {
+            Py_RETURN_NONE;
+        }
+        total += size;
+        if (size > largest) {
+            largest = size;
+        }
+    }
+    return Py_BuildValue("(nn)", total, largest);
+}
+
+static PyObject *
 runs_walk(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     Py_ssize_t sizes[3]; /* position, stop, max_messages */
@@ -367,6 +391,7 @@ runs_portable_crc32(PyObject *Py_UNUSED(module), PyObject *data)
 
 static PyMethodDef methods[] = {
     {"encode", FAST(runs_encode), METH_FASTCALL, "Return the messages for all payloads, and the largest size, or None."},
+    {"measure", runs_measure, METH_O, "Return how many bytes payloads have, and the largest one; None unless all are bytes."},
     {"walk", FAST(runs_walk), METH_FASTCALL, "Return where a run ends, its messages, and its largest payload's size."},
     {"decode", FAST(runs_decode), METH_FASTCALL, "Return the messages of a run, and where it ends."},
     {"decode_opened", FAST(runs_decode_opened), METH_FASTCALL, "Return the messages of an opened set, or None."},

@@ -29,6 +29,9 @@ class RunCode(Protocol):
     def encode(self, payloads: Sequence[bytes], magic: int, /) -> tuple[bytes, int] | None:
         """Return the messages of a magic for all payloads, and the largest size; None unless all are bytes."""
 
+    def measure(self, payloads: list[bytes], /) -> tuple[int, int] | None:
+        """Return how many bytes payloads have, and the largest of them; None unless all are bytes."""
+
     def walk(self, data: AnyBytes, position: int, stop: int, max_messages: int, /) -> tuple[int, int, int]:
         """Return where a run ends, how many messages it has, and the size of its largest payload."""
 

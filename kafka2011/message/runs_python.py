@@ -54,6 +54,14 @@ def encode(payloads: Sequence[bytes], magic: int = 1) -> tuple[bytes, int]:
     return b"".join(parts), largest
 
 
+def measure(payloads: list[bytes]) -> tuple[int, int] | None:
+    """Return how many bytes payloads have, and the largest of them; None unless all are bytes."""
+    if not isinstance(payloads, list) or not set(map(type, payloads)) <= {bytes}:  # no Python code for each payload
+        return None
+    sizes = list(map(len, payloads))
+    return sum(sizes), max(sizes, default=0)
+
+
 def walk(
     data: AnyBytes, position: int, stop: int, max_messages: int, checksum: Callable[[AnyBytes], int] = crc32
 ) -> tuple[int, int, int]:

@@ -10,8 +10,9 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kafka2011.producer import appending
 from kafka2011.producer.batch import Batch, Bound, ListFuture
-from kafka2011.producer.encoder import MAX_SET_BYTES, pieces
+from kafka2011.producer.encoder import MAX_SET_BYTES, measured, pieces
 from kafka2011.producer.errors import ProducerClosedError, QueueFullError
 
 if TYPE_CHECKING:
@@ -58,12 +59,15 @@ class Accumulator:
 
     def __init__(self, config: ProducerConfig, clock: Clock, new_queue: Callable[[BrokerQueue], None]) -> None:
         self.lock = threading.Lock()
+        self.append_payload: Callable[[str, bytes], Batch | None] = self._append_payload
         self._sends_at_once = config.producer_type == "sync"
         self._batch_messages = sys.maxsize if self._sends_at_once else config.batch_size
         self.open_batches: set[Batch] = set()  # and closed ones whose futures are not done
         self.queues: dict[int, BrokerQueue] = {}
         self.is_closed = False
         self._unkeyed: dict[str, Batch] = {}  # open ones, by topic
+        if appending.compiled is not None:
+            self.append_payload = appending.compiled.appender(self._unkeyed, self.lock.locked, self._append_payload)
         self._pinned: dict[TopicPartition, Batch] = {}  # and those of keys and of named partitions
         self._config = config
         self._clock = clock
@@ -74,8 +78,8 @@ class Accumulator:
 
     # Taking messages in ------------------------------------------------------------------------------------------
 
-    def append_payload(self, topic: str, payload: bytes) -> SendFuture | None:
-        """Do as `append_unkeyed` for one payload: the most frequent case, where every call counts.
+    def _append_payload(self, topic: str, payload: bytes) -> Batch | None:
+        """Do as `append_unkeyed` for one payload: the most frequent case, for which `append_payload` may be in C.
 
         Where sends are synchronous, or the accumulator is closed, there is no open batch.
         """
@@ -88,17 +92,17 @@ class Accumulator:
             room_messages = batch.bound.room_messages
             if room_bytes < 0 or room_messages <= 0:
                 return None
+            batch.payloads.append(payload)
             batch.room_bytes = room_bytes
             batch.bound.room_messages = room_messages - 1
-            payloads = batch.payloads
-            payloads.append(payload)
-            if len(payloads) >= self._batch_messages:
+            batch.room_messages -= 1
+            if batch.room_messages <= 0:
                 self.close(batch)
             return batch
 
     def append_unkeyed(self, topic: str, payloads: list[bytes]) -> SendFuture | None:
         """Append to the open batch of a topic's messages without a key; None where there is none with room."""
-        size_bytes = sum(map(len, payloads))
+        size_bytes, _ = measured(payloads)
         with self.lock:
             self._check_open()
             batch = self._unkeyed.get(topic)
@@ -118,7 +122,7 @@ class Accumulator:
         Waits up to `timeout_ms` for room in the broker's queue; -1 waits forever. Raises QueueFullError and
         ProducerClosedError, with nothing appended.
         """
-        size_bytes = sum(map(len, payloads))
+        size_bytes, _ = measured(payloads)
         keys: tuple[object, ...] = () if movable else (key,) * len(payloads)
         with self.lock:
             queue = self._await_room(where.broker_id, len(payloads), size_bytes, timeout_ms)
@@ -135,7 +139,7 @@ class Accumulator:
             for piece in cut:
                 batch = self._begin(queue, where, movable=movable)
                 batch.list_future = future
-                self._append(batch, piece, keys[: len(piece)], sum(map(len, piece)))
+                self._append(batch, piece, keys[: len(piece)], measured(piece)[0])
                 if id(batch) in queue.open:
                     self.close(batch)
             return future
@@ -184,12 +188,13 @@ class Accumulator:
         batch.payloads += payloads
         batch.keys += keys
         batch.room_bytes -= size_bytes
+        batch.room_messages -= len(payloads)
         batch.bound.room_messages -= len(payloads)
-        if self._sends_at_once or len(batch.payloads) >= self._batch_messages or batch.room_bytes <= 0:
+        if self._sends_at_once or batch.room_messages <= 0 or batch.room_bytes <= 0:
             self.close(batch)
 
     def _has_room(self, batch: Batch, messages: int, size_bytes: int) -> bool:
-        return len(batch.payloads) + messages <= self._batch_messages and size_bytes <= batch.room_bytes
+        return messages <= batch.room_messages and size_bytes <= batch.room_bytes
 
     def _open_batch(self, where: TopicPartition, *, movable: bool) -> Batch | None:
         if not movable:
@@ -203,7 +208,8 @@ class Accumulator:
 
     def _begin(self, queue: BrokerQueue, where: TopicPartition, *, movable: bool) -> Batch:
         now_s = self._clock.monotonic_s()
-        batch = Batch(where, queue.bound, self._batch_bytes, now_s + self._queue_time_s, movable=movable)
+        room = self._batch_messages, self._batch_bytes
+        batch = Batch(where, queue.bound, *room, now_s + self._queue_time_s, movable=movable)
         queue.open[id(batch)] = batch
         self.open_batches.add(batch)
         if movable:

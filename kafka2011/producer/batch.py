@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.producer.appending import Room
 from kafka2011.wire.protocol import ANY_PARTITION
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ class FailedBatch(NamedTuple):
     error: Exception
 
 
-class Bound:
+class Bound(Room):
     """How much more a queue may hold, in messages and bytes. Guarded by the accumulator's lock."""
 
-    __slots__ = ("max_bytes", "max_messages", "room_bytes", "room_messages")
+    __slots__ = ("max_bytes", "max_messages")
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         self.max_messages = self.room_messages = max_messages
@@ -104,14 +105,23 @@ class SendFuture(Future[Receipt]):
             self.set_exception(error)
 
 
-class Batch(SendFuture):
+class Batch(SendFuture, Room):
     """Messages for one partition, and the future that every sender of one of them has.
 
     Open, it takes more messages; closed, it waits to be sent. `movable` ones, whose messages have no key and name no
     partition, may go to another broker when theirs is lost.
     """
 
-    def __init__(self, where: TopicPartition, bound: Bound, room_bytes: int, due_s: float, *, movable: bool) -> None:
+    def __init__(
+        self,
+        where: TopicPartition,
+        bound: Bound,
+        room_messages: int,
+        room_bytes: int,
+        due_s: float,
+        *,
+        movable: bool,
+    ) -> None:
         super().__init__()
         self.where = where
         self.bound = bound
@@ -121,7 +131,8 @@ class Batch(SendFuture):
         self.ready_set: MessageSet | None = None  # sent as it is, instead of payloads
         self.messages = 0  # known once it is closed
         self.size_bytes = 0  # of the payloads, likewise
-        self.room_bytes = room_bytes  # what it may still take
+        self.room_messages = room_messages  # what it may still take
+        self.room_bytes = room_bytes
         self.due_s = due_s  # when it closes, full or not
         self.list_future: ListFuture | None = None
         # Once it is on its way:

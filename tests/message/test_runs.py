@@ -186,6 +186,7 @@ def test_other_bytes_are_left_to_python(compiled: CompiledCode) -> None:
     [
         ("encode", ([HELLO],)),
         ("encode", ([HELLO], "one")),
+        ("measure", ()),
         ("walk", (HELLO, 0)),
         ("walk", ("text", 0, 100, -1)),
         ("walk", (HELLO, 0, 100, "many")),
@@ -205,6 +206,19 @@ def test_wrong_arguments_are_type_errors(compiled: CompiledCode, name: str, argu
     """And never a crash."""
     with pytest.raises(TypeError):
         getattr(compiled, name)(*arguments)
+
+
+@given(st.one_of(st.lists(st.binary(max_size=20)), st.lists(st.sampled_from([b"a", bytearray(b"b"), "c", 4]))))
+def test_both_measure_the_same(compiled: CompiledCode, payloads: list[bytes]) -> None:
+    """How many bytes there are, and the largest; nothing of what are not bytes alone."""
+    found = compiled.measure(payloads)
+    assert found == runs_python.measure(payloads)
+    if all(type(each) is bytes for each in payloads):
+        assert found == (len(b"".join(payloads)), max(map(len, payloads), default=0))
+    else:
+        assert found is None
+    for code in (compiled, runs_python):
+        assert code.measure(tuple(payloads)) is None  # type: ignore[arg-type]
 
 
 @given(places(), LIMITS, st.integers(0, 2**40))
@@ -265,6 +279,7 @@ def test_nothing_is_kept(compiled: CompiledCode) -> None:
         for _ in range(300):
             compiled.encode([payload] * 20, 0)
             compiled.encode([payload, "text"], 1)  # type: ignore[list-item]
+            compiled.measure([payload] * 3)
             compiled.walk(data, 0, len(data), -1)
             compiled.decode(Message, data, 0, 100, topic, broker, partition, 10**12)
             compiled.decode_opened(Message, data[: -len(OTHERS[0])], 100, topic, broker, partition, 10**12, 10**13)
@@ -354,6 +369,7 @@ data = bytes(MessageSet(payloads))
 calls = [
     lambda: code.encode(payloads, 1),
     lambda: code.walk(data, 300, len(data), -1),
+    lambda: code.measure([b"hello"] * 3),
     lambda: code.walk(data, 0, len(data), -1),
     lambda: code.decode(Message, data, 0, 100, "views", 3, 7, 10**12),
     lambda: code.decode_opened(Message, data, 100, "views", 3, 7, 10**12, 10**13),
@@ -398,6 +414,6 @@ def test_want_of_memory_is_an_error() -> None:
     assert done.returncode == 0, done.stderr
     failures = [int(line) for line in done.stdout.split()]
     assert failures[0] >= 2  # the set, and the answer
-    assert failures[3] >= 20  # two or more for each of ten messages
-    assert failures[4] >= 20
-    assert failures[5] >= 4
+    assert failures[4] >= 20  # two or more for each of ten messages
+    assert failures[5] >= 20
+    assert failures[6] >= 4

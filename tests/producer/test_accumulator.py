@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from kafka2011.producer.batch import SendFuture
 
+pytestmark = pytest.mark.usefixtures("each_code")
+
 ONE, TWO = TopicPartition("views", 0, 0), TopicPartition("views", 0, 1)
 ELSEWHERE = TopicPartition("views", 1, 0)
 WAIT_S = 20

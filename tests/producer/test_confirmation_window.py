@@ -15,7 +15,7 @@ MAX_BYTES = 40
 
 
 def a_set(number: int, size: int = 1) -> Batch:
-    batch = Batch(TopicPartition("t", 0, 0), Bound(1000, 1000), 1000, 0.0, movable=False)
+    batch = Batch(TopicPartition("t", 0, 0), Bound(1000, 1000), 1000, 1000, 0.0, movable=False)
     batch.data = b"%d" % number + b"x" * size
     return batch
 

@@ -149,7 +149,7 @@ def test_large_sends_are_cut() -> None:
 def test_requests_are_bounded() -> None:
     """A set that is larger than that goes alone."""
     sizes = [3_000_000, 1_000_000, 1_000_000, 5_000_000, 0, 0]
-    batches = [Batch(TopicPartition("t", 0, 0), Bound(1, 1), 1, 0.0, movable=False) for _ in sizes]
+    batches = [Batch(TopicPartition("t", 0, 0), Bound(1, 1), 1, 1, 0.0, movable=False) for _ in sizes]
     for batch, size in zip(batches, sizes, strict=True):
         batch.data = b"x" * size
     assert [[len(each.data) for each in request] for request in divided(batches)] == [

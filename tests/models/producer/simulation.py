@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from kafka2011.producer import accumulator, completion, producer, producer_connection, router, sender
+from kafka2011.producer import accumulator, appending, completion, producer, producer_connection, router, sender
 from kafka2011.producer import batch as batches
 from kafka2011.wire import connection
 from tests.models.producer.fibers import Scheduler
@@ -129,6 +129,7 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
     exchanged: list[tuple[Any, str, Any]] = [
         (futures, "threading", threading_for(scheduler, yields=False)),
         (accumulator, "threading", threads),
+        (appending, "compiled", None),  # which takes no lock, so that nobody else would have a turn
         (batches.SendFuture, "end", noted_end),
         (batches.SendFuture, "__hash__", number),
         (completion, "threading", threads),
