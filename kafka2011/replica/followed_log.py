@@ -1,0 +1,80 @@
+"""A follower's side of one partition: compare, cut, then append what the leader has, in the same segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka2011.errors import LogError
+from kafka2011.replica.comparison import RANGE_BYTES, Comparison
+from kafka2011.replica.exchange import Ask
+
+if TYPE_CHECKING:
+    from kafka2011.replica.exchange import CopiedLog, Given
+    from zk.cluster import TopicPartition
+
+
+class LeaderLacksReadableError(LogError):
+    """The leader has not all that clients may have read: its disk has lost it. A replica that has it stays out."""
+
+
+class FollowedLog:
+    """One partition of a follower, in one epoch. `readable` is up to where this disk has what clients may have read."""
+
+    def __init__(self, where: TopicPartition, log: CopiedLog, readable: int, *, range_bytes: int = RANGE_BYTES) -> None:
+        self._where = where
+        self._log = log
+        self._range_bytes = range_bytes
+        self._comparison: Comparison | None = self._compare_from(readable)
+        self.readable = readable
+
+    def ask(self) -> Ask:
+        """Return what to ask the leader for next."""
+        log, comparison = self._log, self._comparison
+        if comparison is None:
+            return Ask(log.appended_end_offset, log.flushed_end_offset)
+        return Ask(log.appended_end_offset, None, comparison.question() if comparison.cut is None else ())
+
+    def take(self, given: Given) -> None:
+        """Do what the answer to the newest question asks for. Raises LeaderLacksReadableError, and LogError."""
+        log, comparison = self._log, self._comparison
+        self._check(given)
+        if given.start > log.appended_end_offset:
+            log.begin_at(given.start)
+            self._comparison = None
+        elif comparison is None:
+            if given.data:
+                log.append(given.data, given.segment)
+        elif given.start > comparison.start:
+            self._comparison = self._compare_from(given.start)  # what the leader has deleted is not compared
+        else:
+            self._compare(comparison, given)
+        if self._comparison is None:
+            log.delete_before(given.start)
+            # What is not on disk may be other bytes after a power cut, and has to be compared then.
+            self.readable = max(self.readable, min(given.readable, log.flushed_end_offset))
+
+    def _check(self, given: Given) -> None:
+        has = min(self.readable, self._log.appended_end_offset)
+        if given.end < has:
+            raise LeaderLacksReadableError(
+                f"{self._where} ends at offset {given.end} at the leader, and this replica has what clients may have"
+                f" read up to {has}: nothing is cut here until an operator accepts the loss"
+            )
+
+    def _compare_from(self, offset: int) -> Comparison:
+        return Comparison(self._log, offset, range_bytes=self._range_bytes)
+
+    def _compare(self, comparison: Comparison, given: Given) -> None:
+        log = self._log
+        if comparison.cut is None:
+            comparison.answered(given.equal)
+        cut = comparison.cut
+        if cut is None:
+            return
+        if cut > max(log.start_offset, given.start):
+            log.cut(cut)  # also when nothing differs: the leader may not have begun an empty segment at the end
+        else:
+            # Nothing that both have is the same. What only this one has, since the leader has deleted its own, may be
+            # of another line as well, and a segment here may start where the leader's does not.
+            log.begin_at(given.start)
+        self._comparison = None

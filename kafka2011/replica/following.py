@@ -1,0 +1,65 @@
+"""A follower's time behind one leader, in one epoch: one question and one answer at a time, for all partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka2011.replica.comparison import RANGE_BYTES
+from kafka2011.replica.exchange import ReplicaFetch, WrongEpochError
+from kafka2011.replica.followed_log import FollowedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafka2011.replica.exchange import CopiedLog, ReplicaData
+    from kafka2011.replica.state import Follow, Replica
+    from zk.cluster import TopicPartition
+
+
+class Following:
+    """Follows a leader with these logs, which all are compared first.
+
+    `readable` is up to where this disk has what clients may have read. `new_log` makes the log of a partition that the
+    leader has and this replica has not.
+    """
+
+    def __init__(
+        self,
+        me: Replica,
+        role: Follow,
+        *,
+        logs: Mapping[TopicPartition, CopiedLog],
+        readable: Mapping[TopicPartition, int],
+        new_log: Callable[[TopicPartition], CopiedLog],
+        range_bytes: int = RANGE_BYTES,
+    ) -> None:
+        self.me = me
+        self.role = role
+        self._new_log = new_log
+        self._range_bytes = range_bytes
+        self._logs = {
+            where: FollowedLog(where, log, readable.get(where, 0), range_bytes=range_bytes)
+            for where, log in logs.items()
+        }
+
+    def fetch(self) -> ReplicaFetch:
+        """Return what to ask the leader next."""
+        return ReplicaFetch(self.role.epoch, self.me, {where: log.ask() for where, log in self._logs.items()})
+
+    def take(self, data: ReplicaData) -> None:
+        """Do what the answer to the newest question asks for.
+
+        Raises WrongEpochError, LeaderLacksReadableError, and LogError.
+        """
+        if data.epoch != self.role.epoch:
+            raise WrongEpochError(f"{self.role.leader} answers in epoch {data.epoch}, not {self.role.epoch}")
+        for where, given in data.given.items():
+            log = self._logs.get(where)
+            if log is not None:
+                log.take(given)
+            else:
+                self._logs[where] = FollowedLog(where, self._new_log(where), 0, range_bytes=self._range_bytes)
+
+    def readable(self) -> dict[TopicPartition, int]:
+        """Return up to where this disk has what clients may have read."""
+        return {where: log.readable for where, log in self._logs.items()}

@@ -1,0 +1,73 @@
+"""What a replica knows of itself, and keeps in its log.dir: its disk's id, epochs, partitions, and what was readable.
+
+It is written whole and fsynced before anything else in a log.dir, and before a replica acts in a new epoch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka2011.json_document import read_document
+from kafka2011.replica.state import Replica, ReplicaStateError
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafka2011.replica.state import ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The text of the file `replica`.
+
+    `epoch` is the highest that was seen. `readable` is, for each partition, an offset up to which this disk holds what
+    clients may have read: a lower bound, which need not be up to date.
+    """
+
+    replica: Replica
+    epoch: int = 0
+    readable: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The file's text."""
+        readable = [[*where, offset] for where, offset in sorted(self.readable.items())]
+        return json.dumps({"replica": str(self.replica), "epoch": self.epoch, "readable": readable})
+
+    @classmethod
+    def of(cls, text: str | bytes, path: str) -> Self:
+        """Read the file's text; `path` names it in the ReplicaStateError that is raised if it is damaged."""
+        return read_document(text, cls._of_document, ReplicaStateError, f"{path} is not what a replica knows of itself")
+
+    @classmethod
+    def _of_document(cls, document: dict[str, Any]) -> Self:
+        epoch = document["epoch"]
+        readable = {
+            TopicPartition(topic, broker_id, partition): offset
+            for topic, broker_id, partition, offset in document["readable"]
+        }
+        if any(type(number) is not int or number < 0 for number in (epoch, *readable.values())):
+            raise ValueError("epoch and offsets must be numbers, and not negative")
+        return cls(Replica.of(document["replica"]), epoch, readable)
+
+    def entering(self, state: ReplicaState) -> Known:
+        """Return what is known in the epoch of a state that was read.
+
+        What was readable before an operator accepted a loss counts no more: the elected replica may not have it.
+        """
+        readable = {} if self.epoch < state.loss_epoch else self.readable
+        return replace(self, epoch=max(self.epoch, state.epoch), readable=readable)
+
+    def with_readable(self, readable: Mapping[TopicPartition, int]) -> Known:
+        """Return the same with other offsets, never lower ones."""
+        known = self.readable
+        return replace(
+            self, readable={**known, **{where: max(end, known.get(where, 0)) for where, end in readable.items()}}
+        )
+
+    def missing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions that this disk has had and has no more: a replica without them may not go on."""
+        return sorted(self.readable.keys() - set(partitions))

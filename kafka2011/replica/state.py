@@ -1,0 +1,147 @@
+"""What the replicas of a broker id agree on: the state, its text in a znode, and how it changes hands.
+
+A broker id is a role that several processes may fill, each with a log.dir of its own; one of them leads at a time. The
+state is written only on the version that was read, so there is one line of epochs, and in each at most one leader.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+from kafka2011.errors import KafkaError
+from kafka2011.json_document import read_document
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_DISK = re.compile(r"[0-9a-f]{1,64}")
+
+
+class ReplicaStateError(KafkaError):
+    """The state of a broker id's replicas, or what a replica knows of itself, cannot be read or used."""
+
+
+class Replica(NamedTuple):
+    """One copy: the name of its process, and the id that its log.dir got at random, which a new disk has not."""
+
+    name: str
+    disk: str
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.disk}"
+
+    @classmethod
+    def of(cls, text: object) -> Self:
+        """Read `name:disk`. Raises ValueError."""
+        name, _, disk = text.partition(":") if isinstance(text, str) else ("", "", "")
+        if not _NAME.fullmatch(name) or not _DISK.fullmatch(disk):
+            raise ValueError(f"{text!r} is not a replica's name:disk")
+        return cls(name, disk)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """Who leads since which epoch, and who has all that may be read, `in_sync`.
+
+    `loss_epoch` is the epoch in which an operator last gave up what the elected replica did not have; 0 if never.
+    """
+
+    epoch: int
+    leader: Replica | None
+    in_sync: frozenset[Replica]
+    loss_epoch: int = 0
+
+    @property
+    def text(self) -> str:
+        """The znode's text."""
+        document: dict[str, Any] = {
+            "epoch": self.epoch,
+            "leader": None if self.leader is None else str(self.leader),
+            "in_sync": sorted(map(str, self.in_sync)),
+        }
+        if self.loss_epoch:
+            document["loss_epoch"] = self.loss_epoch
+        return json.dumps(document)
+
+    @classmethod
+    def of(cls, text: str | bytes, where: str) -> Self:
+        """Read the znode's text; `where` names it in the ReplicaStateError that is raised if it is not one."""
+        return read_document(text, cls._of_document, ReplicaStateError, f"the state of replicas in {where} is not one")
+
+    @classmethod
+    def _of_document(cls, document: dict[str, Any]) -> Self:
+        epoch, leader, loss_epoch = document["epoch"], document["leader"], document.get("loss_epoch", 0)
+        if type(epoch) is not int or type(loss_epoch) is not int or not 0 <= loss_epoch <= epoch:
+            raise ValueError(f"epoch {epoch!r} with a loss in {loss_epoch!r}")
+        in_sync = frozenset(map(Replica.of, document["in_sync"]))
+        if not in_sync or len({each.name for each in in_sync}) < len(in_sync):
+            raise ValueError("in_sync names nobody, or somebody twice")
+        return cls(epoch, None if leader is None else Replica.of(leader), in_sync, loss_epoch)
+
+    @classmethod
+    def first(cls, replica: Replica) -> Self:
+        """Return the state with which replicas begin: the log.dir of this one has everything."""
+        return cls(0, None, frozenset({replica}))
+
+    def led_by(self, replica: Replica) -> ReplicaState:
+        """Return the state in which a replica begins to lead: a new epoch, and the same in_sync."""
+        return replace(self, epoch=self.epoch + 1, leader=replica)
+
+    def with_in_sync(self, replicas: frozenset[Replica]) -> ReplicaState:
+        """Return the state with others in sync, in the same epoch."""
+        return replace(self, in_sync=replicas)
+
+    def elected(self, replica: Replica) -> ReplicaState:
+        """Return the state after an operator gave up all that a replica does not have. It has yet to take the lead."""
+        return ReplicaState(self.epoch + 1, None, frozenset({replica}), loss_epoch=self.epoch + 1)
+
+
+class StateWrite(NamedTuple):
+    """A state to be written, only on that version of the znode."""
+
+    state: ReplicaState
+    version: int
+
+
+class Lead(NamedTuple):
+    """To lead: write the state and create the leader's node, in one transaction."""
+
+    write: StateWrite
+
+
+class Follow(NamedTuple):
+    """To follow a leader in its epoch."""
+
+    epoch: int
+    leader: Replica
+
+
+class Wait(NamedTuple):
+    """To wait until the state or the leader's node changes."""
+
+    reason: str
+
+
+def choose_role(
+    me: Replica, seen_epoch: int, state: ReplicaState, version: int, node: Replica | None, *, is_mine: bool
+) -> Lead | Follow | Wait:
+    """Say what a replica that neither leads nor follows has to do; `seen_epoch` is the highest that it ever saw.
+
+    The state was read on that version, after a sync: a server that lags has seen less than this replica. `node` is what
+    the leader's node says, None without one, and `is_mine` whether my present session has made it: then the transaction
+    that made it was not answered, and the lead is taken once more, in an epoch after that one. So whoever leads began
+    its epoch in this process, with an answer. Raises ReplicaStateError when the state is older than what this replica
+    has seen.
+    """
+    if seen_epoch > state.epoch:
+        raise ReplicaStateError(
+            f"replica {me} has seen epoch {seen_epoch}, and the state is of epoch {state.epoch}: ZooKeeper has lost it"
+        )
+    if node is not None and not is_mine:
+        if node == state.leader and node != me:
+            return Follow(state.epoch, node)
+        return Wait(f"{node} has the leader's node, and {state.leader or 'nobody'} leads")
+    if me not in state.in_sync:
+        return Wait(f"nobody leads, and {me} is not in sync: {', '.join(sorted(map(str, state.in_sync)))}")
+    return Lead(StateWrite(state.led_by(me), version))

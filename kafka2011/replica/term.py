@@ -1,0 +1,219 @@
+"""One replica's time as the leader, in one epoch: who has what, who is in sync, and what may be read.
+
+The readable end of a partition is what everyone who may be in in_sync has fsynced in this epoch, the leader too. What
+is only in a page cache does not count: after a power cut of all, one that had received it could lead, and the one that
+had it on disk would cut it.
+
+    begun ──all that it had at takeover can be read──▶ may register ──▶ lead lost
+      └──────────────────────────────────────────────────────────────▶
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.replica.barriers import ClientAppends
+from kafka2011.replica.comparison import count_equal
+from kafka2011.replica.exchange import Given, ReplicaData, WrongEpochError
+from kafka2011.replica.in_sync import InSync, LeadLostError, StateRead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafka2011.replica.exchange import Ask, CopiedLog, ReplicaFetch
+    from kafka2011.replica.state import Replica, ReplicaState, StateWrite
+    from zk.cluster import TopicPartition
+
+
+class TermRules(NamedTuple):
+    """The settings that a term goes by: `replica.lag.time.max.ms`, `min.insync.replicas`, and a follower's fetch."""
+
+    max_lag_s: float
+    min_in_sync: int
+    max_bytes: int
+
+
+class _Follower:
+    """What a leader knows of a follower in this epoch: fsynced ends, and as of when it had all that there was."""
+
+    def __init__(self, now_s: float) -> None:
+        self.flushed: dict[TopicPartition, int] = {}
+        self.caught_up_s = now_s
+        self._asked_s = now_s
+        self._ends_then: dict[TopicPartition, int] = {}
+
+    def note(self, fetch: ReplicaFetch, ends: Mapping[TopicPartition, int], now_s: float) -> None:
+        for where, ask in fetch.asks.items():
+            if ask.flushed is not None:
+                self.flushed[where] = max(ask.flushed, self.flushed.get(where, 0))
+        if self.has(self._ends_then):
+            self.caught_up_s = self._asked_s
+        self._asked_s, self._ends_then = now_s, dict(ends)
+
+    def has(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Say whether it has fsynced all partitions up to these ends, those without a message as well."""
+        return all(self.flushed.get(where, -1) >= end for where, end in ends.items())
+
+
+class Term:
+    """A leader's time, which begins with the state that it has written, on that version.
+
+    `logs` are its partitions at takeover, and `readable` what it knows to have been readable of them.
+    """
+
+    def __init__(
+        self,
+        me: Replica,
+        state: ReplicaState,
+        version: int,
+        rules: TermRules,
+        *,
+        logs: Mapping[TopicPartition, CopiedLog],
+        readable: Mapping[TopicPartition, int],
+        now_s: float,
+    ) -> None:
+        self.me = me
+        self.epoch = state.epoch
+        self.has_ended = False
+        self._rules = rules
+        self._in_sync = InSync(state, version)
+        self._logs = dict(logs)
+        self._at_takeover = self._appended()
+        self._readable = {where: readable.get(where, log.start_offset) for where, log in logs.items()}
+        self._followers = {each: _Follower(now_s) for each in state.in_sync if each != me}
+        self._present: frozenset[Replica] | None = None
+
+    def end(self) -> None:
+        """Note that the lead is lost: the session has ended, or the state was written by another."""
+        self.has_ended = True
+
+    # What the leader's own log does
+
+    def add_log(self, where: TopicPartition, log: CopiedLog) -> None:
+        """Note a partition that was made."""
+        self._logs[where] = log
+        self._readable.setdefault(where, log.start_offset)
+
+    def readable(self, where: TopicPartition) -> int:
+        """Return the offset after the last byte that may be read."""
+        return self._readable.get(where, 0)
+
+    def advance(self) -> list[TopicPartition]:
+        """Move the readable ends to what all who count have fsynced, and return the partitions whose end has moved."""
+        counted = self._in_sync.counted() | {self.me}
+        if len(counted) < self._rules.min_in_sync:
+            return []
+        moved = []
+        for where, log in self._logs.items():
+            ends = [log.flushed_end_offset]
+            ends += [self._flushed_by(each, where) for each in counted if each != self.me]
+            end = min(ends)
+            if end > self._readable[where]:
+                self._readable[where] = end
+                moved.append(where)
+        return moved
+
+    def _flushed_by(self, replica: Replica, where: TopicPartition) -> int:
+        follower = self._followers.get(replica)
+        return -1 if follower is None else follower.flushed.get(where, -1)
+
+    def _appended(self) -> dict[TopicPartition, int]:
+        return {where: log.appended_end_offset for where, log in self._logs.items()}
+
+    # Followers
+
+    def answer(self, fetch: ReplicaFetch, now_s: float) -> ReplicaData:
+        """Note what a follower has, and answer it. Raises WrongEpochError."""
+        if fetch.epoch != self.epoch or self.has_ended:
+            raise WrongEpochError(f"{fetch.follower} follows epoch {fetch.epoch}; here it is {self.epoch}")
+        follower = self._followers.setdefault(fetch.follower, _Follower(now_s))
+        follower.note(fetch, self._appended(), now_s)
+        self.advance()
+        given = {where: self._give(where, ask) for where, ask in fetch.asks.items()}
+        given |= {where: self._give(where, None) for where in self._logs.keys() - given.keys()}
+        return ReplicaData(self.epoch, given)
+
+    def _give(self, where: TopicPartition, ask: Ask | None) -> Given:
+        log, readable = self._logs.get(where), self.readable(where)
+        if log is None:
+            return Given(0, 0, readable)
+        start, end = log.start_offset, log.appended_end_offset
+        if ask is None:
+            return Given(start, end, readable)
+        if ask.flushed is None:
+            return Given(start, end, readable, equal=count_equal(log, ask.compare))
+        if not start <= ask.offset < end:
+            return Given(start, end, readable)
+        segment, data = log.read(ask.offset, self._rules.max_bytes)
+        return Given(start, end, readable, segment=segment, data=data)
+
+    # The in-sync set
+
+    def note_members(self, replicas: Iterable[Replica]) -> None:
+        """Note whose member nodes are there."""
+        self._present = frozenset(replicas)
+
+    def wanted(self, now_s: float) -> StateWrite | StateRead | None:
+        """Return what to do with the state's znode next; exactly one of the methods below is called after that."""
+        if self._in_sync.version is None:
+            return self._in_sync.wanted_read()
+        wanted = frozenset({self.me}) | {each for each in self._followers if self._belongs(each, now_s)}
+        return None if wanted == self._in_sync.certain else self._in_sync.propose(wanted)
+
+    def _belongs(self, replica: Replica, now_s: float) -> bool:
+        follower = self._followers[replica]
+        if self._present is not None and replica not in self._present:
+            return False
+        if now_s - follower.caught_up_s > self._rules.max_lag_s:
+            return False
+        return replica in self._in_sync.certain or follower.has(self._due_of_new_ones())
+
+    def _due_of_new_ones(self) -> dict[TopicPartition, int]:
+        """Return up to where a follower must have fsynced to be in sync.
+
+        What is readable is not enough: until the leader's end at takeover is, the readable end may lag behind what was
+        readable at the leader before.
+        """
+        return {where: max(end, self._at_takeover.get(where, 0)) for where, end in self._readable.items()}
+
+    def written(self) -> None:
+        """Note that the state was written."""
+        self._in_sync.succeeded()
+        self.advance()
+
+    def not_answered(self) -> None:
+        """Note that the write of the state was not answered."""
+        self._in_sync.not_answered()
+
+    def refused(self) -> None:
+        """Note that the write was refused. Raises LeadLostError; the term has ended."""
+        self.end()
+        self._in_sync.refused()
+
+    def found(self, state: ReplicaState, version: int) -> None:
+        """Note what a read of the state has found. Raises LeadLostError; the term has ended."""
+        try:
+            self._in_sync.found(state, version)
+        except LeadLostError:
+            self.end()
+            raise
+        self.advance()
+
+    # Clients
+
+    def registration(self) -> int | None:
+        """Return the state's version with which the leader may register as the broker now; None if it may not yet.
+
+        Before all that it had at takeover can be read, "latest" offsets could be lower than those clients have seen.
+        """
+        if any(self.readable(where) < end for where, end in self._at_takeover.items()):
+            return None
+        return self._in_sync.version
+
+    def takes_produces(self) -> bool:
+        """Say whether enough replicas are in sync; connections that send a produce or a barrier are closed if not."""
+        return not self.has_ended and len(self._in_sync.certain) >= self._rules.min_in_sync
+
+    def new_client(self) -> ClientAppends:
+        """Return the account of a new connection of a client."""
+        return ClientAppends(lambda: self.has_ended)

@@ -1,0 +1,298 @@
+"""One replica's process around the shipped rules: looks at ZooKeeper, leads or follows, and dies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kafka2011.replica.exchange import ReplicaData, WrongEpochError
+from kafka2011.replica.following import Following
+from kafka2011.replica.in_sync import LeadLostError, StateRead
+from kafka2011.replica.retention import most_deletable
+from kafka2011.replica.state import Follow, Lead, Replica, choose_role
+from kafka2011.replica.term import Term, TermRules
+from tests.models.replica.logs import SIZE, ModelLog
+from tests.models.replica.registry import NotAnsweredError, RefusedError, SessionEndedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka2011.replica.exchange import ReplicaFetch
+    from kafka2011.replica.known import Known
+    from tests.models.replica.registry import Nodes, Sent
+    from tests.models.replica.world import World
+    from zk.cluster import TopicPartition
+
+MAX_LAG_S = 4.0
+
+
+@dataclass
+class Disk:
+    """A log.dir: its logs, and the file `replica`."""
+
+    known: Known
+    logs: dict[TopicPartition, ModelLog] = field(default_factory=dict)
+
+
+class Process:
+    """The process of one replica, which may be dead; its disk outlives it."""
+
+    def __init__(self, name: str, disk: Disk, world: World) -> None:
+        self.name = name
+        self.disk = disk
+        self.world = world
+        self.is_alive = False
+        self.life = 0
+        self.session = 0
+        self.known = disk.known
+        self.term: Term | None = None
+        self.is_serving = False
+        self.following: Following | None = None
+        self.sent: Sent | None = None  # a write of the state, until it is answered
+        self.asked: ReplicaFetch | None = None  # what was asked of the leader, and not answered yet
+
+    @property
+    def me(self) -> Replica:
+        return self.disk.known.replica
+
+    # Lives
+
+    def start(self) -> None:
+        self.is_alive = True
+        self.life += 1
+        self.known = self.disk.known
+        for log in self.disk.logs.values():
+            log.flush()  # recovery
+        self._connect()
+
+    def die(self) -> None:
+        self._end_role()
+        self.is_alive = False
+
+    def _connect(self) -> None:
+        self.session = self.world.registry.new_session()
+        node = (self.me, self.session)
+        self.world.registry.history.append(
+            replace(self.world.registry.now, members=(*self.world.registry.now.members, node))
+        )
+
+    def has_lease(self) -> bool:
+        return self.session in self.world.registry.sessions
+
+    def _end_role(self) -> None:
+        if self.term is not None:
+            self.known = self.known.with_readable({where: self.term.readable(where) for where in self.disk.logs})
+            self.term.end()
+        if self.following is not None:
+            self.known = self.known.with_readable(self.following.readable())
+        self.term = self.following = self.asked = self.sent = None
+        self.is_serving = False
+
+    # ZooKeeper
+
+    def look(self) -> None:
+        """Look at the state and the leader's node, and take the role that they give."""
+        try:
+            nodes = self.world.registry.read(self.session, after_sync=False)
+        except SessionEndedError:
+            self._end_role()
+            self._connect()
+            return
+        if self.term is not None:
+            self._look_as_leader(nodes)
+            return
+        is_mine = nodes.leader is not None and nodes.leader[1] == self.session
+        node = None if nodes.leader is None else nodes.leader[0]
+        if self.known.epoch > nodes.state.epoch:
+            return  # of a server that lags
+        role = choose_role(self.me, self.known.epoch, nodes.state, nodes.version, node, is_mine=is_mine)
+        if self.following is not None and role == self.following.role:
+            return
+        self._end_role()
+        if isinstance(role, Lead):
+            self._take(role)
+        elif isinstance(role, Follow):
+            self._enter(nodes)
+            self.following = Following(
+                self.me,
+                role,
+                logs=self.disk.logs,
+                readable=self.known.readable,
+                new_log=self.new_log,
+                range_bytes=self.world.range_bytes,
+            )
+
+    def _look_as_leader(self, nodes: Nodes) -> None:
+        assert self.term is not None
+        self.term.note_members(replica for replica, _ in nodes.members)
+
+    def new_log(self, where: TopicPartition) -> ModelLog:
+        return self.disk.logs.setdefault(where, ModelLog())
+
+    def _enter(self, nodes: Nodes) -> None:
+        self.known = self.known.entering(nodes.state)
+        self.persist()
+
+    def persist(self) -> None:
+        """Write the file `replica`."""
+        if self.term is not None:
+            self.known = self.known.with_readable({where: self.term.readable(where) for where in self.disk.logs})
+        if self.following is not None:
+            self.known = self.known.with_readable(self.following.readable())
+        self.disk.known = self.known
+
+    def _take(self, role: Lead) -> None:
+        session, me, (state, version) = self.session, self.me, role.write
+
+        def change(now: Nodes) -> Nodes:
+            if now.leader is not None and now.leader[1] != session:
+                raise RefusedError
+            return replace(now.write(state, version), leader=(me, session))
+
+        try:
+            nodes = self.world.registry.transact(session, change)
+        except (RefusedError, NotAnsweredError, SessionEndedError):
+            return
+        self.known = self.known.entering(state)
+        self.persist()
+        rules = TermRules(MAX_LAG_S, self.world.min_in_sync, 2 * SIZE)
+        self.term = Term(
+            me,
+            state,
+            nodes.version,
+            rules,
+            logs=self.disk.logs,
+            readable=self.known.readable,
+            now_s=self.world.now_s,
+        )
+        self.world.count("takeovers")
+        self.world.referee.begins(self.disk.logs, state.loss_epoch, self.name)
+
+    def write_state(self) -> None:
+        """Do what the term wants of the state."""
+        term = self.term
+        if term is None:
+            return
+        try:
+            if self.sent is not None:
+                self._hear_of_write(term, self.sent)
+                return
+            wanted = term.wanted(self.world.now_s)
+            if isinstance(wanted, StateRead):
+                nodes = self.world.registry.read(self.session, after_sync=wanted.after_sync)
+                term.found(nodes.state, nodes.version)
+                self.world.count("doubts")
+            elif wanted is not None:
+                is_more = wanted.state.in_sync > self.world.registry.now.state.in_sync
+                self.sent = self.world.registry.send(self.session, lambda now: now.write(wanted.state, wanted.version))
+                self.world.count("expansions" if is_more else "shrinks")
+        except (LeadLostError, SessionEndedError):
+            self._end_role()
+
+    def _hear_of_write(self, term: Term, sent: Sent) -> None:
+        is_lost = self.world.chance.random() < self.world.registry.lost_answers
+        if sent.outcome == "lost" or is_lost:
+            term.not_answered()
+        elif sent.outcome is None:
+            return
+        elif sent.outcome == "done":
+            term.written()
+        else:
+            term.refused()
+        self.sent = None
+
+    def register(self) -> None:
+        """Register as the broker, if the term says so."""
+        term = self.term
+        version = None if term is None or self.is_serving else term.registration()
+        if term is None or version is None:
+            return
+        session, name, world = self.session, self.name, self.world
+
+        def change(now: Nodes) -> Nodes:
+            if now.version != version or now.broker is not None:
+                raise RefusedError
+            world.count("registrations")
+            world.referee.is_registered({where: term.readable(where) for where in self.disk.logs}, name)
+            return replace(now, broker=(name, session))
+
+        try:
+            world.registry.transact(session, change)
+        except (RefusedError, SessionEndedError):
+            return
+        except NotAnsweredError:
+            pass
+        self.is_serving = True
+
+    # Followers
+
+    def ask(self) -> ReplicaFetch | None:
+        """Return what to ask the leader; None if that was asked, or there is no leader."""
+        if self.following is None or self.asked is not None:
+            return None
+        self.asked = self.following.fetch()
+        return self.asked
+
+    def answer(self, fetch: ReplicaFetch) -> ReplicaData | None:
+        if self.term is None:
+            return None
+        try:
+            return self.term.answer(fetch, self.world.now_s)
+        except WrongEpochError:
+            return None
+
+    def take(self, fetch: ReplicaFetch, data: ReplicaData) -> None:
+        """Take an answer on the connection on which it was asked for."""
+        if self.following is None or self.asked is not fetch:
+            return
+        self.asked = None
+        before = {where: log.appended_end_offset for where, log in self.disk.logs.items()}
+        try:
+            self.following.take(data)
+        except WrongEpochError:
+            self._end_role()
+            return
+        if any(self.disk.logs[where].appended_end_offset < end for where, end in before.items()):
+            self.world.count("cuts")
+
+    def reconnect(self) -> None:
+        """Lose the connection to the leader, and follow from the start."""
+        if self.following is not None:
+            self._end_role()
+
+    # The logs
+
+    def flush(self, where: TopicPartition) -> None:
+        if where in self.disk.logs:
+            self.disk.logs[where].flush()
+
+    def roll(self, where: TopicPartition) -> None:
+        if self.term is not None and where in self.disk.logs:
+            self.disk.logs[where].roll()
+
+    def retain(self, where: TopicPartition) -> None:
+        """Delete what retention may."""
+        if self.term is not None and where in self.disk.logs:
+            log = self.disk.logs[where]
+            segments = most_deletable(log.segment_offsets, self.term.readable(where))
+            if segments and self.term.epoch >= self.world.referee.loss_epoch:
+                start = log.segment_offsets[segments]
+                log.delete_before(start)
+                deleted = self.world.referee.deleted
+                deleted[where] = max(deleted[where], start)
+                self.world.count("deletions")
+
+    def produce(self, where: TopicPartition, message: bytes) -> int:
+        """Append a message as a client's, and return its offset."""
+        assert self.term is not None
+        log = self.new_log(where)
+        self.term.add_log(where, log)
+        offset = log.appended_end_offset
+        log.append(message, log.segment_offsets[-1])
+        return offset
+
+    def readable(self) -> Mapping[TopicPartition, int]:
+        """Return up to where it thinks that clients may have read."""
+        if self.term is not None:
+            return {where: self.term.readable(where) for where in self.disk.logs}
+        return self.known.readable if self.following is None else self.following.readable()

@@ -1,0 +1,495 @@
+"""Three replicas of a broker id, clients, ZooKeeper and a network, of which a walk drawn from a seed says what happens.
+
+`Referee` says what must hold at each step; when all is well again, everything must be readable, confirmed and the same
+everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from kafka2011.replica.in_sync import LeadLostError
+from kafka2011.replica.known import Known
+from kafka2011.replica.serving import Answer, answer_to_fetch
+from kafka2011.replica.state import Replica, ReplicaState
+from tests.models.replica.process import Disk, Process
+from tests.models.replica.referee import Referee
+from tests.models.replica.registry import Nodes, Registry
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka2011.replica.barriers import Barrier, ClientAppends
+    from kafka2011.replica.exchange import ReplicaData, ReplicaFetch
+
+PARTITIONS = (TopicPartition("views", 0, 0), TopicPartition("views", 0, 1))
+NAMES = ("a", "b", "c")
+STEPS = 400
+MOST_MESSAGES = 24
+ROUNDS_OF_REST = 60
+
+
+class StuckError(AssertionError):
+    """All is well again, and replicas do not become the same, or nothing is confirmed."""
+
+
+@dataclass(eq=False)
+class Client:
+    """One connection of a producer, with what it sent and whether that was confirmed."""
+
+    process: Process
+    life: int
+    account: ClientAppends
+    sent: list[tuple[TopicPartition, int, bytes]] = field(default_factory=list)
+    waiting: list[tuple[Barrier, list[tuple[TopicPartition, int, bytes]]]] = field(default_factory=list)
+
+
+class World:
+    """Everything, with what may go wrong in this walk and how often."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = chance = Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.now_s = 0.0
+        self.range_bytes = chance.choice([1, 3, 64])
+        self.min_in_sync = chance.choice([1, 1, 2])
+        self.partitions = PARTITIONS[: chance.choice([1, 1, 2])]
+        self.referee = Referee()
+        self.processes = [Process(name, self._new_disk(name), self) for name in NAMES]
+        replicas = [process.me for process in self.processes]
+        state = ReplicaState(0, None, frozenset(replicas[: chance.randint(1, 3)]))
+        lost_answers, lag = chance.choice([0.0, 0.1, 0.4]), chance.choice([0.0, 0.2, 0.5])
+        self.registry = Registry(chance, [Nodes(state)], lost_answers, lag)
+        self.clients: list[Client] = []
+        self.messages = 0
+        self.questions: list[tuple[Process, ReplicaFetch, Process]] = []
+        self.answers: list[tuple[Process, ReplicaFetch, ReplicaData]] = []
+        for process in self.processes:
+            process.start()
+        self._weights = self._draw_weights()
+        if chance.random() < 0.7:
+            for _ in range(3):
+                for process in self.processes:
+                    self.be_well(process)
+
+    def count(self, what: str) -> None:
+        self.counts[what] += 1
+
+    def _new_disk(self, name: str) -> Disk:
+        return Disk(Known(Replica(name, f"{self.chance.getrandbits(32):08x}")))
+
+    def _draw_weights(self) -> dict[str, float]:
+        chance = self.chance
+        often = chance.choice([0.3, 1.0])
+        rare = [0.0, 0.2 * often, 0.5 * often]
+        return {
+            "look": 6,
+            "ask": 6,
+            "deliver": 14,
+            "drop": chance.choice([0, 0.5, 2]),
+            "flush": 6,
+            "write": 4,
+            "register": 2,
+            "connect": 2,
+            "produce": chance.choice([4, 8]),
+            "barrier": 3,
+            "confirm": 4,
+            "fetch": 2,
+            "wait": chance.choice([0.2, 1, 3]),
+            "go_on": 2,
+            "persist": chance.choice([0, 1]),
+            "roll": chance.choice([0, 1, 3]),
+            "retain": chance.choice([0, 2]),
+            "die": chance.choice(rare),
+            "lose_leader": often * chance.choice([0.0, 0.3, 0.8]),
+            "lose_power": chance.choice(rare),
+            "lose_all_power": chance.choice([0, 0, 0.3]),
+            "start": 2,
+            "wipe": often * chance.choice([0, 0.5]),
+            "end_session": chance.choice(rare),
+            "reconnect": chance.choice([0, 0.5]),
+            "elect": chance.choice([0, 0, 8]),
+        }
+
+    # Steps
+
+    def walk(self) -> None:
+        """Take random steps."""
+        names, weights = list(self._weights), list(self._weights.values())
+        for name in self.chance.choices(names, weights, k=STEPS):
+            getattr(self, f"_{name}")()
+            self.check()
+
+    def check(self) -> None:
+        """Compare what every replica lets clients read, and what it would never cut."""
+        for process in self.processes:
+            epoch = process.known.epoch if process.term is None else process.term.epoch
+            if process.is_alive and epoch >= self.referee.loss_epoch:
+                for where, readable in process.readable().items():
+                    if where in process.disk.logs:
+                        self.referee.look(where, process.disk.logs[where], readable, process.name)
+
+    def _one(self, processes: Iterable[Process]) -> Process | None:
+        found = list(processes)
+        return self.chance.choice(found) if found else None
+
+    def _alive(self) -> Process | None:
+        return self._one(process for process in self.processes if process.is_alive)
+
+    def _leader(self) -> Process | None:
+        return self._one(process for process in self.processes if process.term is not None)
+
+    def _look(self) -> None:
+        process = self._alive()
+        if process is not None:
+            process.look()
+
+    def _ask(self) -> None:
+        process = self._alive()
+        if process is not None:
+            self._ask_of(process)
+
+    def _ask_of(self, process: Process) -> None:
+        fetch = process.ask()
+        if fetch is not None and process.following is not None:
+            to = next(each for each in self.processes if each.name == process.following.role.leader.name)
+            self.questions.append((process, fetch, to))
+
+    def _deliver(self) -> None:
+        """Deliver one message, in no order."""
+        of = self.chance.randrange(len(self.questions) + len(self.answers) + 1)
+        if of < len(self.questions):
+            self._hear(*self.questions.pop(of))
+        elif of - len(self.questions) < len(self.answers):
+            follower, fetch, data = self.answers.pop(of - len(self.questions))
+            if follower.is_alive:
+                follower.take(fetch, data)
+
+    def _hear(self, follower: Process, fetch: ReplicaFetch, leader: Process) -> None:
+        data = leader.answer(fetch) if leader.is_alive else None
+        if data is not None:
+            self.answers.append((follower, fetch, data))
+        elif follower.asked is fetch:
+            follower.asked = None
+
+    def _drop(self) -> None:
+        """Have a follower give up its connection, on which a question may still be under way."""
+        process = self._alive()
+        if process is not None:
+            process.asked = None
+
+    def _flush(self) -> None:
+        process = self._alive()
+        if process is not None:
+            process.flush(self.chance.choice(self.partitions))
+            if process.term is not None:
+                process.term.advance()
+
+    def _write(self) -> None:
+        process = self._alive()
+        if process is not None:
+            process.write_state()
+
+    def _register(self) -> None:
+        process = self._alive()
+        if process is not None:
+            process.register()
+
+    def _wait(self) -> None:
+        self.now_s += self.chance.choice([0.5, 1, 5])
+
+    def _go_on(self) -> None:
+        self.registry.go_on()
+
+    def _persist(self) -> None:
+        process = self._alive()
+        if process is not None:
+            process.persist()
+
+    def _roll(self) -> None:
+        process = self._leader()
+        if process is not None:
+            process.roll(self.chance.choice(self.partitions))
+
+    def _retain(self) -> None:
+        process = self._leader()
+        if process is not None:
+            process.retain(self.chance.choice(self.partitions))
+
+    # What goes wrong
+
+    def _die(self) -> None:
+        process = self._alive()
+        if process is not None:
+            process.die()
+            self.count("crashes")
+
+    def _lose_leader(self) -> None:
+        """Have a leader die, or its session end unnoticed."""
+        process = self._leader()
+        if process is not None:
+            if self.chance.random() < 0.6:
+                process.die()
+            self.registry.end(process.session)
+            self.count("leaders lost")
+
+    def _lose_power(self) -> None:
+        process = self._alive()
+        if process is not None:
+            self._cut_power(process)
+
+    def _lose_all_power(self) -> None:
+        for process in self.processes:
+            self._cut_power(process)
+
+    def _cut_power(self, process: Process) -> None:
+        if process.is_alive:
+            process.die()
+            for log in process.disk.logs.values():
+                log.lose_power(self.chance)
+            self.count("power cuts")
+
+    def _start(self) -> None:
+        process = self._one(process for process in self.processes if not process.is_alive)
+        if process is not None:
+            process.start()
+
+    def _wipe(self) -> None:
+        """Replace the disk of a dead process, if another replica that is in sync keeps its own."""
+        process = self._one(process for process in self.processes if not process.is_alive)
+        others = {each.me for each in self.processes if each is not process}
+        if process is not None and self.registry.is_certain(lambda state: bool(state.in_sync & others)):
+            process.disk = self._new_disk(process.name)
+            self.count("wiped disks")
+
+    def _end_session(self) -> None:
+        if self.registry.sessions:
+            self.registry.end(self.chance.choice(sorted(self.registry.sessions)))
+            self.count("ended sessions")
+
+    def _reconnect(self) -> None:
+        process = self._alive()
+        if process is not None:
+            process.reconnect()
+
+    def _elect(self) -> None:
+        """Have an operator elect a replica when none that is in sync is there."""
+        elected = self._alive()
+        state = self.registry.now.state
+        if (
+            elected is None
+            or self.registry.now.leader is not None
+            or elected.following is not None
+            or any(each.is_alive and each.me in state.in_sync for each in self.processes)
+            or not self.registry.is_certain(lambda _: True)
+        ):
+            return
+        now = self.registry.now
+        self.registry.history.append(now.write(state.elected(elected.me), now.version))
+        self.count("elections")
+
+    # Clients
+
+    def _connect(self) -> None:
+        process = self._one(process for process in self.processes if process.is_serving)
+        if process is not None and process.term is not None:
+            self.clients = self.clients[-2:]
+            self.clients.append(Client(process, process.life, process.term.new_client()))
+
+    def _client(self) -> Client | None:
+        """Return a client whose connection stands, as far as its end at the broker knows."""
+        usable = [
+            each
+            for each in self.clients
+            if each.process.is_alive and each.process.life == each.life and each.process.term is not None
+        ]
+        return self.chance.choice(usable) if usable else None
+
+    def _produce(self) -> None:
+        client = self._client()
+        if client is not None and self.messages < MOST_MESSAGES:
+            self.send(client, self.chance.choice(self.partitions))
+
+    def send(self, client: Client, where: TopicPartition, message: bytes | None = None) -> None:
+        """Send a message."""
+        term = client.process.term
+        if term is None or not term.takes_produces():
+            self.clients.remove(client)
+            return
+        message = message or self._message()
+        try:
+            offset = client.process.produce(where, message)
+            client.account.appended(where, offset + len(message))
+        except LeadLostError:
+            self.clients.remove(client)
+            return
+        client.sent.append((where, offset, message))
+
+    def _message(self) -> bytes:
+        """Return a new message; now and then one that was sent before, perhaps for the same place."""
+        if self.chance.random() < 0.7:
+            self.messages += 1
+        return b"m%c" % self.chance.choice([self.messages, max(self.messages - 1, 1)])
+
+    def _barrier(self) -> None:
+        client = self._client()
+        if client is not None and client.sent:
+            try:
+                client.waiting.append((client.account.barrier(), list(client.sent)))
+            except LeadLostError:
+                self.clients.remove(client)
+
+    def _confirm(self) -> None:
+        client = self._client()
+        if client is None or not client.waiting or client.process.term is None:
+            return
+        barrier, sent = client.waiting[0]
+        try:
+            if not barrier.is_due(client.process.term.readable):
+                return
+        except LeadLostError:
+            self.clients.remove(client)
+            return
+        client.waiting.pop(0)
+        self.check()
+        for where, offset, message in sent:
+            self.referee.is_confirmed(where, offset, message)
+        client.sent = client.sent[len(sent) :]
+        client.waiting = [(each, waiting[len(sent) :]) for each, waiting in client.waiting]
+        self.count("confirmed")
+
+    def _fetch(self) -> None:
+        process = self._one(process for process in self.processes if process.is_serving)
+        where = self.chance.choice(self.partitions)
+        if process is not None:
+            self.fetch(process, where)
+
+    def fetch(self, process: Process, where: TopicPartition) -> None:
+        """Have a consumer that has read everything ask for more."""
+        if process.term is None or where not in process.disk.logs:
+            return
+        log, readable = process.disk.logs[where], process.term.readable(where)
+        answer = answer_to_fetch(
+            self.referee.ends[where],
+            log.start_offset,
+            readable,
+            log.appended_end_offset,
+            is_leading=process.has_lease(),
+        )
+        if answer is Answer.OUT_OF_RANGE:
+            self.referee.is_out_of_range(where, process.name)
+        self.count(f"fetches: {answer.name.lower()}")
+
+    # Rest
+
+    def rest(self) -> None:
+        """Let all be well, and see that everybody comes to have the same, and that a message is confirmed."""
+        self.registry.lost_answers = self.registry.lag = 0.0
+        self.questions.clear()
+        self.answers.clear()
+        while self.registry.is_busy:
+            self.registry.go_on()
+        for session in sorted(self.registry.sessions):
+            self.registry.end(session)
+        for process in self.processes:
+            if not process.is_alive:
+                process.start()
+            process.asked = None
+        alive = {process.me for process in self.processes}
+        if not alive & self.registry.now.state.in_sync:
+            return  # all disks of those in sync are gone: an operator has to say what then
+        client = None
+        for _ in range(ROUNDS_OF_REST):
+            self.now_s += 0.1
+            for process in self.processes:
+                self.be_well(process)
+            leader = next((process for process in self.processes if process.is_serving), None)
+            if leader is not None and leader.term is not None and client is None:
+                self.clients.clear()
+                if leader.term.takes_produces():
+                    client = Client(leader, leader.life, leader.term.new_client())
+                    self.clients.append(client)
+                    self.send(client, self.partitions[0])
+                    self._barrier()
+            self.check()
+        self._is_well(client)
+
+    def be_well(self, process: Process) -> None:
+        """Have a process do all that it has to do, with answers."""
+        process.look()
+        self._ask_of(process)
+        while self.questions:
+            self._hear(*self.questions.pop())
+        while self.answers:
+            follower, fetch, data = self.answers.pop()
+            follower.take(fetch, data)
+        for where in self.partitions:
+            process.flush(where)
+        if process.term is not None:
+            process.term.advance()
+        process.write_state()
+        while self.registry.is_busy:
+            self.registry.go_on()
+        process.write_state()
+        process.register()
+
+    def _is_well(self, client: Client | None) -> None:
+        state = self.registry.now.state
+        if state.in_sync != {process.me for process in self.processes}:
+            raise StuckError(f"in sync are only {state.in_sync}")
+        if client is None or not client.waiting:
+            raise StuckError("nothing could be sent")
+        before = self.counts["confirmed"]
+        self._confirm()
+        if self.counts["confirmed"] != before + 1:
+            raise StuckError("what was sent is not confirmed")
+        leader = client.process
+        for where, log in leader.disk.logs.items():
+            if leader.readable()[where] != log.appended_end_offset:
+                raise StuckError(f"{where} can be read to {leader.readable()[where]} of {log.appended_end_offset}")
+            for process in self.processes:
+                copy = process.disk.logs[where]
+                from_offset = max(log.start_offset, copy.start_offset)
+                if copy.since(from_offset) != log.since(from_offset):
+                    raise StuckError(f"{where}: {copy.now} at {process.name}, not {log.now}")
+
+
+def calm() -> World:
+    """Return a world in which nothing goes wrong by itself: all three are in sync and have a message, and one leads."""
+    world = World(0)
+    world.registry.lost_answers = world.registry.lag = 0.0
+    world.partitions = PARTITIONS[:1]
+    world.min_in_sync = 1
+    state = ReplicaState(world.registry.now.state.epoch, None, frozenset(process.me for process in world.processes))
+    for process in world.processes:
+        process.die()
+        world.registry.end(process.session)
+    world.registry.history.append(Nodes(state, world.registry.now.version + 1))
+    for process in world.processes:
+        process.start()
+    for number in range(12):
+        for process in world.processes:
+            world.be_well(process)
+            if number == 4 and process.term is not None:
+                client = Client(process, process.life, process.term.new_client())
+                world.clients = [client]
+                world.send(client, world.partitions[0], b"s0")
+    world.clients.clear()
+    world.check()
+    return world
+
+
+def walk(seed: int) -> World:
+    """Take one walk, let all be well at its end, and return what there is then."""
+    world = World(seed)
+    try:
+        world.walk()
+        world.rest()
+    except Exception as why:
+        why.add_note(f"seed {seed}")
+        raise
+    return world
