@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 from zk import ephemeral, paths
 from zk.cluster import MAX_INT32, Broker, TlsListener, broker_id_from, decimal_from
 from zk.errors import MalformedNode, NodeNotEmpty
+from zk.known_topic import read_again
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 from zk.security import Security
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from zk.client import ZkClient
+    from zk.known_topic import KnownTopic
     from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
@@ -114,19 +116,35 @@ class BrokerRegistry:
 
     def partitions_of(self, topic: str, watch: Watch | None = None) -> dict[int, int]:
         """Return how many partitions of a topic each live broker stores, by broker id; empty for an unknown topic."""
-        return self.partitions_of_many([topic], lambda _: watch)[topic]
+        return self.partitions_of_many([topic], watch)[topic]
 
-    def partitions_of_many(
-        self, topics: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _: None
-    ) -> dict[str, dict[int, int]]:
-        """Return the same for many topics, read together; each has its own watch."""
+    def partitions_of_many(self, topics: Iterable[str], watch: Watch | None = None) -> dict[str, dict[int, int]]:
+        """Return the same for many topics, read together."""
         topic_at = {paths.topic(topic): topic for topic in topics}
-        read = self._nodes.read_children_of_many(topic_at, lambda path: watch_of(topic_at[path]), watch_data=True)
-        return {topic_at[path]: self._counts(nodes) for path, nodes in read.items()}
+        read = self._nodes.read_children_of_many(topic_at, lambda _: watch, watch_data=True)
+        return {topic_at[path]: self._counts(nodes.values()) for path, nodes in read.items()}
 
-    def _counts(self, nodes: Mapping[str, Node]) -> dict[int, int]:
+    def follow(self, topics: Iterable[KnownTopic]) -> None:
+        """Read what has changed of topics since they were read last: one request for each that has.
+
+        And one for each broker that is new there. When brokers come or go, all readers of all their topics read.
+        """
+        read_again(self._nodes, topics)
+
+    def counts_of(self, known: KnownTopic) -> dict[int, int]:
+        """Return how many partitions of a topic each live broker stores, as it was read last."""
+        return self._counts(known.nodes)
+
+    def count_changes(self, topics: Iterable[KnownTopic]) -> None:
+        """Ask how often topics have changed, so that `follow` reads those of which no watch has told."""
+        known_at = {known.path: known for known in topics}
+        for path, changes in self._nodes.count_changes(known_at).items():
+            known_at[path].compare(changes)
+
+    def _counts(self, nodes: Iterable[Node]) -> dict[int, int]:
         found: dict[int, int] = {}
-        for name, node in nodes.items():
+        for node in nodes:
+            name = node.path.rpartition("/")[2]
             try:
                 broker_id = broker_id_from(node.path, name)
                 found[broker_id] = decimal_from(node.path, node.data, MAX_INT32, "a number of partitions")

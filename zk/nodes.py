@@ -59,6 +59,13 @@ class Write(NamedTuple):
     version: int
 
 
+class Listed(NamedTuple):
+    """The names under a path, sorted, and how often some were made or deleted by then; None for an absent path."""
+
+    names: list[str]
+    changes: int | None
+
+
 class _Request(NamedTuple):
     path: str
     send: Callable[[], Any]
@@ -174,14 +181,24 @@ class Nodes:
         self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch
     ) -> dict[str, list[str]]:
         """List the names under many paths, pipelined, as `children` does; by path."""
-        found: dict[str, list[str]] = {path: [] for path in wanted}
+        return {path: listed.names for path, listed in self.list_many(wanted, watch_of).items()}
+
+    def list_many(
+        self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch
+    ) -> dict[str, Listed]:
+        """Do as `children_of_many` does, and say how often each list had changed."""
+        found: dict[str, Listed] = {path: Listed([], None) for path in wanted}
         unlisted = list(found)
         while unlisted:
             answers = self._pipelined(
-                _Request(path, partial(self.client.get_children_async, path, watch=watch_of(path))) for path in unlisted
+                _Request(path, partial(self.client.get_children_async, path, watch=watch_of(path), include_data=True))
+                for path in unlisted
             )
             raise_first(answers.values(), but=NoNode)
-            found.update((path, sorted(answer)) for path, answer in answers.items() if not isinstance(answer, NoNode))
+            for path, answer in answers.items():
+                if not isinstance(answer, NoNode):
+                    names, stat = answer
+                    found[path] = Listed(sorted(names), int(stat.cversion))
             absent = [path for path, answer in answers.items() if isinstance(answer, NoNode)]
             exist = self.exist((path for path in absent if watch_of(path) is not None), watch_of)
             unlisted = [path for path, does_exist in exist.items() if does_exist]  # created between the two calls

@@ -39,6 +39,10 @@ class TopicRequest(NamedTuple):
         """What stands in the znode."""
         return _DELETE if self.partitions is None else f"grow {self.partitions}"
 
+    def of(self, topic: str) -> str:
+        """Say it of a topic, for people."""
+        return f"delete topic {topic}" if self.partitions is None else f"grow topic {topic} to {self.partitions}"
+
 
 class PlacedRequest(NamedTuple):
     """A request as it was read: with the version of its znode, and the broker's word if it refuses."""
@@ -46,6 +50,8 @@ class PlacedRequest(NamedTuple):
     request: TopicRequest | None
     version: int
     refusal: str | None = None
+    created_ms: int = 0
+    """When this broker was asked for something with this topic first, by ZooKeeper's clock."""
 
 
 class RequestRegistry:
@@ -97,10 +103,10 @@ class RequestRegistry:
 def _placed(node: Node) -> PlacedRequest:
     text = text_from(node.path, node.data)
     if text == _DELETE:
-        return PlacedRequest(TopicRequest(None), node.version)
+        return PlacedRequest(TopicRequest(None), node.version, None, node.created_ms)
     if text.startswith(_REFUSED):
-        return PlacedRequest(None, node.version, text.removeprefix(_REFUSED))
+        return PlacedRequest(None, node.version, text.removeprefix(_REFUSED), node.created_ms)
     match = _GROW.fullmatch(text)
     if match is None or int(match[1]) > MAX_INT32:
         raise MalformedNode(node.path, text, "not a request")
-    return PlacedRequest(TopicRequest(int(match[1])), node.version)
+    return PlacedRequest(TopicRequest(int(match[1])), node.version, None, node.created_ms)

@@ -211,7 +211,11 @@ def test_an_offset_must_be_one(zookeeper: tuple[str, str], broker: tuple[str, st
     done = run(*reset, "1795281074000")
     assert done.returncode == 1
     assert "offset 1795281074000 is not in checked/0-0, which holds 0 to 26" in done.stderr
-    assert done.stderr.endswith("(a time in ms is written @1795281074000)\n")
+    assert done.stderr.endswith("(and 2 more) (a time in ms is written @1795281074000)\n")
+    header, *faults = done.stdout.splitlines()
+    assert header.split() == ["partition", "fault"]
+    assert len(faults) == PARTITIONS
+    assert "checked/0-2  offset 1795281074000 is not in checked/0-2, which holds 0 to 0" in faults
     assert "no message of checked/0-0 starts at offset 7" in run(*reset, 7, "--partition", "0-0").stderr
     assert "has no partition 9-9" in run(*reset, 0, "--partition", "9-9").stderr
     done = run(*reset, "latest", "--dry-run", "--json")

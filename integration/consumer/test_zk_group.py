@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 from collections import Counter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafka2011.consumer import zk_group
 from kafka2011.consumer.zk_group import ZkGroup, ZkGroupSession
 from tests.support.waiting import eventually
 from zk import paths
@@ -76,6 +78,7 @@ def stranger(clients: list[ZkClient]) -> ZkClient:
 @pytest.fixture
 def asking(clients: list[ZkClient], monkeypatch: pytest.MonkeyPatch) -> Asking:
     """Make a member of a group that owns 299 of a topic's 300 partitions and has read everything."""
+    monkeypatch.setattr(zk_group, "COMPARE_TOPICS_S", math.inf)
     asking = Asking(clients[0], monkeypatch)
     registry = BrokerRegistry(clients[1])
     registry.register(Broker.created(0, "h", 9092, 1))
@@ -88,9 +91,9 @@ def asking(clients: list[ZkClient], monkeypatch: pytest.MonkeyPatch) -> Asking:
 
 
 def test_while_nothing_changes_nothing_is_read(asking: Asking) -> None:
-    """One question for each registry asks whether it has changed, however many members and partitions there are."""
+    """One question for each registry asks whether it has changed, however much is in it."""
     assert asking.read() == set(OURS)
-    assert asking.requests == {"Exists": 5}
+    assert asking.requests == {"Exists": 4}
     assert not asking.woken.is_set()
 
 
@@ -100,7 +103,7 @@ def test_what_has_changed_is_read(asking: Asking, stranger: ZkClient) -> None:
     assert asking.woken.wait(20)
     asking.read()
     assert asking.session.subscriptions(asking.woken.set) == {"g_a": "*1*t", "g_b": "*1*t"}
-    assert asking.requests == {"Exists": 5, "GetChildren": 1, "GetData": 1}
+    assert asking.requests == {"Exists": 4, "GetChildren2": 1, "GetData": 1}
     BrokerRegistry(stranger).register(Broker.created(1, "h", 9093, 1))
     assert asking.woken.wait(20)
     asking.read()
@@ -115,7 +118,7 @@ def test_a_member_that_comes_back_with_another_subscription_is_read_again(asking
     theirs.deregister("g_b")
     theirs.register("g_b", "*2*t")
     eventually(lambda: asking.read() and asking.session.subscriptions(asking.woken.set)["g_b"] == "*2*t")
-    eventually(lambda: asking.read() and asking.requests == {"Exists": 5})
+    eventually(lambda: asking.read() and asking.requests == {"Exists": 4})
 
 
 def test_a_registered_number_that_changes_in_place_is_read(asking: Asking, stranger: ZkClient) -> None:
@@ -134,7 +137,42 @@ def test_topics_are_read_together_and_only_those_that_changed(asking: Asking, st
     assert asking.woken.wait(20)
     asking.requests.clear()
     assert asking.session.partitions_of(topics, asking.woken.set) == {**{topic: {} for topic in topics}, "t7": {0: 3}}
-    assert asking.requests == {"GetChildren": 1, "GetData": 1}
+    assert asking.requests == {"GetChildren2": 1, "GetData": 1}
+
+
+def test_a_broker_that_goes_costs_one_request_for_each_topic(asking: Asking, stranger: ZkClient) -> None:
+    """The nodes of the others are as they were."""
+    registry = BrokerRegistry(stranger)
+    topics = [f"t{number}" for number in range(20)]
+    for topic in topics:
+        for broker_id in range(3):
+            registry.register_topic(broker_id, topic, 1 + broker_id)
+    asking.session.partitions_of(topics, asking.woken.set)
+    asking.woken.clear()
+    asking.requests.clear()
+    for topic in topics:
+        registry.unregister_topic(1, topic)
+    wanted = {topic: {0: 1, 2: 3} for topic in topics}
+    eventually(lambda: asking.session.partitions_of(topics, asking.woken.set) == wanted)
+    assert asking.requests == {"GetChildren2": len(topics)}
+    registry.register_topic(1, topics[0], 5)
+    eventually(lambda: asking.session.partitions_of(topics, asking.woken.set)[topics[0]] == {0: 1, 1: 5, 2: 3})
+    assert asking.requests == {"GetChildren2": len(topics) + 1, "GetData": 1}
+
+
+def test_what_has_changed_of_topics_is_read_though_no_watch_said_so(
+    asking: Asking, stranger: ZkClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later look finds it: not each, as there may be very many topics."""
+    asking.client._child_watchers.clear()
+    asking.client._data_watchers.clear()
+    registry = BrokerRegistry(stranger)
+    registry.register_topic(1, "t", 7)
+    asking.read()
+    assert asking.session.partitions_of(["t"], asking.woken.set) == {"t": {0: len(EVERY)}}
+    monkeypatch.setattr(zk_group, "COMPARE_TOPICS_S", 0)
+    asking.read()
+    assert asking.session.partitions_of(["t"], asking.woken.set) == {"t": {0: len(EVERY), 1: 7}}
 
 
 def test_what_has_changed_is_read_though_no_watch_said_so(asking: Asking, stranger: ZkClient) -> None:
@@ -197,4 +235,4 @@ def test_everything_is_read_again_after_the_connection_was_lost(asking: Asking) 
     eventually(lambda: asking.read() == set(OURS) and not asking.woken.wait(0.1))
     asking.requests.clear()
     assert asking.read() == set(OURS)
-    assert asking.requests == {"Exists": 5}
+    assert asking.requests == {"Exists": 4}

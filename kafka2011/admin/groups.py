@@ -32,6 +32,15 @@ _LIKELY_MS = 10**11
 """From here on, a number that is in no log may be meant as a time: ms, 1973 or later."""
 
 
+class MisplacedOffsetsError(KafkaError):
+    """Offsets do not belong where they should go; `faults` says why for each partition. The text has the first."""
+
+    def __init__(self, faults: Mapping[TopicPartition, str], hint: str = "") -> None:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        super().__init__(f"{next(iter(faults.values()))}{more}{hint}")
+        self.faults = faults
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPartition:
     """One partition as a group sees it. None: nobody, nothing committed, or no broker that answers."""
@@ -123,14 +132,14 @@ class Groups:
         """Move a group's offsets of a topic, or some of its partitions, and return them.
 
         `to` is `earliest`, `latest`, `@` and a time in ms, or an offset at which a message starts. With `dry_run`
-        nothing is written. Raises GroupInUse while the group has members, KafkaError for an offset that is not in a
-        partition, and when a broker does not answer.
+        nothing is written. Raises GroupInUse while the group has members, MisplacedOffsetsError for an offset that is
+        not in a partition, and KafkaError when a broker does not answer.
         """
-        faults: list[str] = []
+        faults: dict[TopicPartition, str] = {}
 
         def resolve(consumer: SimpleConsumer, where: TopicPartition) -> int:
-            if isinstance(to, int):
-                faults.extend(filter(None, [fault_of_offset(consumer, where.topic, where.partition, to)]))
+            if isinstance(to, int) and (fault := fault_of_offset(consumer, where.topic, where.partition, to)):
+                faults[where] = fault
             return _resolved(consumer, where, to)
 
         moved = self._resolve_each(group, topic, partitions, resolve)
@@ -272,14 +281,15 @@ class Groups:
         return found
 
     def _check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Raise KafkaError unless all these partitions are registered and hold these offsets."""
+        """Raise MisplacedOffsetsError unless all these partitions are registered and hold these offsets."""
         topics = sorted({where.topic for where in offsets})
         live = {where for topic in topics for where in self._live_partitions(topic)}
-        faults = [f"{where} is not registered" for where in sorted(offsets.keys() - live)]
+        faults = {where: f"{where} is not registered" for where in sorted(offsets.keys() - live)}
         for broker, its in self._by_broker(offsets.keys() & live).items():
             with asking(broker) as consumer:
-                every = [fault_of_offset(consumer, w.topic, w.partition, offsets[w]) for w in its]
-                faults += filter(None, every)
+                for where in its:
+                    if fault := fault_of_offset(consumer, where.topic, where.partition, offsets[where]):
+                        faults[where] = fault
         _raise_for(faults)
 
 
@@ -292,7 +302,7 @@ def _resolved(consumer: SimpleConsumer, where: TopicPartition, to: int | str) ->
     return offset_before(consumer, where.topic, where.partition, _TIMES[to] if to in _TIMES else int(to[1:]))
 
 
-def _raise_for(faults: Collection[str], to: int | str | None = None) -> None:
+def _raise_for(faults: Mapping[TopicPartition, str], to: int | str | None = None) -> None:
     if faults:
         hint = f" (a time in ms is written @{to})" if isinstance(to, int) and to >= _LIKELY_MS else ""
-        raise KafkaError(f"{'; '.join(faults)}{hint}")
+        raise MisplacedOffsetsError(faults, hint)

@@ -193,7 +193,7 @@ class BrokerRegistrar:
         for topic, placed in self._requests.placed(own, self._watch).items():
             if placed.request is None:
                 continue
-            logger.info("asked to %s topic %s", placed.request.text, topic)
+            logger.info("asked to %s", placed.request.of(topic))
             partitions = placed.request.partitions
             if partitions is None:
                 self._registry.unregister_topic(own, topic)
@@ -202,7 +202,7 @@ class BrokerRegistrar:
             try:
                 self._carry_out(topic, placed.request)
             except KafkaError as error:
-                logger.warning("broker %d cannot %s topic %s: %s", own, placed.request.text, topic, error)
+                logger.warning("broker %d cannot %s: %s", own, placed.request.of(topic), error)
                 self._requests.refuse(own, topic, placed.version, str(error))
                 continue
             if topic in self._registered and (partitions := self._topics().get(topic)) is not None:

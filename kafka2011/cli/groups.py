@@ -13,7 +13,7 @@ from kafka2011.admin.lag_history import LagHistory
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, read_target, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
-from kafka2011.cli.partitions import find_partitions, partitions_option
+from kafka2011.cli.partitions import find_partitions, misplaced_shown, partitions_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
@@ -167,7 +167,8 @@ def reset(
             moved = groups.shift(group, topic, messages, chosen, dry_run=dry_run)
         else:
             assert target is not None
-            moved = groups.reset(group, topic, target, chosen, dry_run=dry_run)
+            with misplaced_shown(as_json=as_json):
+                moved = groups.reset(group, topic, target, chosen, dry_run=dry_run)
     rows = [(topic, where.znode_name, before.get(where), offset) for where, offset in moved.items()]
     show_table(("topic", "partition", "before", "offset"), rows, as_json=as_json)
     if is_new:

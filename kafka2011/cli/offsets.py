@@ -14,7 +14,7 @@ from kafka2011.admin.partition_cursor import open_cursors
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
-from kafka2011.cli.partitions import find_partitions, partitions_option
+from kafka2011.cli.partitions import find_partitions, misplaced_shown, partitions_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import SimpleConsumerConfig
@@ -135,7 +135,7 @@ def import_offsets(group: str, file: TextIO, force: bool, dry_run: bool, zk_conn
         offsets = json.load(file)
     except ValueError as error:
         raise KafkaError(f"{file.name} is not JSON: {error}") from error
-    with open_session(zk_connect) as client:
+    with open_session(zk_connect) as client, misplaced_shown():
         count = Groups(client).import_offsets(group, offsets, check=not force, dry_run=dry_run)
     would_be = "would be " if dry_run else ""
     click.echo(f"{counted(count, 'offset')} {would_be}written for group {group}")

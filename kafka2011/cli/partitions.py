@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kafka2011.admin.groups import MisplacedOffsetsError
 from kafka2011.admin.topics import living_partitions
+from kafka2011.cli.output import show_table
 from kafka2011.cli.session import open_session
 from kafka2011.errors import WrongPartitionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zk.cluster import Broker, TopicPartition
 
 _PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})")
@@ -82,3 +87,15 @@ def _matching(topic: str, wanted: Wanted, partitions: list[TopicPartition]) -> l
         names = ", ".join(where.znode_name for where in found)
         raise WrongPartitionError(f"topic {topic} has more than one partition {wanted}: give one of {names}")
     return found
+
+
+@contextmanager
+def misplaced_shown(*, as_json: bool = False) -> Iterator[None]:
+    """Show which offsets do not belong where they should go, if there are several; the error names the first."""
+    try:
+        yield
+    except MisplacedOffsetsError as error:
+        if len(error.faults) > 1:
+            rows = [(str(where), fault) for where, fault in error.faults.items()]
+            show_table(("partition", "fault"), rows, as_json=as_json)
+        raise

@@ -9,6 +9,7 @@ from kafka2011.consumer.known import Known, KnownTexts, nobody
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
+from zk.known_topic import KnownTopic
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from zk.cluster import Broker, TopicPartition
     from zk.errors import MalformedNode, NodeHeld, ZkError
     from zk.offsets import CommittedOffset, OffsetCommit
+
+COMPARE_TOPICS_S = 10.0
+"""How often topics are compared with the registry: there may be thousands of them, and watches tell what changes."""
 
 
 class ZkGroup:
@@ -47,6 +51,8 @@ class ZkGroupSession:
 
     def __init__(self, client: ZkClient, group: str, session_id: int) -> None:
         self._group = group
+        self._clock = client.clock
+        self._topics_compared_s = self._clock.monotonic_s()
         self.session_id = session_id
         self.lease = SessionLease(client, session_id)
         self._brokers = BrokerRegistry(client)
@@ -62,7 +68,7 @@ class ZkGroupSession:
         self._known_rules: KnownTexts | None = None
         self._known_topics = Known(paths.BROKER_TOPICS, self._brokers.topics)
         self._known_brokers = Known(paths.BROKER_IDS, self._brokers.brokers)
-        self._known_partitions: dict[str, Known[dict[int, int]]] = {}
+        self._known_partitions: dict[str, KnownTopic] = {}
         self._known_owned_names: dict[str, Known[frozenset[str]]] = {}  # not watched: they change all the time
         self._topics_with_owners: set[str] = set()
         self._standing: set[TopicPartition] = set()  # owner nodes of ours that are watched
@@ -80,18 +86,25 @@ class ZkGroupSession:
     # What others write, read when it has changed -----------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Compare how often each registry has changed, so that watches need not be trusted forever."""
+        """Compare how often each registry has changed, so that watches need not be trusted forever.
+
+        Topics only now and then: asking about each of them whenever one has changed would cost the more, the more there
+        are.
+        """
         every: list[Known[Any]] = [
             self._known_subscriptions,
             *([] if self._known_rules is None else [self._known_rules]),
             self._known_topics,
             self._known_brokers,
-            *self._known_partitions.values(),
             *self._known_owned_names.values(),
         ]
         changes = self._nodes.count_changes(known.path for known in every)
         for known in every:
             known.compare(changes[known.path])
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._topics_compared_s + COMPARE_TOPICS_S:
+            self._brokers.count_changes(self._known_partitions.values())
+            self._topics_compared_s = now_s
 
     def subscriptions(self, wake: Wake) -> dict[str, str]:
         """Return what each member subscribes to, by consumer id."""
@@ -112,22 +125,15 @@ class ZkGroupSession:
 
     def partitions_of(self, topics: Iterable[str], wake: Wake) -> dict[str, dict[int, int]]:
         """Return how many partitions of each topic each broker has; what has to be read is read together."""
-        every = {topic: self._partitions_known_of(topic) for topic in topics}
-        unread = [topic for topic, known in every.items() if known.begin(wake)]
-        try:
-            for topic, counts in self._brokers.partitions_of_many(unread, every.__getitem__).items():
-                every[topic].end(counts)
-        except BaseException:
-            for topic in unread:
-                every[topic].fail()
-            raise
-        return {topic: known.value(wake) for topic, known in every.items()}
+        every = [self._known_topic(topic, wake) for topic in topics]
+        self._brokers.follow(every)
+        return {known.topic: self._brokers.counts_of(known) for known in every}
 
-    def _partitions_known_of(self, topic: str) -> Known[dict[int, int]]:
+    def _known_topic(self, topic: str, wake: Wake) -> KnownTopic:
         known = self._known_partitions.get(topic)
         if known is None:
-            known = Known(paths.topic(topic), lambda watch: self._brokers.partitions_of(topic, watch))
-            self._known_partitions[topic] = known
+            self._known_partitions[topic] = known = KnownTopic(topic, wake)
+        known.wake = wake
         return known
 
     def brokers(self, wake: Wake) -> dict[int, Broker]:

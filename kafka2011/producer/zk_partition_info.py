@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.producer.errors import BrokersUnreadableError
@@ -12,6 +13,7 @@ from zk.brokers import BrokerRegistry
 from zk.cluster import Broker, TopicPartition
 from zk.connecting import connect
 from zk.errors import ZkError, ZkUnavailable
+from zk.known_topic import KnownTopic
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class ZkBrokerPartitionInfo:
         self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, registered and assumed
         self._reading = threading.Lock()  # a read that began earlier must not overwrite a later one
         self._changed = threading.Event()
-        self._watches: dict[str, _TopicWatch] = {}
+        self._known: dict[str, KnownTopic] = {}
         self._stale_topics: set[str] = set()
         self._stale_brokers = False
         self._closing = threading.Event()
@@ -63,13 +65,12 @@ class ZkBrokerPartitionInfo:
 
     def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the topic's partitions, registered and assumed. Raises BrokersUnreadableError."""
-        found = self._partitions.get(topic)
-        if found is None:
+        if topic not in self._partitions:
             try:
-                found = self._read_topic(topic)
+                self._read_topics([topic])
             except ZkUnavailable as error:
                 raise BrokersUnreadableError(f"the partitions of topic {topic} cannot be read: {error}") from error
-        return found
+        return self._partitions[topic]
 
     choices = partitions
 
@@ -120,20 +121,22 @@ class ZkBrokerPartitionInfo:
             self._read_all()
             self._session_id = session_id
             return
+        stale: list[str] = []
         while self._stale_topics:
-            topic = self._stale_topics.pop()
-            try:
-                self._read_topic(topic)
-            except BaseException:
-                self._stale_topics.add(topic)
-                raise
+            stale.append(self._stale_topics.pop())
+        try:
+            self._read_topics(stale)
+        except BaseException:
+            self._stale_topics.update(stale)
+            raise
         if self._stale_brokers:
             self._read_brokers()
 
     def _read_all(self) -> None:
         self._read_brokers()
-        for topic in list(self._registered):
-            self._read_topic(topic)
+        for known in list(self._known.values()):
+            known.forget_all()  # also when another session's watches would have told what has changed
+        self._read_topics(list(self._registered))
 
     def _read_brokers(self) -> None:
         with self._reading:
@@ -149,11 +152,17 @@ class ZkBrokerPartitionInfo:
             for topic in self._registered:
                 self._merge(topic)
 
-    def _read_topic(self, topic: str) -> tuple[TopicPartition, ...]:
+    def _read_topics(self, topics: list[str]) -> None:
+        """Read what has changed of topics, all of them together."""
         with self._reading:
-            counts = self._registry.partitions_of(topic, self._watches.setdefault(topic, _TopicWatch(self, topic)))
-            self._registered[topic] = tuple(TopicPartition.all_of(topic, counts))
-            return self._merge(topic)
+            every = [
+                self._known.setdefault(topic, KnownTopic(topic, partial(self.topic_changed, topic))) for topic in topics
+            ]
+            self._registry.follow(every)
+            for known in every:
+                counts = self._registry.counts_of(known)
+                self._registered[known.topic] = tuple(TopicPartition.all_of(known.topic, counts))
+                self._merge(known.topic)
 
     def _merge(self, topic: str) -> tuple[TopicPartition, ...]:
         """Combine what is registered and what is assumed of live brokers."""
@@ -175,16 +184,3 @@ class ZkBrokerPartitionInfo:
         """Have the reading thread read a topic again."""
         self._stale_topics.add(topic)
         self._changed.set()
-
-
-class _TopicWatch:
-    """The only watch of a topic: kazoo sets the same one only once, however often the topic is read."""
-
-    __slots__ = ("_info", "_topic")
-
-    def __init__(self, info: ZkBrokerPartitionInfo, topic: str) -> None:
-        self._info = info
-        self._topic = topic
-
-    def __call__(self, _event: object) -> None:
-        self._info.topic_changed(self._topic)

@@ -17,7 +17,7 @@ from kafka2011.admin.doctor.machine import (
     settings_that_do_not_fit,
     snapshots_that_pile_up,
 )
-from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenServer
+from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenRequest, SeenServer
 from kafka2011.config import BrokerConfig
 from zk.cluster import Broker, TopicPartition
 
@@ -64,6 +64,27 @@ SICK: dict[str, tuple[Seen, str, str]] = {
         "2 servers survive the loss of no more than 1 would",
     ),
     "a node that cannot be read": (replace(HEALTHY, malformed=("/brokers/ids/x is odd",)), "ZooKeeper", "x is odd"),
+    "a request to a broker that is away": (
+        replace(HEALTHY, requests=(SeenRequest(7, "old", "delete topic old", None, 7200),)),
+        "broker 7",
+        "is away, and will delete topic old when it starts: it was asked 2 h ago",
+    ),
+    "a request that a broker does not act on": (
+        replace(
+            HEALTHY,
+            requests=(
+                SeenRequest(1, "views", "grow topic views to 4", None, 180),
+                SeenRequest(2, "clicks", "delete topic clicks", None, 5),
+            ),
+        ),
+        "broker 1",
+        "was asked 3 min ago to grow topic views to 4, and has not",
+    ),
+    "a request that is refused": (
+        replace(HEALTHY, requests=(SeenRequest(2, "views", "", "it is odd", 1),)),
+        "broker 2",
+        "refuses what it was asked to do with topic views: it is odd",
+    ),
     "no broker": (replace(HEALTHY, brokers={}, topics={}), "brokers", "none is registered"),
     "a broker that does not answer": (
         replace(HEALTHY, brokers={1: broker(1), 2: broker(2, error="refused")}),

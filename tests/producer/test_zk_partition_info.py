@@ -57,6 +57,7 @@ class ZooKeeperInMemory:
         self.handler = SimpleNamespace(event_object=threading.Event)
         self.session_id: int | None = 1
         self.nodes: dict[str, bytes] = {}
+        self.changes: dict[str, int] = {}  # by path, how often its children were made or deleted
         self.watches: dict[str, set[Watch]] = {}
         self.listeners: set[Watch] = set()
         self.reads: list[str] = []
@@ -78,12 +79,17 @@ class ZooKeeperInMemory:
         self.nodes[path] = data
         self.fire(path)
         if is_new:
-            self.fire(paths.parent(path))
+            self._change_children(path)
 
     def delete(self, path: str) -> None:
         del self.nodes[path]
         self.fire(path)
-        self.fire(paths.parent(path))
+        self._change_children(path)
+
+    def _change_children(self, path: str) -> None:
+        parent = paths.parent(path)
+        self.changes[parent] = self.changes.get(parent, 0) + 1
+        self.fire(parent)
 
     def fire(self, path: str) -> None:
         for watch in self.watches.pop(path, ()):
@@ -108,9 +114,11 @@ class ZooKeeperInMemory:
     def shutdown(self) -> None:
         self.shutdowns += 1
 
-    def get_children_async(self, path: str, watch: Watch | None) -> Answer:
+    def get_children_async(self, path: str, watch: Watch | None, include_data: bool = False) -> Answer:
+        assert include_data
         names = [child.rpartition("/")[2] for child in list(self.nodes) if paths.parent(child) == path]
-        return self._answer(path, names or None, watch)
+        stat = SimpleNamespace(cversion=self.changes.get(path, 0))
+        return self._answer(path, (names, stat) if names else None, watch)
 
     def get_async(self, path: str, watch: Watch | None) -> Answer:
         data = self.nodes.get(path)

@@ -84,8 +84,10 @@ class ZkClientInMemory:
     def exists_async(self, path: str, watch: object = None) -> _Answer:
         return self._answered("exists", path, lambda: self.tree[path].stat if path in self.tree else None)
 
-    def get_children_async(self, path: str, watch: object = None) -> _Answer:
-        return self._answered("children", path, lambda: self._names(path))
+    def get_children_async(self, path: str, watch: object = None, include_data: bool = False) -> _Answer:
+        return self._answered(
+            "children", path, lambda: (self._names(path), self._at(path).stat) if include_data else self._names(path)
+        )
 
     def create_async(self, path: str, data: bytes | None, ephemeral: bool = False) -> _Answer:
         return self._answered("create", path, lambda: self._create(path, data, self.session_id if ephemeral else 0))

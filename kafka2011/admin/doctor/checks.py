@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CLOCK_LIMIT_MS = 5_000
 """More apart than this are two clocks that nobody keeps; less may be the way of a write to ZooKeeper."""
 SLOW_ANSWER_MS = 1_000
+SLOW_REQUEST_S = 60.0
+"""A broker that lives has done by then what it was asked for, unless it removes very large logs."""
 _CREATED = re.compile(r".*-(\d{13})(?:-[0-9a-f]{8})?")
 _LATENCY = "Latency min/avg/max"
 
@@ -124,6 +126,35 @@ def topics_without_a_broker(seen: Seen) -> Iterator[Finding]:
             )
 
 
+def requests_that_wait(seen: Seen) -> Iterator[Finding]:
+    """Find what brokers were asked to do with topics, and have not done: they are away, refuse, or do not look."""
+    for asked in seen.requests:
+        where = f"broker {asked.broker_id}"
+        if asked.refusal is not None:
+            yield Finding(
+                where,
+                f"refuses what it was asked to do with topic {asked.topic}: {asked.refusal}",
+                "repeat the command, which takes the old request away",
+            )
+        elif asked.broker_id not in seen.brokers:
+            yield Finding(
+                where,
+                f"is away, and will {asked.what} when it starts: it was asked {_ago(asked.age_s)}",
+                "start it; if it never comes back, the request stays behind and harms nobody",
+            )
+        elif asked.age_s > SLOW_REQUEST_S:
+            yield Finding(
+                where,
+                f"was asked {_ago(asked.age_s)} to {asked.what}, and has not",
+                "its log says what it waits for: it may be removing large logs. One of Kafka 0.7 that has its id now"
+                " does not look there",
+            )
+
+
+def _ago(age_s: float) -> str:
+    return f"{age_s / 3600:.0f} h ago" if age_s >= 2 * 3600 else f"{max(age_s, 0) / 60:.0f} min ago"
+
+
 def partitions_without_an_owner(seen: Seen) -> Iterator[Finding]:
     """Find what keeps groups that have members from reading each partition once."""
     for group in seen.groups.values():
@@ -222,6 +253,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     addresses_that_clash,
     clocks_that_are_apart,
     topics_without_a_broker,
+    requests_that_wait,
     partitions_without_an_owner,
     owners_without_a_member,
     offsets_outside_the_log,

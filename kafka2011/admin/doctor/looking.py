@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from kazoo.hosts import collect_hosts
 
-from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenServer
+from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenRequest, SeenServer
 from kafka2011.admin.groups import Groups
 from kafka2011.admin.partitions import asking, ends_of_many
 from kafka2011.errors import KafkaError
 from zk import paths
 from zk.brokers import BrokerRegistry
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.four_letters import ask
@@ -20,10 +21,11 @@ from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 from zk.protection import find_open
+from zk.requests import RequestRegistry
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from zk.client import ZkClient
     from zk.cluster import Broker
@@ -52,9 +54,18 @@ def look(client: ZkClient, zk_connect: str) -> Seen:
             seen_brokers[number] = SeenBroker(broker, entry.created_ms, error)
     servers = tuple(_server(host, port, client.tls) for host, port in collect_hosts(zk_connect)[0])
     open_nodes = find_open(client) if client.default_acl else ()
-    return Seen(
-        servers, seen_brokers, topics, ends, groups, (*brokers.malformed.texts, *looked.malformed()), open_nodes
-    )
+    requests = RequestRegistry(client)
+    asked = tuple(_requests(requests))
+    malformed = (*brokers.malformed.texts, *looked.malformed(), *requests.malformed.texts)
+    return Seen(servers, seen_brokers, topics, ends, groups, malformed, asked, open_nodes)
+
+
+def _requests(registry: RequestRegistry) -> Iterator[SeenRequest]:
+    now_ms = SYSTEM_CLOCK.wall_s() * 1000
+    for number in sorted(registry.takers()):
+        for topic, placed in registry.placed(number).items():
+            what = "" if placed.request is None else placed.request.of(topic)
+            yield SeenRequest(number, topic, what, placed.refusal, (now_ms - placed.created_ms) / 1000)
 
 
 class _GroupsLook:

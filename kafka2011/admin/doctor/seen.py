@@ -56,6 +56,17 @@ class SeenGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """What a broker was asked for, as in `delete topic views`, or why it refuses to do it; and how long ago."""
+
+    broker_id: int
+    topic: str
+    what: str
+    refusal: str | None
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """A cluster at one moment."""
 
@@ -67,5 +78,7 @@ class Seen:
     groups: Mapping[str, SeenGroup] = field(default_factory=dict)
     malformed: Sequence[str] = ()
     """What is wrong with znodes that cannot be read."""
+    requests: Sequence[SeenRequest] = ()
+    """What brokers were asked for and have not done."""
     open_nodes: Sequence[str] = ()
     """Znodes that anybody may change, where zk.connect names a user whose they should be."""

@@ -114,7 +114,10 @@ class ModelClient:
     def exists_async(self, path: str, watch: Callable[[object], object] | None = None) -> Result:
         return self._send("exists", path, watch=watch)
 
-    def get_children_async(self, path: str, watch: Callable[[object], object] | None = None) -> Result:
+    def get_children_async(
+        self, path: str, watch: Callable[[object], object] | None = None, include_data: bool = False
+    ) -> Result:
+        assert include_data
         return self._send("children", path, watch=watch)
 
     def create_async(self, path: str, data: bytes | None, ephemeral: bool = False) -> Result:

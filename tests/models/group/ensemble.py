@@ -212,7 +212,7 @@ class Ensemble:
             under = path + "/"
             return [
                 each[len(under) :] for each in server.tree if each.startswith(under) and "/" not in each[len(under) :]
-            ]
+            ], node
         return node.data, node
 
     def _write(self, request: Request) -> Any:

@@ -14,7 +14,7 @@ from kafka2011.consumer.offset_committer import OffsetCommitter
 from kafka2011.consumer.rebalancer import Rebalancer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount
-from kafka2011.consumer.zk_group import ZkGroup
+from kafka2011.consumer.zk_group import COMPARE_TOPICS_S, ZkGroup
 from kafka2011.errors import KafkaError
 from tests.models.group.referee import GROUP, TOPIC, Violation
 from tests.models.group.tasks import TaskCondition, TaskEvent, TaskLock
@@ -256,7 +256,6 @@ class ModelMember:
             session._known_subscriptions,
             *([] if session._known_rules is None else [session._known_rules]),
             session._known_brokers,
-            *session._known_partitions.values(),
             *session._known_owned_names.values(),
         ]
         return (
@@ -265,6 +264,11 @@ class ModelMember:
             tuple((asked_s - now_s, answered_s - now_s) for asked_s, answered_s in lease._answered),
             tuple((each.path, repr(each._value), each._is_current, each._changes) for each in known),
             tuple(tuple(each.texts.items()) for each in known if isinstance(each, KnownTexts)),
+            tuple(
+                (known.path, known._is_current, known._changes, tuple(known._nodes.items()), frozenset(known._unread))
+                for known in session._known_partitions.values()
+            ),
+            min(now_s - session._topics_compared_s, COMPARE_TOPICS_S),
             frozenset(session._standing),
         )
 

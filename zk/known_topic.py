@@ -1,0 +1,133 @@
+"""What is known of a topic's brokers, so that a change costs one request, not one for each broker.
+
+A broker that goes takes its node from every topic, and everybody who follows a topic looks. The list of brokers says
+who has gone or come; the nodes of the others are as they were, unless their own watches have told otherwise.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from zk import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zk.nodes import Listed, Node, Nodes
+
+
+class KnownTopic:
+    """A topic's nodes as they were read last; a watch of all of them, which calls `wake` when one has changed."""
+
+    def __init__(self, topic: str, wake: Callable[[], object]) -> None:
+        self.topic = topic
+        self.path = paths.topic(topic)
+        self.wake = wake
+        self._is_current = False
+        self._names: frozenset[str] = frozenset()
+        self._changes = 0  # of the list, until it had these names
+        self._nodes: dict[str, Node | None] = {}  # as they were read last; None before that
+        self._unread: set[str] = set()  # those that have changed since
+        self._reading: list[str] = []
+        self._lock = threading.Lock()  # kazoo's thread forgets while another reads
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The brokers' nodes, by name."""
+        return [node for node in self._nodes.values() if node is not None]
+
+    def compare(self, changes: int | None) -> None:
+        """Have the list read again if it has changed more or less often by now."""
+        if (changes or 0) != self._changes:
+            self._is_current = False
+
+    def forget_all(self) -> None:
+        """Have everything read again."""
+        with self._lock:
+            self._unread.update(self._nodes)
+        self._is_current = False
+
+    def begin(self) -> bool:
+        """Say whether something has to be read; then `fail` must follow if it cannot be."""
+        if self._is_current:
+            return False
+        self._is_current = True  # before it is read: a watch that fires after that must not be forgotten
+        return True
+
+    def fail(self) -> None:
+        """Note that it could not be read."""
+        with self._lock:
+            self._unread.update(self._reading)
+        self._is_current = False
+
+    def note_list(self, listed: Listed) -> list[str]:
+        """Note which nodes there are, and return the names of those that have to be read."""
+        names, changes = frozenset(listed.names), listed.changes or 0
+        # Each node that was made or deleted is one change. With more of them, some were made anew, nobody knows which.
+        is_explained = len(names ^ self._names) == changes - self._changes
+        with self._lock:
+            self._nodes = {name: self._nodes.get(name) for name in listed.names}
+            self._names, self._changes = names, changes
+            self._reading = [
+                name for name, node in self._nodes.items() if node is None or not is_explained or name in self._unread
+            ]
+            self._unread.clear()  # what changes from here on is read once more
+            return self._reading
+
+    def note(self, name: str, node: Node) -> None:
+        """Note a node that was read."""
+        with self._lock:
+            if name in self._nodes:
+                self._nodes[name] = node
+
+    def forget(self, name: str) -> None:
+        """Have a node read again; until then it is as it was read last."""
+        with self._lock:
+            self._unread.add(name)
+
+    def __call__(self, _event: object) -> None:
+        """Note that something has changed, as a watch."""
+        self._is_current = False
+        self.wake()
+
+
+class _NodeWatch:
+    """The watch of one node of a topic."""
+
+    __slots__ = ("_known", "_name")
+
+    def __init__(self, known: KnownTopic, name: str) -> None:
+        self._known = known
+        self._name = name
+
+    def note(self, node: Node) -> None:
+        """Note what was read."""
+        self._known.note(self._name, node)
+
+    def __call__(self, event: object) -> None:
+        self._known.forget(self._name)
+        self._known(event)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NodeWatch) and (self._known, self._name) == (other._known, other._name)
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+
+def read_again(nodes: Nodes, topics: Iterable[KnownTopic]) -> None:
+    """Read what has changed of topics, together. Raises ZkUnavailable."""
+    unread = {known.path: known for known in topics if known.begin()}
+    try:
+        missing = {
+            paths.child(path, name): _NodeWatch(unread[path], name)
+            for path, listed in nodes.list_many(unread, unread.__getitem__).items()
+            for name in unread[path].note_list(listed)
+        }
+        for path, node in nodes.get_many(missing, missing.__getitem__).items():
+            missing[path].note(node)
+    except BaseException:
+        for known in unread.values():
+            known.fail()
+        raise
