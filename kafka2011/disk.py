@@ -80,6 +80,17 @@ class Disk:
     def unwatch(self) -> None:
         """Be done with that; may be called twice."""
 
+    def sync_file_system(self) -> bool:
+        """Bring everything on the file system of the watched directory to disk, if that can be relied on and is quick.
+
+        Say whether that was done; then files that it `covers` need no fsync for what was written to them before.
+        """
+        return False
+
+    def covers(self, fd: int) -> bool:  # noqa: ARG002 (for others)
+        """Say whether a file is on that file system."""
+        return False
+
     def fsync_all(self, syncs: Sequence[Sync]) -> None:
         """Bring many files to disk, and tell each what came of it, whatever comes of the others."""
         for sync in syncs:

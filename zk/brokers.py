@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from zk import ephemeral, paths
@@ -15,13 +16,16 @@ from zk.nodes import Nodes
 from zk.security import Security
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zk.client import ZkClient
     from zk.known_topic import KnownTopic
     from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
+
+_MOST_NAMED = 20
+"""A line of the log names so many topics."""
 
 
 class BrokerRegistry:
@@ -64,6 +68,13 @@ class BrokerRegistry:
         path = paths.topic_broker(topic, broker_id)
         ephemeral.hold(self._nodes, path, b"%d" % partitions, wait_ms)
         logger.info("Registered %d partitions of topic %s on broker %d", partitions, topic, broker_id)
+
+    def register_topics(self, broker_id: int, counts: Mapping[str, int], wait_ms: int = 0) -> None:
+        """Register many topics together; waits and raises as `register` does."""
+        data_by_path = {paths.topic_broker(topic, broker_id): b"%d" % count for topic, count in counts.items()}
+        for path in ephemeral.claim_many(self._nodes, data_by_path):
+            ephemeral.hold(self._nodes, path, data_by_path[path], wait_ms)
+        logger.info("Registered %d topics on broker %d: %s", len(counts), broker_id, _some(counts))
 
     def change_topic(self, broker_id: int, topic: str, partitions: int) -> None:
         """Register another number of partitions of a topic that this session has registered.
@@ -151,3 +162,8 @@ class BrokerRegistry:
             except MalformedNode as error:
                 self.malformed.skip(error)
         return dict(sorted(found.items()))
+
+
+def _some(counts: Mapping[str, int]) -> str:
+    first = [f"{topic} with {count} partitions" for topic, count in islice(counts.items(), _MOST_NAMED)]
+    return ", ".join(first) + (", ..." if len(counts) > _MOST_NAMED else "")

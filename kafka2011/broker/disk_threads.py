@@ -43,6 +43,8 @@ FILES_FOR_ALL = 16
 """From so many on, the whole file system is brought to disk, where that can be relied on."""
 ALL_PATIENCE_S = 1.0
 """How long that may take, since it brings the bytes of strangers to disk as well; then the files are synced."""
+START_PATIENCE_S = 30.0
+"""The same before logs are recovered, when nobody is kept waiting by it for longer than by the files."""
 ALL_PAUSE_S = 10.0
 """How long it is not tried again after that."""
 
@@ -98,6 +100,18 @@ class DiskThreads(Disk):
         if file_system is not None:
             file_system.close()
 
+    def sync_file_system(self) -> bool:
+        """Bring all of it to disk, before logs are opened: two calls for each of thousands would take minutes."""
+        if self._file_system is None or not self._sync_file_system(self._file_system, START_PATIENCE_S):
+            return False
+        if self._file_system_error is not None:
+            raise self._file_system_error
+        return True
+
+    def covers(self, fd: int) -> bool:
+        """Say whether a file is on it."""
+        return self._file_system is not None and self._file_system.holds(fd)
+
     def fsync_all(self, syncs: Sequence[Sync]) -> None:
         """Bring many files to disk: with the whole file system if that soon helps, else several at once."""
         alone = list(syncs)
@@ -127,9 +141,9 @@ class DiskThreads(Disk):
             sync.end(self._file_system_error)
         return [sync for sync in syncs if sync not in together] if len(together) < len(syncs) else []
 
-    def _sync_file_system(self, file_system: FileSystem) -> bool:
+    def _sync_file_system(self, file_system: FileSystem, patience_s: float = ALL_PATIENCE_S) -> bool:
         """Bring all of it to disk, or learn why not; False if it takes too long, or cannot be tried."""
-        if time.monotonic() < self._no_file_system_until_s or not self._turn.acquire(timeout=ALL_PATIENCE_S):
+        if time.monotonic() < self._no_file_system_until_s or not self._turn.acquire(timeout=patience_s):
             return False
         try:
             running = gevent.get_hub().threadpool.spawn(error_of, file_system.begin_sync())
@@ -139,9 +153,9 @@ class DiskThreads(Disk):
                 return False
             raise
         running.rawlink(self._file_system_synced)
-        if running.wait(ALL_PATIENCE_S) is None and not running.ready():
+        if running.wait(patience_s) is None and not running.ready():
             self._no_file_system_until_s = time.monotonic() + ALL_PAUSE_S
-            logger.info("syncing the whole file system takes longer than %g s: syncing files instead", ALL_PATIENCE_S)
+            logger.info("syncing the whole file system takes longer than %g s: syncing files instead", patience_s)
             return False
         self._note_outcome(running)
         return True

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import gevent
 from gevent.event import Event
-from gevent.pool import Pool
 from kazoo.handlers.gevent import SequentialGeventHandler
 
 from kafka2011.errors import KafkaError
@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 OLD_NODE_GRACE_MS = 5000
 """On top of the session timeout, for ZooKeeper to notice that a broker of our id has gone."""
-TOPICS_AT_ONCE = 16
-"""How many topics are registered at a time: with thousands, the round trips would take longer than the work."""
+TOPICS_AT_ONCE = 500
+"""How many topics are registered together: with thousands, the round trips would take longer than the work."""
 RETRY_S = 1.0
 ADDRESS_GAP_S = 1.5
 """How long a broker with a new address leaves its node absent, so that others see that the old one has gone."""
@@ -73,6 +73,8 @@ class BrokerRegistrar:
         self._loop: gevent.Greenlet[[], None] | None = None
         self._wake = Event()
         self._registered: dict[str, int] = {}
+        self._added: dict[str, int] = {}  # since they were all compared with what is registered
+        self._is_complete = False  # nothing but what was added is missing
         self._session_id: int | None = None
         self._has_session_changed = False
 
@@ -98,8 +100,9 @@ class BrokerRegistrar:
             self._wait_after(obstacle)
         self._loop = gevent.spawn(self._run)
 
-    def topic_added(self, _topic: str, _partitions: int) -> None:
+    def topic_added(self, topic: str, partitions: int) -> None:
         """Have a new topic registered soon; never waits."""
+        self._added[topic] = partitions
         self._wake.set()
 
     def stop(self) -> None:
@@ -167,6 +170,7 @@ class BrokerRegistrar:
                 *(self._broker.id, self._zk_connect, self._wait_ms),
             )
             self._registered.clear()
+            self._is_complete = False
             deadline_s = SYSTEM_CLOCK.monotonic_s() + self._wait_ms / 1000
             self._let_old_address_vanish(deadline_s)
             rest_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0)
@@ -174,25 +178,35 @@ class BrokerRegistrar:
             self._session_id = session_id
             if self._carry_out is not None:
                 self._requests.announce(self._broker.id)
-        self._carry_out_requests()
+        if self._carry_out_requests():
+            self._is_complete = False
         self._join_topics()
-        missing = [topic for topic in self._topics().items() if topic not in self._registered.items()]
-        pool = Pool(TOPICS_AT_ONCE)
-        try:
-            for error in pool.imap_unordered(self._register_topic, missing):
-                if error is not None:
-                    raise error
-        finally:
-            pool.kill()
+        self._register_topics()
 
-    def _carry_out_requests(self) -> None:
-        """Do what operators ask for. A request goes last, so that it is done again if we end meanwhile."""
+    def _register_topics(self) -> None:
+        """Register what is missing: of very many topics one new one is not looked for among all of them."""
+        added, self._added = self._added, {}
+        wanted = added if self._is_complete else self._topics()
+        self._is_complete = False
+        missing = iter([topic for topic in wanted.items() if topic not in self._registered.items()])
+        while together := dict(islice(missing, TOPICS_AT_ONCE)):
+            self._registry.register_topics(self._broker.id, together, self._wait_ms)
+            self._registered.update(together)
+        self._is_complete = True
+
+    def _carry_out_requests(self) -> bool:
+        """Do what operators ask for, and say whether there was anything.
+
+        A request goes last, so that it is done again if we end meanwhile.
+        """
         if self._carry_out is None:
-            return
+            return False
+        is_any = False
         own = self._broker.id
         for topic, placed in self._requests.placed(own, self._watch).items():
             if placed.request is None:
                 continue
+            is_any = True
             logger.info("asked to %s", placed.request.of(topic))
             partitions = placed.request.partitions
             if partitions is None:
@@ -209,15 +223,7 @@ class BrokerRegistrar:
                 self._registry.change_topic(own, topic, partitions)
                 self._registered[topic] = partitions
             self._requests.done(own, topic, placed.version)
-
-    def _register_topic(self, topic: tuple[str, int]) -> ZkError | None:
-        name, partitions = topic
-        try:
-            self._registry.register_topic(self._broker.id, name, partitions, self._wait_ms)
-        except ZkError as error:
-            return error
-        self._registered[name] = partitions
-        return None
+        return is_any
 
     def _let_old_address_vanish(self, deadline_s: float) -> None:
         """Wait until nobody can miss that a node of our id with another address has gone.

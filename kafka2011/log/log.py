@@ -91,7 +91,8 @@ class BegunFlush:
 class Log:
     """One partition's log in `directory`, which is made if it is absent.
 
-    `recover` first cuts the last segment after its last good message; `recovery` then holds what was found.
+    `recover` first cuts the last segment after its last good message; `recovery` then holds what was found, and
+    `is_synced` is as for recover_last_segment.
     `request_flush` is called, not again before a flush has begun, when flush_interval messages wait; by default the
     append flushes by itself. `on_readable` is called when more can be read, and `on_awaited` after an append that
     requests no flush, while `is_awaited`. Both must not wait.
@@ -111,6 +112,7 @@ class Log:
         on_readable: Callable[[Log], None] = lambda _: None,
         on_awaited: Callable[[Log], None] = lambda _: None,
         recover: bool = False,
+        is_synced: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.directory = directory
@@ -133,7 +135,9 @@ class Log:
         try:
             if not is_directory(directory):
                 directory.mkdir()
-            self.recovery = recover_last_segment(directory, disk, progress) if recover else None
+            self.recovery = None
+            if recover:
+                self.recovery = recover_last_segment(directory, disk, progress, is_synced=is_synced)
             self._segments = self._open_segments()
         except OSError as error:
             raise LogError(os_error_text("cannot open the log in", directory, error)) from error

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN_MARK = ".kafka_cleanshutdown"
+SYNCED_TOGETHER = 16
+"""From so many logs on, all of the file system is brought to disk before they are recovered, and not each."""
 FLUSHED_TOGETHER = 1000
 """How many logs: each is held up by all of them."""
 DELETED_SUFFIX = ".deleted"
@@ -160,6 +162,7 @@ class LogManager:
                 self._disk.fsync(self._lock_fd)  # the names of logs that were made just before the process ended
             elif recover:
                 self._sync_name(self.log_dir)
+            is_synced = recover and len(found) >= SYNCED_TOGETHER and self._disk.sync_file_system()
         except OSError as error:
             raise LogError(os_error_text("cannot use log.dir", self.log_dir, error)) from error
         report = None
@@ -169,14 +172,16 @@ class LogManager:
         for directory, (topic, partition) in found.items():
             refusal = self._refusal(topic, partition)
             if refusal is None:
-                log = self._open_log(directory, topic, partition, recover=recover, progress=report)
+                log = self._open_log(directory, topic, partition, recover=recover, is_synced=is_synced, progress=report)
                 self._logs[topic, partition] = log
                 self._topics.add(topic)
                 recovery = log.recovery
             else:
                 logger.warning("%s is not served: %s", directory, refusal)
                 # Recovered all the same: settings may serve it again after a clean stop, which recovers nothing.
-                recovery = recover_last_segment(directory, self._disk, report) if recover else None
+                recovery = None
+                if recover:
+                    recovery = recover_last_segment(directory, self._disk, report, is_synced=is_synced)
             if recovery is not None:
                 self.recoveries.append(recovery)
 
@@ -213,6 +218,7 @@ class LogManager:
         partition: int,
         *,
         recover: bool = False,
+        is_synced: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Log:
         return Log(
@@ -226,6 +232,7 @@ class LogManager:
             on_readable=self._on_readable,
             on_awaited=self._on_awaited,
             recover=recover,
+            is_synced=is_synced,
             progress=progress,
         )
 

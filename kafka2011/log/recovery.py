@@ -125,11 +125,16 @@ def _last_segment_bytes(directory: Path) -> int:
 
 
 def recover_last_segment(
-    directory: Path, disk: Disk = SYSTEM_DISK, progress: Callable[[int], None] | None = None
+    directory: Path,
+    disk: Disk = SYSTEM_DISK,
+    progress: Callable[[int], None] | None = None,
+    *,
+    is_synced: bool = False,
 ) -> Recovery | None:
     """Recover the last segment of a log; None if it has no segment. `progress` gets the bytes done since its last call.
 
-    What remains is on disk afterwards, and so are the names of all segments. Raises LogError naming the path.
+    What remains is on disk afterwards, and so are the names of all segments; `is_synced` says that what the disk
+    `covers` is there already. Raises LogError naming the path.
     """
     path = directory
     try:
@@ -137,8 +142,10 @@ def recover_last_segment(
         if not files:
             return None
         start_offset, path = files[-1]
-        disk.fsync_directory(directory)
         with path.open("r+b", buffering=0) as file:
+            if not (is_synced and disk.covers(file.fileno())):
+                disk.fsync_directory(directory)
+                disk.fsync(file.fileno())  # these bytes are about to be readable, and readable means flushed
             return _recover(file, path, start_offset, disk, progress or (lambda _bytes: None))
     except OSError as error:
         raise LogError(os_error_text("cannot recover", path, error)) from error
@@ -147,7 +154,6 @@ def recover_last_segment(
 def _recover(file: BinaryIO, path: Path, start_offset: int, disk: Disk, progress: Callable[[int], None]) -> Recovery:
     fd = file.fileno()
     size = os.fstat(fd).st_size
-    disk.fsync(fd)  # these bytes are about to be readable, and readable means flushed
     # After an fsync that failed, the page cache may hold what the disk does not. Only the disk counts.
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     walk = _walk(fd, 0, size, progress)

@@ -343,3 +343,26 @@ def test_closing_a_file_does_not_wait(tmp_path: Path) -> None:
     with gevent.Timeout(DEADLINE_S):
         while os.path.exists(f"/proc/self/fd/{fd}"):  # noqa: PTH110 (a link to a directory)
             gevent.sleep(0.001)
+
+
+def test_all_is_brought_to_disk_before_logs_are_opened(
+    whole: WholeFileSystem, fsynced: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error is raised; False where it takes too long, or cannot be relied on."""
+    disk = DiskThreads()
+    assert not disk.sync_file_system()
+    assert not disk.covers(1)
+    disk.watch(tmp_path)
+    assert disk.sync_file_system()
+    assert (whole.synced, fsynced) == (1, [])
+    assert disk.covers(999)
+    assert not disk.covers(1000)
+    whole.error = IO_ERROR
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.sync_file_system()
+    monkeypatch.setattr(disk_threads, "START_PATIENCE_S", 0.01)
+    whole.error = None
+    disk.watch(tmp_path)
+    whole.goes_on.clear()
+    assert not disk.sync_file_system()
+    whole.goes_on.set()

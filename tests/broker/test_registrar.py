@@ -57,6 +57,8 @@ class Registry:
     def __init__(self) -> None:
         self.script: list[Callable[[], object]] = []
         self.registered: list[int] = []
+        self.topics: list[list[str]] = []  # those that were registered together
+        self.topic_script: list[Callable[[], object]] = []
 
     def brokers(self, _watch: object) -> dict[int, Broker]:
         return {}
@@ -66,6 +68,11 @@ class Registry:
             self.script.pop(0)()
         self.registered.append(broker.id)
 
+    def register_topics(self, _broker_id: int, counts: dict[str, int], _wait_ms: int) -> None:
+        if self.topic_script:
+            self.topic_script.pop(0)()
+        self.topics.append(list(counts))
+
 
 class Cluster:
     """A broker's registrar, with all that it meets in memory."""
@@ -74,6 +81,8 @@ class Cluster:
         self.client = Client()
         self.registry = Registry()
         self.failures: list[BaseException] = []
+        self.topics: dict[str, int] = {}
+        self.looks = 0  # at all topics
         monkeypatch.setattr(registrar, "connect", lambda *_: self.client)
         monkeypatch.setattr(registrar, "BrokerRegistry", lambda _client, **_: self.registry)
         monkeypatch.setattr(registrar, "RETRY_S", 0.001)
@@ -82,11 +91,19 @@ class Cluster:
         return BrokerRegistrar(
             "zookeeper:2181",
             BROKER,
-            dict,
+            self.look,
             session_timeout_ms=1000,
             connection_timeout_ms=connection_timeout_ms,
             on_failure=self.failures.append,
         )
+
+    def look(self) -> dict[str, int]:
+        self.looks += 1
+        return dict(self.topics)
+
+    def add(self, topic: str) -> tuple[str, int]:
+        self.topics[topic] = 1
+        return topic, 1
 
     def goes_away(self) -> NoReturn:
         raise ConnectionLost("/brokers/ids/0: no answer")
@@ -153,6 +170,43 @@ def test_the_old_node_outlives_an_absence_of_zookeeper(cluster: Cluster) -> None
     cluster.client.change()
     while not cluster.failures:
         gevent.sleep(0.001)
+    starting.stop()
+
+
+def test_topics_are_registered_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some at a time; what was registered before ZooKeeper went is not registered again."""
+    monkeypatch.setattr(registrar, "TOPICS_AT_ONCE", 2)
+    for number in range(5):
+        cluster.add(f"t{number}")
+    cluster.registry.topic_script = [lambda: None, cluster.goes_away]
+    starting = cluster.registrar()
+    starting.start()
+    assert cluster.registry.topics == [["t0", "t1"], ["t2", "t3"], ["t4"]]
+    starting.stop()
+
+
+def test_a_new_topic_is_not_looked_for_among_all(cluster: Cluster) -> None:
+    """Unless something went wrong, or the session is a new one."""
+    cluster.add("first")
+    starting = cluster.registrar()
+    starting.start()
+    looks = cluster.looks
+
+    def registered(*topics: str) -> None:
+        wanted = [*cluster.registry.topics, list(topics)]
+        while cluster.registry.topics != wanted:
+            gevent.sleep(0.001)
+
+    starting.topic_added(*cluster.add("second"))
+    registered("second")
+    assert cluster.looks == looks
+    cluster.registry.topic_script = [cluster.goes_away]
+    starting.topic_added(*cluster.add("third"))
+    registered("third")
+    assert cluster.looks == looks + 1
+    cluster.client.session_id = 8
+    cluster.client.change()
+    registered("first", "second", "third")
     starting.stop()
 
 

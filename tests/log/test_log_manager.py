@@ -823,6 +823,32 @@ def test_a_log_that_is_busy_is_flushed_after_the_others_if_it_relies_on_that(
         assert logs[1].unflushed_messages == 1
 
 
+@pytest.mark.parametrize("logs", [log_manager.SYNCED_TOGETHER, log_manager.SYNCED_TOGETHER - 1])
+def test_many_logs_are_brought_to_disk_together_before_they_are_recovered(
+    make_manager: Callable[..., LogManager], log_dir: Path, logs: int
+) -> None:
+    """Two calls for each of ten thousand would take a minute."""
+    for number in range(logs):
+        write_log(log_dir, f"t{number}-0")
+    calls: list[str] = []
+
+    def sync_file_system() -> bool:
+        calls.append("all")
+        return True
+
+    disk = DiskWith(
+        sync_file_system=sync_file_system, covers=lambda _fd: True, fsync=lambda fd: calls.append(f"file {fd}")
+    )
+    with make_manager(disk=disk) as manager:
+        assert len(manager.recoveries) == logs
+        if logs < log_manager.SYNCED_TOGETHER:
+            assert "all" not in calls
+            assert len(calls) > 2 * logs
+        else:
+            assert calls.count("all") == 1
+            assert len(calls) < logs
+
+
 # What an operator asks for
 
 

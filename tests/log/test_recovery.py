@@ -342,6 +342,22 @@ def test_what_remains_is_on_disk(tmp_path: Path) -> None:
     assert sorted(synced) == [str(tmp_path), str(path)]
 
 
+@pytest.mark.parametrize("is_covered", [True, False])
+def test_what_was_synced_with_all_others_is_not_synced_again(tmp_path: Path, *, is_covered: bool) -> None:
+    """Unless it lies elsewhere; what recovery itself changes always is."""
+    path = segment_path(tmp_path, START)
+    path.write_bytes(WHOLE + b"tail")
+    synced: list[str] = []
+    disk = DiskWith(fsync=lambda fd: synced.append(file_name(fd)), covers=lambda _fd: is_covered)
+    recover_last_segment(tmp_path, disk, is_synced=True)
+    before = [] if is_covered else [str(tmp_path), str(path)]
+    [cut] = cut_files(tmp_path)
+    assert [Path(each).name for each in synced] == [
+        *(Path(each).name for each in before),
+        *(cut, tmp_path.name, path.name),
+    ]
+
+
 def test_a_page_cache_that_looks_clean_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an fsync that failed it may hold pages that never reached the disk, marked as if they had."""
     on_disk = WHOLE[:-3] + b"\0\0\0"

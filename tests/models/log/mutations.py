@@ -101,7 +101,7 @@ BY_CRASHES = {
         "begin", recovery._recover, "os.ftruncate(fd, walk.end)\n    disk.fsync(fd)", "os.ftruncate(fd, walk.end)"
     ),
     "what remains not brought to disk": Mutation(
-        "begin", recovery._recover, "disk.fsync(fd)  # these", "pass  # these"
+        "begin", recovery.recover_last_segment, "disk.fsync(file.fileno())  # these", "pass  # these"
     ),
     "names not brought to disk by recovery": Mutation(
         "begin", recovery.recover_last_segment, "disk.fsync_directory(directory)", "pass"
