@@ -7,6 +7,7 @@ flushed by its flush_interval as before, and readers cost it nothing.
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,20 +23,36 @@ class AwaitedFlushes:
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
         self._logs: set[Log] = set()
+        # When each may be flushed at the earliest, so that one costs little however many there are. A flush for another
+        # reason makes that later, which is found when the time has come.
+        self._due: list[tuple[float, int, Log]] = []
+        self._added = 0
         self._not_before_s = 0.0
 
     def add(self, log: Log) -> bool:
         """Note a log; say whether that is new."""
-        before = len(self._logs)
+        if log in self._logs:
+            return False
         self._logs.add(log)
-        return len(self._logs) > before
+        self._push(log)
+        return True
+
+    def _push(self, log: Log) -> None:
+        self._added += 1  # logs have no order of their own
+        heapq.heappush(self._due, (log.last_flush_s + self._interval_s, self._added, log))
 
     def take_due(self, now_s: float) -> list[Log]:
         """Take the logs that may be flushed now."""
         if now_s < self._not_before_s:
             return []
-        due = [log for log in self._logs if log.last_flush_s + self._interval_s <= now_s]
-        self._logs.difference_update(due)
+        due: list[Log] = []
+        while self._due and self._due[0][0] <= now_s:
+            _, _, log = heapq.heappop(self._due)
+            if log.last_flush_s + self._interval_s > now_s:
+                self._push(log)
+                continue
+            self._logs.discard(log)
+            due.append(log)
         return due
 
     def flushed(self, began_s: float, ended_s: float) -> None:
@@ -43,7 +60,7 @@ class AwaitedFlushes:
         self._not_before_s = ended_s + (ended_s - began_s) * (1 / MOST_SHARE - 1)
 
     def next_s(self) -> float | None:
-        """When to look again; None while there is nothing."""
-        if not self._logs:
+        """When to look again, or somewhat earlier; None while there is nothing."""
+        if not self._due:
             return None
-        return max(self._not_before_s, min(log.last_flush_s for log in self._logs) + self._interval_s)
+        return max(self._not_before_s, self._due[0][0])

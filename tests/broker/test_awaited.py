@@ -138,6 +138,21 @@ def test_the_first_message_after_a_pause_is_flushed_at_once(disks: Disks) -> Non
     assert flushes.next_s() is None
 
 
+def test_a_flush_for_another_reason_puts_it_off(disks: Disks) -> None:
+    """So that one that is written to steadily has none for its readers."""
+    flushes = AwaitedFlushes(0.1)
+    for topic in "ab":
+        disks.append(topic)
+        flushes.add(disks.log(topic))
+    disks.clock.now_s = 1000.08
+    disks.append("a")
+    assert flushes.take_due(1000.11) == [disks.log("b")]
+    assert flushes.next_s() == pytest.approx(1000.18)
+    assert flushes.take_due(1000.17) == []
+    assert not flushes.add(disks.log("a"))
+    assert flushes.take_due(1000.19) == [disks.log("a")]
+
+
 def test_flushes_for_readers_leave_the_disk_time(disks: Disks) -> None:
     """After those that took long there is a pause as long, however many logs wait."""
     flushes = AwaitedFlushes(0.1)
