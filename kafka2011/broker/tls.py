@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S = 10.0
 """How long a client may take to shake hands."""
-READ_BYTES = 64 * 1024
-"""So much of a segment file is read, encrypted and sent at a time: memory for more is mapped anew each time."""
+READ_BYTES = 256 * 1024
+"""So much of a segment file is read, encrypted and sent at a time."""
 _WHOLE = 2**62
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _RECEIVE_BYTES = 64 * 1024
-_SEND_BYTES = 64 * 1024
+_SEND_BYTES = 256 * 1024
 """So much is encrypted before any of it is sent: what a connection holds beside the data itself."""
 
 _TAKES_A_CUT_FOR_THE_END = ssl.Options(getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0))
