@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,13 +14,13 @@ from kafka2011.warehouse.table.data_files import DATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import date
 
     from deltalake import DeltaTable
 
     from kafka2011.warehouse.table.files import Files
 
 
+_DAY = timedelta(1)
 _TIME = pa.timestamp("us", tz="UTC")
 _COLUMNS = ("path", "size_bytes", "num_records", f"partition.{DATE}", "modification_time")
 
@@ -69,8 +69,23 @@ def dataset_over(live: Iterable[LiveFile], path: str, files: Files, schema: pa.S
 
 @lru_cache(4096)
 def _known_of(day: date) -> ds.Expression:
-    """Return what is true of all rows of a date, so that a filter on `time` opens no file of another one."""
-    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    first = pa.scalar(start, _TIME)
-    last = pa.scalar((int(start.timestamp()) + 86_400) * 1_000_000 - 1, pa.int64()).cast(_TIME)
-    return (ds.field(DATE) == day) & (ds.field("time") >= first) & (ds.field("time") <= last)
+    """Return what is true of all rows of a date, so that a filter on `date` or `time` opens no file of another one.
+
+    What is true of all rows of the month stands first: a filter passes over all files of a month at once.
+    """
+    return _known_of_month(day.replace(day=1)) & (ds.field(DATE) == day) & _between(day, day + _DAY)
+
+
+@lru_cache(1024)
+def _known_of_month(first: date) -> ds.Expression:
+    end = (first + 31 * _DAY).replace(day=1)
+    return (ds.field(DATE) >= first) & (ds.field(DATE) < end) & _between(first, end)
+
+
+def _between(first: date, end: date) -> ds.Expression:
+    """Return that `time` is in some days, the last of which is not in them."""
+    start_us, end_us = (
+        int(datetime(each.year, each.month, each.day, tzinfo=UTC).timestamp()) * 1_000_000 for each in (first, end)
+    )
+    start, last = (pa.scalar(each, pa.int64()).cast(_TIME) for each in (start_us, end_us - 1))
+    return (ds.field("time") >= start) & (ds.field("time") <= last)

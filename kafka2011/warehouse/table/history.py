@@ -202,7 +202,7 @@ class History:
         if version < 0:
             return None
         try:
-            lines = self._files.read(f"{self._path}/{LOG}/{version:020d}.json").splitlines()
+            lines = self._files.read(entry_path(self._path, version)).splitlines()
         except FileNotFoundError:
             return None
         said = (json.loads(line)[_INFORMATION] for line in lines if line.startswith(_BEGINNING))
@@ -217,6 +217,11 @@ class History:
             " offsets, and no load of this package wrote it: which messages are in the table is not known any more. To"
             f" go on, {back}"
         )
+
+
+def entry_path(table: str, version: int) -> str:
+    """Return where the entry of a version lies, in the log of the table at a path."""
+    return f"{table}/{LOG}/{version:020d}.json"
 
 
 def note_of(commit: Commit) -> dict[str, str]:

@@ -27,6 +27,7 @@ from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.data_files import DATE, columns_of, is_hidden, read_data_file
 from kafka2011.warehouse.table.dataset import live_files
 from kafka2011.warehouse.table.history import APPLICATION, COMPACTION, LOG, History, note_of
+from kafka2011.warehouse.table.kept_table import KeptTable
 from kafka2011.warehouse.table.locations import files_of, location_of, table_of
 from kafka2011.warehouse.table.output import Output
 from zk.clock import SYSTEM_CLOCK
@@ -61,7 +62,7 @@ HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=Fa
 
 
 class TopicTable:
-    """The table of `topic`, which the first commit makes. `name` is the topic's unless it is given.
+    """The table of `topic`, which the first commit makes. `name` is the topic's unless it is given. For one thread.
 
     Raises WarehouseError where no table can be, and InvalidTopicError.
     """
@@ -76,6 +77,7 @@ class TopicTable:
         self.files = files_of(self.path)
         self.clock = clock
         self.where = f"topic {topic}, table {self.path}"
+        self._table = KeptTable(self.files, self.path, self.opened)
         self._in_doubt: set[str] = set()  # attempts that may yet turn out to be in the table
         if any(sign in self.path for sign in "#?% "):
             raise WarehouseError(f"{self.path} has a #, ?, % or space, which the log of a Delta table writes otherwise")
@@ -92,7 +94,8 @@ class TopicTable:
 
         Raises RolledBackError, and WarehouseError when the table has rows without offsets, or is another topic's.
         """
-        table = self.opened()
+        with self.translated_errors():
+            table = self._table.now()
         newest = None if table is None else self.history(table).newest()
         if newest is not None and newest.topic != self.topic:
             raise WarehouseError(f"{self.path} is a table of topic {newest.topic}, not of {self.topic}")
@@ -259,7 +262,8 @@ class TopicTable:
 
     def _ensured(self, columns: pa.Schema) -> DeltaTable:
         """Return the table, made now if it is not there."""
-        table = self.opened()
+        with self.translated_errors():
+            table = self._table.now()
         if table is not None and table.version():
             return table
         with self.translated_errors(), suppress(CommitFailedError):  # another one was faster

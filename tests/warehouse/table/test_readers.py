@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,21 @@ def test_a_filter_on_date_or_time_opens_no_other_file(tmp_path: Path) -> None:
     assert found.to_table(filter=ds.field("time") >= midnight).num_rows == 1
     with pytest.raises(FileNotFoundError):
         found.to_table()
+
+
+def test_a_filter_finds_the_days_at_both_ends_of_months(tmp_path: Path) -> None:
+    """A filter passes over whole months: long ones, short ones, and the last one of a year."""
+    first = datetime(2011, 12, 30, tzinfo=UTC)
+    moments = [first + timedelta(days=number, hours=hour) for number in range(65) for hour in (0, 23.99999)]
+    load(TopicTable(tmp_path, TOPIC), [int(each.timestamp() * 1000) for each in moments])
+    rows = open_table(tmp_path, TOPIC)
+    for begin, end in pairwise([*moments[::2], moments[-1]]):
+        bounds = [pa.scalar(each, pa.timestamp("us", tz="UTC")) for each in (begin, end)]
+        wanted = (ds.field("time") >= bounds[0]) & (ds.field("time") < bounds[1])
+        found = rows.to_table(filter=wanted)["time"].to_pylist()
+        assert sorted(found) == [each for each in moments if begin <= each < end]
+        assert len(list(rows.get_fragments(filter=wanted))) == 1
+        assert rows.to_table(filter=ds.field("date") == begin.date()).num_rows == 2
 
 
 def test_a_table_that_is_not_there_is_an_error(tmp_path: Path) -> None:
