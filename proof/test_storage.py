@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -35,11 +35,15 @@ from kafka2011.warehouse.errors import OvertakenError
 from kafka2011.warehouse.load.load_settings import LoadSettings
 from kafka2011.warehouse.load.local_engine import LocalEngine
 from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.table import importing
 from kafka2011.warehouse.table.cleaning import clean
-from kafka2011.warehouse.table.quarantine import open_quarantine
+from kafka2011.warehouse.table.commits import since_swap
+from kafka2011.warehouse.table.files import bring
+from kafka2011.warehouse.table.quarantine import awaiting, open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from proof.stores import opened
-from tests.support.tables import FIRST_MS, TOPIC, commit_of, staged
+from tests.support.old_tables import OldTable
+from tests.support.tables import FIRST_MS, TOPIC, commit_of, load, staged
 from tests.support.waiting import eventually
 from tests.support.warehouse import Place, payloads_of, places_in
 from zk.connecting import connect
@@ -92,7 +96,7 @@ def account(cluster: LocalCluster, warehouse: str, topic: str) -> tuple[int, int
     quarantine = open_quarantine(warehouse, topic)
     bad = Counter(
         Place(*(json.loads(line)[name] for name in ("broker_id", "partition", "offset", "index_in_set")))
-        for commit in table.commits()
+        for commit in since_swap(table.commits())
         for _, text in quarantine.read(commit.number, commit.attempt)
         for line in text.splitlines()
     )
@@ -160,6 +164,81 @@ def test_reports_of_a_warehouse(
     }
     assert reports["tables"]
     assert sum(map(len, reports["tables"].values())) == sum(map(len, reports["brokers"].values())) > 0
+
+
+def test_a_rebuilt_table_takes_the_place_of_its_topic(
+    store: Store, cluster: LocalCluster, topic: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """While it is behind, and another load has begun, which is overtaken; by the commands."""
+    warehouse = store.warehouse("rebuilt")
+    loads = ["load", "--master", "none[2]", "--zookeeper", cluster.zk_connect, "--warehouse", warehouse]
+    loads += ["--topic", topic]
+    again = f"{topic}-again"
+    for codec in range(3):
+        publish(cluster.zk_connect, topic, 2000, codec)
+        assert main(loads) == 0
+    assert main([*loads, "--rebuild", "--into", again]) == 0
+    publish(cluster.zk_connect, topic, 2000)
+    assert main(loads) == 0
+    publish(cluster.zk_connect, topic, 2000)
+    swapped: list[int] = []
+
+    def swap(step: Step) -> None:
+        if step is Step.COMMITTING:
+            swapped.append(main(["tables", "swap", "--warehouse", warehouse, topic, again]))
+
+    capfd.readouterr()
+    with LocalEngine(2) as engine, pytest.raises(OvertakenError):
+        new(cluster, warehouse, topic, engine, on_step=swap).load()
+    assert swapped == [0]
+    line = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert line["number"] == 5
+    assert sum(line["behind_bytes"].values()) > 0
+    kept = open_table(warehouse, again).count_rows()
+    assert open_table(warehouse, topic).count_rows() == line["rows"] == kept
+    assert main(loads) == 0
+    account(cluster, warehouse, topic)
+    assert main(["tables", "compact", "--warehouse", warehouse, "--topic", topic]) == 0
+    assert main(["tables", "clean", "--warehouse", warehouse, "--topic", topic, "--older-than", "0"]) == 0
+    account(cluster, warehouse, topic)
+    assert open_table(warehouse, again).to_table().num_rows == kept  # it has files of its own
+
+
+def test_a_table_of_the_old_version_is_imported(
+    store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a local directory: whole after it was stopped in the middle, once, and it can be loaded on."""
+    old = OldTable(tmp_path / "old")
+    old.load("date=2011-06-12", "date=2011-06-13")
+    old.load("date=2011-06-12/hour=00", refused=["b25l"])
+    old.compact(1)
+    warehouse = store.warehouse("imported")
+    command = ["tables", "import", "--from", str(tmp_path / "old"), "--warehouse", warehouse]
+    brought: list[str] = []
+
+    def stopped(*arguments: Any) -> None:
+        if brought:
+            raise OSError("the store is gone")
+        bring(*arguments)
+        brought.append(arguments[3])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(importing, "bring", stopped)
+        assert main(command) == 1
+    table = TopicTable(warehouse, TOPIC)
+    assert (len(brought), table.newest()) == (1, None)
+    assert not table.files.names(f"{table.path}/data")
+    capfd.readouterr()
+    for rows in (3, 0):
+        assert main(command) == 0
+        [done] = json.loads(capfd.readouterr().out.splitlines()[-1])["topics"]
+        assert (done["number"], done["rows"]) == (3, rows)
+    commit = load(table, [FIRST_MS])
+    assert commit.number == 4
+    found = open_table(warehouse, TOPIC).to_table()
+    assert sorted(found["kafka2011_offset"].to_pylist()) == [0, 100, 200, 400]
+    [waiting] = awaiting(table.commits())
+    assert len(list(open_quarantine(warehouse, TOPIC).lines([waiting]))) == 1
 
 
 def test_of_three_loaders_one_commits(store: Store) -> None:

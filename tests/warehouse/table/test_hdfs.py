@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -74,3 +75,16 @@ def test_a_process_that_has_used_hdfs_may_fork() -> None:
         "del file_system\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 0
+
+
+def test_a_copy_is_written_to_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library writes it to another one, which HDFS refuses."""
+    filesystem: Any = hdfs.hdfs("namenode:1").handler.fs
+    copy = tmp_path / "copy"
+    opened = {("/w/file", "rb"): BytesIO(b"rows"), ("/w/copy", "wb"): copy.open("wb")}
+    monkeypatch.setattr(filesystem, "open", lambda path, mode: opened.pop((path, mode)), raising=False)
+    try:
+        filesystem.cp_file("/w/file", "/w/copy")
+        assert copy.read_bytes() == b"rows"
+    finally:
+        type(filesystem).clear_instance_cache()
