@@ -13,6 +13,7 @@ from zk.nodes import Nodes
 
 if TYPE_CHECKING:
     from zk.client import ZkClient
+    from zk.nodes import Node
 
 logger = logging.getLogger(__name__)
 
@@ -20,12 +21,14 @@ logger = logging.getLogger(__name__)
 class SchemaNodes:
     """Reads and writes /schemas. Nothing there is ever changed or deleted: a name is taken once, by whoever creates it.
 
-    Every method raises ZkUnavailable when ZooKeeper does not answer.
+    So each text is read once, and asking again costs a list of names. Every method raises ZkUnavailable when ZooKeeper
+    does not answer.
     """
 
     def __init__(self, client: ZkClient) -> None:
         self._nodes = Nodes(client)
         self.malformed = MalformedNodes(logger)
+        self._texts: dict[str, str] = {}  # by path
 
     def text_of(self, fingerprint: str) -> str | None:
         """Return the schema of a fingerprint; None when there is none. Raises MalformedNode."""
@@ -43,9 +46,9 @@ class SchemaNodes:
     def fingerprints(self) -> dict[str, str]:
         """Return the schemas of all fingerprints; malformed nodes are left out."""
         found: dict[str, str] = {}
-        for name, node in self._nodes.read_children(paths.SCHEMA_FINGERPRINTS).items():
+        for path, node in self._read_new(paths.SCHEMA_FINGERPRINTS).items():
             try:
-                found[name] = text_from(node.path, node.data)
+                found[path.rpartition("/")[2]] = self._text(path, node)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return found
@@ -56,14 +59,24 @@ class SchemaNodes:
 
     def numbered(self, topic: str) -> dict[int, str]:
         """Return a topic's schemas by number, in order. Raises MalformedNode: none of them may be overlooked."""
-        nodes = self._nodes.read_children(paths.schema_topic(topic))
         return dict(
             sorted(
-                (decimal_from(node.path, name.encode(), MAX_INT32, "a number"), text_from(node.path, node.data))
-                for name, node in nodes.items()
+                (decimal_from(path, path.rpartition("/")[2].encode(), MAX_INT32, "a number"), self._text(path, node))
+                for path, node in self._read_new(paths.schema_topic(topic)).items()
             )
         )
 
     def add(self, topic: str, number: int, text: str) -> None:
         """Write one of a topic's schemas. Raises NodeExists when the number is taken."""
         self._nodes.create_with_parents(paths.schema_number(topic, number), text.encode())
+
+    def _read_new(self, parent: str) -> dict[str, Node | None]:
+        """Return the znodes under a path, by path and in order of their names; None for those whose text is known."""
+        every = [paths.child(parent, name) for name in self._nodes.children(parent)]
+        new = self._nodes.get_many(path for path in every if path not in self._texts)
+        return {path: new.get(path) for path in every if path in new or path in self._texts}
+
+    def _text(self, path: str, node: Node | None) -> str:
+        if node is not None:
+            self._texts[path] = text_from(path, node.data)
+        return self._texts[path]

@@ -37,7 +37,7 @@ class NumberedSchema(NamedTuple):
 
 
 class SchemaRegistry:
-    """Registers and finds schemas; looks up each fingerprint, and each topic's newest schema, once.
+    """Registers and finds schemas; looks up each fingerprint, and each topic's newest schema, once. Parses each once.
 
     May be shared by threads. Every method raises ZkUnavailable when ZooKeeper does not answer, and InvalidSchemaError
     if a znode holds no schema.
@@ -49,6 +49,7 @@ class SchemaRegistry:
         self._lock = threading.Lock()
         self._by_fingerprint: dict[str, EventSchema] = {}
         self._newest: dict[str, EventSchema] = {}
+        self._parsed: dict[str, EventSchema] = {}  # by text, of which ZooKeeper has a limited number
         self._failed: dict[str, tuple[float, KafkaError]] = {}  # why, and until when each is not looked up again
 
     def register(self, topic: str, schema: EventSchema | str, *, force: bool = False) -> NumberedSchema:
@@ -109,19 +110,19 @@ class SchemaRegistry:
 
     def schemas(self, topic: str) -> list[NumberedSchema]:
         """Read all schemas of a topic, in order."""
-        return [NumberedSchema(number, EventSchema(text)) for number, text in self._nodes.numbered(topic).items()]
+        return [NumberedSchema(number, self._parse(text)) for number, text in self._nodes.numbered(topic).items()]
 
     def topics(self) -> list[str]:
         """List the topics that have schemas, sorted."""
         return self._nodes.topics()
 
-    def snapshot(self) -> KnownSchemas:
-        """Read all schemas at once, for processes without ZooKeeper.
+    def snapshot(self, *topics: str) -> KnownSchemas:
+        """Read all schemas at once, for processes without ZooKeeper; the newest ones are those of these topics, or all.
 
         A znode that holds no valid schema is left out and logged; so is a topic whose newest schema is not valid.
         """
         newest: dict[str, EventSchema] = {}
-        for topic in self.topics():
+        for topic in topics or self.topics():
             try:
                 newest[topic] = self._read_newest(topic)
             except UnknownSchemaError:
@@ -131,7 +132,7 @@ class SchemaRegistry:
         others: list[EventSchema] = []
         for fingerprint, text in self._nodes.fingerprints().items():
             try:
-                others.append(EventSchema(text))
+                others.append(self._parse(text))
             except InvalidSchemaError as error:
                 logger.warning("The schema of fingerprint %s cannot be used: %s", fingerprint, error)
         return KnownSchemas(newest, others)
@@ -140,13 +141,17 @@ class SchemaRegistry:
         text = self._nodes.text_of(fingerprint)
         if text is None:
             raise UnknownSchemaError.of_fingerprint(fingerprint)
-        return EventSchema(text)
+        return self._parse(text)
+
+    def _parse(self, text: str) -> EventSchema:
+        found = self._parsed.get(text)
+        return found or self._parsed.setdefault(text, EventSchema(text))
 
     def _read_newest(self, topic: str) -> EventSchema:
         numbered = self._nodes.numbered(topic)
         if not numbered:
             raise UnknownSchemaError.of_topic(topic)
-        return EventSchema(numbered[max(numbered)])
+        return self._parse(numbered[max(numbered)])
 
     def _keep(self, schema: EventSchema) -> None:
         kept = EventSchema(self._nodes.keep(schema.fingerprint, schema.text))

@@ -15,7 +15,7 @@ Schemas that differ only in a default, an alias, a logical type or a text for pe
 from __future__ import annotations
 
 import json
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import missing_extra
@@ -31,7 +31,7 @@ except ImportError as error:
     raise missing_extra(error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 HEADER: tuple[dict[str, Any], ...] = (
     {"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
@@ -110,11 +110,17 @@ class EventSchema:
     def __hash__(self) -> int:
         return hash(self.identity)
 
-    def __reduce__(self) -> tuple[type[EventSchema], tuple[str]]:
-        return EventSchema, (self.text,)
+    def __reduce__(self) -> tuple[Callable[[str], EventSchema], tuple[str]]:
+        return _unpickled, (self.text,)
 
     def __repr__(self) -> str:
         return f"<EventSchema {self.name} {self.fingerprint}>"
+
+
+@lru_cache(1024)
+def _unpickled(text: str) -> EventSchema:
+    """Return the schema of a text, parsed once: each task of a load brings all that there are."""
+    return EventSchema(text)
 
 
 class KnownSchemas:

@@ -82,6 +82,26 @@ def test_each_fingerprint_is_looked_up_once() -> None:
     assert len([call for call, _ in client.calls if call == "get"]) == 2
 
 
+def test_a_snapshot_reads_and_parses_only_what_is_new() -> None:
+    """A loader takes one before each load, and asks for the newest schema of its topic alone."""
+    client = ZkClientInMemory()
+    for topic in ("views", "clicks"):
+        registry(client).register(topic, V1)
+    reading = registry(client)
+    before = reading.snapshot("views")
+    with pytest.raises(UnknownSchemaError, match="clicks"):
+        before.newest("clicks")
+    registry(client).register("views", V2)
+    client.calls.clear()
+    after = reading.snapshot("views")
+    assert after.newest("views") == reading.schemas("views")[-1].schema == V2
+    assert after.schema_of(V1.fingerprint) is before.newest("views")
+    assert sorted(path for call, path in client.calls if call == "get") == [
+        f"/schemas/fingerprints/{V2.fingerprint}",
+        "/schemas/topics/views/2",
+    ]
+
+
 def test_a_snapshot_has_all_schemas_and_pickles(caplog: pytest.LogCaptureFixture) -> None:
     """For Spark's executors, which ask nobody; a znode that somebody wrote by hand costs only itself."""
     client = ZkClientInMemory()
@@ -89,7 +109,8 @@ def test_a_snapshot_has_all_schemas_and_pickles(caplog: pytest.LogCaptureFixture
     for each in (V1, V2):
         at_work.register("views", each)
     SchemaNodes(client).keep("0123456789abcdef", "{}")  # type: ignore[arg-type]
-    snapshot = pickle.loads(pickle.dumps(at_work.snapshot()))
+    snapshot, again = (pickle.loads(pickle.dumps(at_work.snapshot())) for _ in range(2))
+    assert snapshot.newest("views") is again.newest("views")  # parsed once in a process
     assert [snapshot.schema_of(each.fingerprint) for each in (V1, V2)] == [V1, V2]
     assert snapshot.newest("views") == V2
     assert "0123456789abcdef cannot be used" in caplog.text

@@ -55,7 +55,7 @@ def redrive(
     with connect(settings.zk_connect) as client:
         registry = SchemaRegistry(client)
         known = registry.schemas(topic)
-        decoder = BatchDecoder(topic, registry.snapshot(), newest.number + 1)
+        decoder = BatchDecoder(topic, registry.snapshot(topic), newest.number + 1)
     rows: list[pa.RecordBatch] = []
     still: list[str] = []
     for commit in waiting:

@@ -128,6 +128,7 @@ class TopicLoad:
         self._clock = clock
         self._audit = audit
         self._client = client
+        self._registry = None if client is None else SchemaRegistry(client)
 
     @in_our_words()
     def load(self) -> Loaded:
@@ -216,11 +217,11 @@ class TopicLoad:
         account: LoadAccount | None,
     ) -> tuple[Commit, Sequence[DataFile]]:
         """Write rows and quarantine of the ranges, check that they are all there is, and return commit and files."""
-        registry = SchemaRegistry(client)
+        registry = self._registry or SchemaRegistry(client)
         known = registry.schemas(self._topic)
         if not known:
             raise UnknownSchemaError.of_topic(self._topic)
-        decoder = BatchDecoder(self._topic, registry.snapshot(), number)
+        decoder = BatchDecoder(self._topic, registry.snapshot(self._topic), number)
         output = self._table.output(staging)
         offsets = {**stored, **{each.topic_partition: each.end for each in resolved.ranges}}
         job = LoadJob(
