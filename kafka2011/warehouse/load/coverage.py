@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,13 +39,6 @@ class Run(NamedTuple):
     rows: int
     largest: int = -1
     hashes: int = 0
-
-    @classmethod
-    def of_one(cls, broker_id: int, partition: int, offset: int, next_offset: int, index: int) -> Self:
-        """Return the run of one message."""
-        if index or offset == next_offset:
-            return cls(broker_id, partition, offset, next_offset, 1, index, int(hashes_of(np.array([index]))[0]))
-        return cls(broker_id, partition, offset, next_offset, 1)
 
 
 def hashes_of(indexes: NDArray[np.integer]) -> NDArray[np.uint64]:

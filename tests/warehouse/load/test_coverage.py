@@ -91,7 +91,8 @@ def test_quarantined_messages_fill_the_gaps() -> None:
     coverage = covered([place for place in EVERY if place not in bad])
     assert coverage.gaps(ONE, 100, 300) == [Gap(ONE, 130, 140), Gap(ONE, 200, 260)]
     for place in bad:
-        coverage.add(Run.of_one(*place), quarantined=True)
+        [run] = runs([place])
+        coverage.add(run, quarantined=True)
     assert coverage.gaps(ONE, 100, 300) == []
     assert coverage.counts(ONE) == (14, 3)
 
