@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from typing import ClassVar
 
 from zk.errors import KafkaError
 
 __all__ = [
+    "REGEX_ERRORS",
     "BrokerConnectionError",
     "BrokerError",
     "ConfigError",
@@ -25,6 +27,10 @@ __all__ = [
     "WrongPartitionError",
     "missing_extra",
 ]
+
+
+REGEX_ERRORS = (re.error, OverflowError, RecursionError)
+"""What compiling a text raises that is no regular expression, or repeats or nests more than one may."""
 
 
 class ConfigError(KafkaError):

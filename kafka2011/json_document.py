@@ -41,5 +41,5 @@ def read_document(
         return make(document)
     except KeyError as error:
         raise error_class(f"{complaint}: it has no {error}") from error
-    except (ValueError, TypeError, AttributeError, MalformedNode) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, MalformedNode) as error:
         raise error_class(f"{complaint}: {type(error).__name__}: {error}") from error

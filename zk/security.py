@@ -76,7 +76,7 @@ class Security:
             mode = path.stat().st_mode
         except OSError as error:
             raise ZkError(f"{path} cannot be read: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ZkError(f"{path} is not TOML: {error}") from error
         where = found.pop(_PLACES[0], {}), found.pop(_PLACES[1], {})
         given = _checked(path, "", {"user": str, "password": str, "others_may_read": bool}, found)

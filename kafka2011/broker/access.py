@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.broker.rules_file import RulesFile
-from kafka2011.errors import KafkaError
+from kafka2011.errors import REGEX_ERRORS, KafkaError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +68,6 @@ def _rules_of(what: str, table: dict[str, object]) -> list[_Rule]:
             raise ValueError(f'[{what}] "{topics}" must be a list of names')
         try:
             rules.append(_Rule(re.compile(topics), frozenset(principals)))
-        except re.error as error:
+        except REGEX_ERRORS as error:
             raise ValueError(f'[{what}] "{topics}": {error}') from error
     return rules

@@ -62,7 +62,7 @@ class RulesFile(Generic[RulesT]):
                 known = " and ".join(f"[{name}]" for name in self._tables)
                 raise ValueError(f"there is no [{min(strange)}], only {known}")  # noqa: TRY301
             return {name: self._table(name, found.get(name, {})) for name in self._tables}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{self._setting} {self._path}: {error}") from error
 
     def _table(self, name: str, table: object) -> RulesT:

@@ -25,7 +25,7 @@ from kafka2011.cli.output import counted
 from kafka2011.cli.progress import byte_progress
 from kafka2011.config import ProducerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import BrokerConnectionError, KafkaError, MessageSizeTooLargeError
+from kafka2011.errors import REGEX_ERRORS, BrokerConnectionError, KafkaError, MessageSizeTooLargeError
 from kafka2011.message.compression import Codec
 from kafka2011.message.topic import validate_topic
 from kafka2011.producer.errors import NoBrokersError
@@ -57,7 +57,7 @@ _ID = 0  # of the one --broker, whatever it is registered as
 def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: str | None) -> re.Pattern[bytes] | None:
     try:
         return None if text is None else re.compile(text.encode())
-    except re.error as error:
+    except REGEX_ERRORS as error:
         raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
 
 

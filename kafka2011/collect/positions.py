@@ -106,6 +106,7 @@ class Positions:
             self._load()
             if not self.id:
                 self.id = secrets.token_hex(16)
+                self._saves_all = True
                 self.save()  # before anything is sent that names the id
         except BlockingIOError as error:
             os.close(self._lock_fd)
@@ -267,7 +268,7 @@ class Positions:
                 changes = json.loads(line)
                 offset, gone = int(changes["spool_offset"]), [FileKey(*key) for key in changes["gone"]]
                 found = [_file_position(each) for each in changes["files"]]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 if number == len(lines):
                     return
                 raise CollectStateError(

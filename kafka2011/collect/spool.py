@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from kafka2011.collect.placed import placed
 from kafka2011.disk import SYSTEM_DISK
-from kafka2011.errors import InvalidMessageError, LogError
+from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, LogError
 from kafka2011.log.log import Log
 from kafka2011.log.log_settings import LogSettings
-from kafka2011.message.message_set import MessageSet, complete_prefix_bytes, decode, scan
+from kafka2011.message.message_set import MessageSet, complete_prefix_bytes, decode_shallow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kafka2011.collect.counts import CollectCounts
     from kafka2011.disk import Disk
+    from kafka2011.message.message_set import Message
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -114,24 +115,28 @@ class Spool:
         with self._has_room:
             self._flush()
             while self.offset < self._log.end_offset:
-                data = self._read_whole(self.offset)
-                try:
-                    lines = self._lines(data)
-                except InvalidMessageError as error:
-                    data = data[: scan(data).end]
-                    if not data:
-                        self._skip(str(error))
-                        continue
-                    lines = self._lines(data)
-                self.offset += len(data)
-                return lines, self.offset
+                messages, fault = self._good_messages(self._read_whole(self.offset))
+                if messages:
+                    self.offset = messages[-1].next_offset
+                    return self._lines(messages), self.offset
+                self._skip(fault)
             return None
 
-    def _lines(self, data: bytes) -> list[bytes]:
-        """Open whole messages that begin at the offset. Raises InvalidMessageError."""
+    def _good_messages(self, data: bytes) -> tuple[list[Message], str]:
+        """Return the messages that begin at the offset, up to the first that is none, and what is wrong with that.
+
+        Nothing here is compressed: where a message says so, a bit of what its checksum does not cover has turned over.
+        """
+        messages: list[Message] = []
+        try:
+            messages.extend(decode_shallow(data, self._topic, None, 0, self.offset))
+        except (InvalidMessageError, InvalidMessageSizeError) as error:  # after those before it
+            return messages, str(error)
+        return messages, ""
+
+    def _lines(self, messages: list[Message]) -> list[bytes]:
         if not self._places:
-            return list(MessageSet.from_bytes(data))
-        messages = list(decode(data, self._topic, None, 0, self.offset))
+            return [each.payload for each in messages]
         return placed((each.payload for each in messages), (each.offset for each in messages), _ORIGIN)
 
     def _read_whole(self, offset: int) -> bytes:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from kafka2011.errors import KafkaError
+from kafka2011.errors import REGEX_ERRORS, KafkaError
 from kafka2011.message.topic import validate_topic
 from zk.cluster import Broker
 
@@ -198,7 +198,7 @@ class Pattern:
             raise ValueError(f"{value!r} is not a regular expression")
         try:
             groups = re.compile(value).groups
-        except re.error as error:
+        except REGEX_ERRORS as error:
             raise ValueError(f"{value!r} is not a regular expression: {error}") from error
         if not groups:
             raise ValueError(f"{value!r} has no group")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from kafka2011.errors import ConfigError
+from kafka2011.errors import REGEX_ERRORS, ConfigError
 
 # What Python's regexes allow and Java's do not; a lone '{' is a character in Python and an error in Java.
 _PYTHON_ONLY = re.compile(r"\(\?[P(#]|(?<!\\)\{(?![0-9]+\})")
@@ -30,7 +30,7 @@ class TopicFilter:
             raise ConfigError(f"topic filter {regex!r}, stored as {self.regex!r}, is not a regex in Java")
         try:
             self._pattern = re.compile(self.regex)
-        except (re.error, OverflowError, RecursionError) as error:
+        except REGEX_ERRORS as error:
             raise ConfigError(f"topic filter {regex!r} is not a regex: {error}") from error
 
     def __repr__(self) -> str:

@@ -257,17 +257,18 @@ def _read_any_stamp(payload: bytes) -> Stamp:
     try:
         time, at = read_varint(payload, HEADER_BYTES)
         published_at, at = read_varint(payload, at)
-        _server, at = _text(payload, at)
-        event_id, _ = _text(payload, at)
+        _, at = _text_end(payload, at)  # its letters are not looked at, as by `read_stamp`
+        start, end = _text_end(payload, at)
+        event_id = payload[start:end].decode()
     except (IndexError, ValueError) as error:
         why = "the header is cut short, or has something else where a number or text must be"
         raise UndecodableEventError(why, fingerprint) from error
     return Stamp(published_at, event_id, time)
 
 
-def _text(payload: bytes, at: int) -> tuple[str, int]:
-    """Return the text at a position, and the position after it. Raises IndexError and ValueError."""
+def _text_end(payload: bytes, at: int) -> tuple[int, int]:
+    """Return where the letters of the text at a position begin and end. Raises IndexError and ValueError."""
     length, at = read_varint(payload, at)
     if not 0 <= length <= len(payload) - at:
         raise IndexError
-    return payload[at : at + length].decode(), at + length
+    return at, at + length

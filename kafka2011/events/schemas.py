@@ -52,8 +52,9 @@ class EventSchema:
 
     def __init__(self, text: str) -> None:
         """Parse a schema's JSON. Raises InvalidSchemaError."""
-        if len(text.encode()) > MAX_TEXT_BYTES:
-            raise InvalidSchemaError(f"a schema of {len(text.encode())} bytes: at most {MAX_TEXT_BYTES} are taken")
+        size_bytes = _text_bytes(text)
+        if size_bytes > MAX_TEXT_BYTES:
+            raise InvalidSchemaError(f"a schema of {size_bytes} bytes: at most {MAX_TEXT_BYTES} are taken")
         try:
             self.document: Any = json.loads(text)
             check_document(self.document)
@@ -65,6 +66,7 @@ class EventSchema:
         except Exception as error:  # whatever two libraries may raise
             raise InvalidSchemaError(f"not an Avro schema: {error}") from error
         self.text = json.dumps(self.document, ensure_ascii=False)
+        _text_bytes(self.text)
         self.fingerprint: str = fastavro.schema.fingerprint(self.canonical, _FINGERPRINT)
         _check_header(self.document)
         repeated = repeated_alias(self.document)
@@ -182,6 +184,14 @@ def check_compatible(new: EventSchema, known: Iterable[tuple[int, EventSchema]],
             raise IncompatibleSchemaError(
                 f"topic {topic}: with schema {number}, events of the new one could not be read: {why}"
             )
+
+
+def _text_bytes(text: str) -> int:
+    """Return the size of a schema's text. Raises InvalidSchemaError for halves of characters, as JSON may escape."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidSchemaError(f"not an Avro schema: {error}") from error
 
 
 def _check_header(document: Any) -> None:

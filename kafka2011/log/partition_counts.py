@@ -57,7 +57,7 @@ class PartitionCounts:
             return
         try:
             found = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or not all(
             type(count) is int and 0 < count <= MAX_INT32 for count in found.values()

@@ -99,7 +99,7 @@ def from_json(text: str, least: int = 0) -> Offsets:
     """Read offsets from JSON text. Raises ValueError."""
     try:
         return flatten(json.loads(text), least)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{text[:200]!r} is not JSON: {error}") from error
 
 

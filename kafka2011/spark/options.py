@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 from kafka2011.config import ProducerConfig
 from kafka2011.config.kinds import GROUP_NAME, MAX_INT64, ZK_CONNECT, Boolean, BrokerList, Choice, Integer, Text, Topics
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
-from kafka2011.errors import ConfigError
+from kafka2011.errors import REGEX_ERRORS, ConfigError
 from kafka2011.message.topic import InvalidTopicError, validate_topic
 from kafka2011.spark.offset_ranges import from_json, to_json
 from kafka2011.wire.protocol import EARLIEST, LATEST
@@ -184,7 +184,7 @@ class ReadOptions(_Options):
             raise ConfigError("subscribePattern and groupid need zk.connect: brokers list neither topics nor groups")
         try:
             re.compile(self.subscribe_pattern)
-        except re.error as error:
+        except REGEX_ERRORS as error:
             raise ConfigError(f"subscribePattern {self.subscribe_pattern!r} is not a regex: {error}") from error
 
     def wants(self, topic: str) -> bool:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.errors import REGEX_ERRORS, ConfigError, KafkaError
 from kafka2011.spark.group_commit import commit_offsets
 from kafka2011.spark.offset_ranges import nest
 from kafka2011.warehouse.load.counting import LoadAudit
@@ -92,7 +92,7 @@ class Loader:
             raise ConfigError("name topics to load, or give a pattern, one of them")
         try:
             self._pattern = re.compile(pattern)
-        except re.error as error:
+        except REGEX_ERRORS as error:
             raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
         check_together(settings, self._topics, into)
         self._into = into

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.errors import ConfigError
+from kafka2011.errors import REGEX_ERRORS, ConfigError
 from kafka2011.warehouse.table.commits import Operation, since_swap
 from kafka2011.warehouse.table.forgetting import loads_in
 from kafka2011.warehouse.table.history import LOG
@@ -75,7 +75,7 @@ def matching(names: Iterable[str], pattern: str = "") -> list[str]:
     """Return the names that match as a whole; all without a pattern. Raises ConfigError."""
     try:
         wanted = re.compile(pattern or ".*")
-    except re.error as error:
+    except REGEX_ERRORS as error:
         raise ConfigError(f"{pattern!r} is not a regex: {error}") from error
     return list(filter(wanted.fullmatch, names))
 
