@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011 import local_security
+from kafka2011.admin.topics import create_topic
 from kafka2011.certificates import Authority
 from kafka2011.config import SyncProducerConfig
 from kafka2011.consumer.connector import ConsumerConnector
@@ -95,8 +96,10 @@ def read_all(consumer: SimpleConsumer, topic: str) -> list[bytes]:
 
 
 def test_a_secure_cluster_does_all_that_an_open_one_does(tmp_path: Path) -> None:
-    """Confirmed sends, a group with its offsets, and a restart, all by TLS and with a password at ZooKeeper."""
+    """Topics, confirmed sends, a group with its offsets, and a restart, all by TLS and with a password at ZooKeeper."""
     with LocalCluster(2, directory=tmp_path, properties={"log.flush.interval": 1}, secure=True) as cluster:
+        with connect(cluster.zk_connect, connection_timeout_ms=20_000) as client:
+            assert [each.broker.id for each in create_topic(client, "views")] == [0, 1]
         sent = [b"%d" % number for number in range(2000)]
         with Producer({"zk.connect": cluster.zk_connect, "producer.type": "async", "confirm": "true"}) as producer:
             futures = [producer.send("views", payload) for payload in sent]

@@ -9,6 +9,7 @@ import secrets
 import signal
 import sys
 import time
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from integration.chaos.broker import clear
 from integration.chaos.containers import Containers
 from integration.chaos.page import page_of
 from integration.chaos.run import run_schedule
-from integration.chaos.schedule import close_gaps, draw_schedule, from_json, to_json
+from integration.chaos.schedule import WEIGHTS, close_gaps, draw_schedule, from_json, swarm_of, to_json
 from integration.chaos.shrink import shrink
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         seed = secrets.randbelow(10**6) if options.seed is None else options.seed
         seconds = 60 * options.minutes
-        faults = draw_schedule(seed, seconds)
-    backend = BACKENDS[options.backend]
+        faults = draw_schedule(seed, seconds, swarm_of(seed) if options.swarm else WEIGHTS)
+    backend = partial(Processes, secure=True) if options.secure else BACKENDS[options.backend]
     directory = options.directory or directory_of(seed, is_again=options.schedule is not None)
-    failed = f"FAILED: seed {seed}; again with CHAOS_BACKEND={options.backend} SCHEDULE={directory / 'schedule.json'}"
+    how = "SECURE=1" if options.secure else f"CHAOS_BACKEND={options.backend}"
+    failed = f"FAILED: seed {seed}; again with {how} SCHEDULE={directory / 'schedule.json'}"
     try:
         account = _run(seed, seconds, faults, directory, backend)
     except Exception:
@@ -116,9 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="what to draw the schedule from; a fresh one otherwise")
     parser.add_argument("--schedule", type=Path, help="run this schedule again")
     parser.add_argument("--shrink", action="store_true", help="if it fails, leave out what it still fails without")
-    parser.add_argument(
+    parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--backend", choices=BACKENDS, default="processes", help="what brokers and ZooKeeper run as (processes)"
     )
+    where.add_argument("--secure", action="store_true", help="as processes that are met by TLS alone")
     parser.add_argument(
         "--directory",
         type=Path,

@@ -38,6 +38,11 @@ def clear(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def host_of_broker(broker_id: int) -> str:
+    """Return the address at which clients reach a broker."""
+    return f"127.0.1.{broker_id + 1}"
+
+
 class ChaosBroker(LocalBroker):
     """One broker, which clients reach over a link of its own, and whose segments are all kept."""
 
@@ -50,7 +55,7 @@ class ChaosBroker(LocalBroker):
         self._usual = {
             "bind.address": "127.0.0.1",
             **{key: str(value) for key, value in settings.items()},
-            "hostname": f"127.0.1.{broker_id + 1}",
+            "hostname": host_of_broker(broker_id),
             "port": str(free_port()),
         }
         self.disk = directory / self.name / "disk"

@@ -248,6 +248,7 @@ def peers_of(number: int, host: str, ways: Mapping[int, tuple[int, ...]]) -> str
 class Containers:
     """The containers of docker-compose.yml."""
 
+    security = ""
     most_brokers = 4
 
     def __init__(self, directory: Path) -> None:

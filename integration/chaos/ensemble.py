@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from integration.chaos.links import Links
+    from zk.local_zookeeper import ServerTls
 
 SERVERS = (1, 2, 3)
 READY_TIMEOUT_S = 60.0
@@ -47,13 +48,19 @@ QUICK = Pace(tick_ms=500, init_limit=20, sync_limit=6)
 
 
 class ZooKeeperServer:
-    """One server of the ensemble. `client_port` is where it is reached without a link; its data is in `directory`."""
+    """One server of the ensemble; its data is in `directory`.
 
-    def __init__(self, number: int, directory: Path, client_port: int, process: ChildProcess) -> None:
+    `client_port` is where it is reached without a link, and `tls_port`, unless that is 0, where all clients meet it.
+    """
+
+    def __init__(
+        self, number: int, directory: Path, client_port: int, process: ChildProcess, tls_port: int = 0
+    ) -> None:
         self.name = f"zookeeper-{number}"
         self.number = number
         self.directory = directory
         self.client_port = client_port
+        self.tls_port = tls_port
         self.process = process
 
     @property
@@ -94,9 +101,16 @@ class ServerProcess(ZooKeeperServer):
     """
 
     def __init__(
-        self, number: int, directory: Path, ports: dict[int, tuple[int, int]], links: Links, pace: Pace
+        self,
+        number: int,
+        directory: Path,
+        ports: dict[int, tuple[int, int]],
+        links: Links,
+        pace: Pace,
+        tls: ServerTls | None,
     ) -> None:
         client_port = free_port()
+        tls_port = 0 if tls is None else free_port()
         directory.mkdir(parents=True)
         (directory / "myid").write_text(str(number))
         settings = directory / "zoo.cfg"
@@ -107,6 +121,8 @@ class ServerProcess(ZooKeeperServer):
             f"minSessionTimeout={2 * pace.tick_ms}",
             f"{_SETTINGS}dataDir={directory}\nclientPort={client_port}",
         ]
+        if tls is not None:  # the plain port is only asked for the server's mode
+            lines.append(f"secureClientPortAddress=127.0.0.1\nsecureClientPort={tls_port}\n{tls.settings()}")
         lines += [f"server.{other}=zookeeper-{other}:{quorum}:{vote}" for other, (quorum, vote) in ports.items()]
         settings.write_text("\n".join(lines))
         hosts = [f"127.0.0.1 zookeeper-{number}"]
@@ -122,21 +138,29 @@ class ServerProcess(ZooKeeperServer):
             "-Dzookeeper.forceSync=no",
         ]
         command = server_command(_MAIN_CLASS, settings, options)
-        super().__init__(number, directory, client_port, ChildProcess(command, directory / "zookeeper.log"))
+        super().__init__(number, directory, client_port, ChildProcess(command, directory / "zookeeper.log"), tls_port)
 
 
-def server_processes(directory: Path, links: Links, pace: Pace = QUICK) -> list[ServerProcess]:
+def server_processes(
+    directory: Path, links: Links, pace: Pace = QUICK, tls: ServerTls | None = None
+) -> list[ServerProcess]:
     """Make three servers, each in a directory of its own."""
     ports = {number: (free_port(), free_port()) for number in SERVERS}
-    return [ServerProcess(number, directory / f"zookeeper-{number}", ports, links, pace) for number in SERVERS]
+    return [ServerProcess(number, directory / f"zookeeper-{number}", ports, links, pace, tls) for number in SERVERS]
 
 
 class Ensemble:
-    """A leader and two followers, reached over links on one address of this host; a context manager."""
+    """A leader and two followers, reached over links on one address of this host; a context manager.
 
-    def __init__(self, servers: Sequence[ZooKeeperServer], links: Links, host: str = "127.0.0.1") -> None:
+    `security` is the file that says how clients meet them.
+    """
+
+    def __init__(
+        self, servers: Sequence[ZooKeeperServer], links: Links, host: str = "127.0.0.1", security: str = ""
+    ) -> None:
         self._links = links
         self._host = host
+        self._security = security
         self.servers = {server.number: server for server in servers}
 
     def leader(self) -> ZooKeeperServer | None:
@@ -146,10 +170,13 @@ class Ensemble:
     def connect_for(self, client: str) -> str:
         """Return a zk.connect for one client, whose links to the servers can fail apart from all others."""
         links = [
-            self._links.add(f"{client} to {server.name}", ("127.0.0.1", server.client_port), host=self._host)
+            self._links.add(
+                f"{client} to {server.name}", ("127.0.0.1", server.tls_port or server.client_port), host=self._host
+            )
             for server in self.servers.values()
         ]
-        return ",".join(link.address for link in links)
+        addresses = ",".join(link.address for link in links)
+        return f"{addresses}?security={self._security}" if self._security else addresses
 
     def await_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until all three serve."""

@@ -24,6 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from integration.chaos.defects import plant
 from integration.chaos.records import Place, receipt_line, tenure_line, whole_lines
 from kafka2011 import ConsumerConnector, RebalanceListener, Whitelist
 from kafka2011.errors import KafkaError
@@ -167,6 +168,7 @@ def join(settings: str, notes: Notes, streams: int, ended: threading.Event) -> _
 
 def main(path: str, style: str, streams: str, settings: str) -> None:
     """Be a member until SIGTERM."""
+    plant("member")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     ended = threading.Event()

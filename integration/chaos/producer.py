@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from integration.chaos.defects import plant
 from integration.chaos.records import NO_KEY, MessageId, outcome_line, payload_of, sent_line
 from kafka2011 import Producer
 from kafka2011.errors import KafkaError
@@ -52,6 +53,7 @@ def connect(settings: str) -> Producer:
 
 def main(path: str, style: str, rate: str, topics_path: str, settings: str) -> None:
     """Send until SIGTERM."""
+    plant("producer")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     ended = threading.Event()

@@ -197,7 +197,8 @@ def _read_logs(cluster: Cluster, evidence: Evidence) -> None:
         segments = broker.archive.segments()
         firsts: dict[TopicPartition, int] = {}
         served: dict[Place, Logged] = {}
-        with SimpleConsumer("127.0.0.1", broker.port, broker_id=broker.broker_id) as consumer:
+        security = cluster.backend.security
+        with SimpleConsumer("127.0.0.1", broker.port, broker_id=broker.broker_id, security=security) as consumer:
             for where in {segment.where for segment in segments}:
                 [firsts[where]] = consumer.get_offsets_before(where.topic, where.partition, EARLIEST, 1)
                 served.update((logged.place, logged) for logged in _read_log(consumer, where, firsts[where], flips))

@@ -68,6 +68,7 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "broker": (0.3, 4.0),
 }
 """How long faults last, by the first word of their kind; others are over at once."""
+FEWEST_KINDS = 4
 ENSEMBLE_DOWN_S = 20.0
 SHORT_RETENTION_BYTES = 10_000
 """How much a broker keeps of each log while it keeps next to nothing."""
@@ -87,6 +88,17 @@ class Fault:
     between: str = ""
     mode: str = ""
     ways: str = ""
+
+
+def swarm_of(seed: int) -> dict[str, float]:
+    """Return the kinds of faults that a seed leaves in: each with a chance of a half, and some at least.
+
+    Where all kinds come in each run, some hide what others would show: whoever is killed all the time never gets to
+    the end of a long pause.
+    """
+    draw = random.Random(f"kinds {seed}")
+    kinds = {kind: weight for kind, weight in WEIGHTS.items() if draw.random() < 0.5}
+    return kinds if len(kinds) >= FEWEST_KINDS else dict(WEIGHTS)
 
 
 def draw_schedule(seed: int, seconds: float, kinds: Mapping[str, float] = WEIGHTS) -> list[Fault]:

@@ -51,7 +51,7 @@ def create_topic(
     if partitions is not None:
         _check_partitions(topic, chosen, partitions)
     for broker in chosen:
-        with SyncProducer(broker.host, broker.port) as producer:
+        with SyncProducer(broker.host, broker.port, security=broker.security) as producer:
             producer.send(topic, [])
     registered = _await_registration(registry, topic, chosen)
     return [CreatedTopic(broker, registered[broker.id]) for broker in chosen]
