@@ -79,11 +79,16 @@ DEFECTS: Mapping[str, Defect] = {
         "broker",
         (messages.GONE,),
         (
-            Change("kafka2011.log.log:Log._sync", "self._segments.active.sync()", "pass"),
+            Change(  # rolls go on as they are: or a log would have a gap, with which no broker starts
+                "kafka2011.log.log:Log.flush",
+                "self._sync()",
+                "(end := self._begin_sync()) and (setattr(self._segments.active, 'has_remains', True),"
+                " self._end_sync(end))",
+            ),
             Change(
                 "kafka2011.log.log_manager:LogManager._flush_together",
                 "self._disk.fsync_all(begun)",
-                "[flush.end(None) for flush in begun]",
+                "[(setattr(flush.segment, 'has_remains', True), flush.end(None)) for flush in begun]",
             ),
         ),
     ),

@@ -36,8 +36,8 @@ MOST_S = 600.0
 class Outcome:
     """What came of one defect.
 
-    `rule` is what named it in the end, or empty; `faults` and `seconds` are those of all runs, `others` further rules
-    that did not hold in the last one.
+    `rule` is what named it in the end, or empty; `faults` and `seconds` are those of all runs, also of those that broke
+    off; `others` are further rules that did not hold in the last one.
     """
 
     defect: str
@@ -67,12 +67,17 @@ def find(defect: str, directory: Path, say: Callable[[str], None]) -> Outcome:
         seed = secrets.randbelow(10**6)
         drawn = draw_schedule(seed, RUN_S, swarm_of(seed) if runs % 2 else WEIGHTS)
         clear(directory / "run")
-        with announced(defect):
-            evidence = run_schedule(seed, RUN_S, drawn, directory / "run", say)
         runs += 1
         seconds += RUN_S
-        faults += sum(bool(happened.whom) for happened in evidence.happened)
-        rules = Counter(violation.rule for violation in account_of(evidence).violations)
+        faults += len(drawn)
+        rules: Counter[str] = Counter()
+        try:
+            with announced(defect):
+                evidence = run_schedule(seed, RUN_S, drawn, directory / "run", say)
+        except Exception as error:  # noqa: BLE001 - a run that breaks off, as a defect may have it, has no account
+            say(f"this run broke off: {type(error).__name__}: {error}")
+        else:
+            rules.update(violation.rule for violation in account_of(evidence).violations)
         rule = next((each for each in DEFECTS[defect].rules if rules[each]), "")
         if rule or seconds >= MOST_S:
             others = sorted(rules.keys() - {rule})
