@@ -136,6 +136,17 @@ DEFECTS: Mapping[str, Defect] = {
             ),
         ),
     ),
+    "a partition is taken from who still owns it": Defect(
+        "member",
+        (ownership.TWO_OWNERS, commits.NOT_THE_OWNER, commits.WITHOUT_A_LEASE),
+        (
+            Change(
+                "zk.owners:OwnerRegistry.claim_many",
+                "return {by_path[path]: error for path, error in held.items()}",
+                "return {}",
+            ),
+        ),
+    ),
     "sets in doubt count as confirmed": Defect(
         "producer",
         (messages.LOST,),
