@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import secrets
+import signal
 import sys
 import time
 from collections import Counter
@@ -93,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="forget what earlier runs found")
     parser.add_argument("--only", default="", help="defects whose name has this in it")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # everything is ended in order
     logging.basicConfig(level=logging.ERROR)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     if options.again:
