@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from kazoo.protocol.states import EventType
+
 from zk import paths
 
 if TYPE_CHECKING:
@@ -107,7 +109,8 @@ class _NodeWatch:
 
     def __call__(self, event: object) -> None:
         self._known.forget(self._name)
-        self._known(event)
+        if getattr(event, "type", None) != EventType.DELETED:  # that the list tells, which is watched too
+            self._known(event)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _NodeWatch) and (self._known, self._name) == (other._known, other._name)

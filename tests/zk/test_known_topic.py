@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from kazoo import exceptions as kazoo_errors
+from kazoo.protocol.states import EventType
 
 from tests.support.zk_in_memory import ZkClientInMemory
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.errors import ZkUnavailable
-from zk.known_topic import KnownTopic
+from zk.known_topic import KnownTopic, _NodeWatch
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -134,3 +136,14 @@ def test_a_topic_that_is_deleted_and_made_anew(following: Following) -> None:
     following.set(1, 8)
     following.known(None)
     assert following.look()[0] == {1: 8}
+
+
+def test_a_node_that_has_gone_leaves_it_to_the_list_to_tell(following: Following) -> None:
+    """Both are watched: to read for each of them would be to read twice."""
+    watch = _NodeWatch(following.known, "1")
+    watch(SimpleNamespace(type=EventType.DELETED))
+    assert following.woken == 0
+    assert following.look()[1] == []
+    watch(SimpleNamespace(type=EventType.CHANGED))
+    assert following.woken == 1
+    assert following.look() == ({0: 1, 1: 1, 2: 1}, ["t", "1"])
