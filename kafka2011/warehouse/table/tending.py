@@ -31,6 +31,8 @@ SHARE = 0.1
 CLEAN_EVERY_S = 3600.0
 _MOST_SAVED_S = 15.0
 """So much time can be saved up, after which pieces of work may follow one another."""
+_MOST_OWED_S = 60.0
+"""So much at most is made up for: a process that was suspended meanwhile has not worked for as long as that took."""
 _CLEAN_ENTRIES = 200
 """Entries of the log come with every commit, and are to be removed before there are very many."""
 
@@ -73,7 +75,7 @@ class Tending:
         try:
             return work()
         finally:
-            self._saved_s -= self._clock.monotonic_s() - began_s
+            self._saved_s = max(self._saved_s - (self._clock.monotonic_s() - began_s), -_MOST_OWED_S)
 
     def _has_time(self) -> bool:
         now_s = self._clock.monotonic_s()

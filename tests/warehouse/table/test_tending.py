@@ -112,6 +112,19 @@ def test_what_was_saved_up_is_limited(table: TopicTable, work: Work) -> None:
     assert 15 <= work.takes_s * (work.compactions + work.cleanings) <= 20
 
 
+def test_a_pause_is_not_made_up_for(table: TopicTable, work: Work) -> None:
+    """A machine that sleeps during a piece of work for hours goes on soon after."""
+    tended = Tending(0.1, clock=work.clock)
+    work.clock.sleep(100)
+    work.takes_s = 12 * 3600.0
+    tended.tend(table, has_loaded=True)
+    assert (work.cleanings, work.compactions) == (1, 0)
+    work.takes_s, work.due = 2.0, 10
+    work.clock.sleep(700)
+    tended.tend(table, has_loaded=True)
+    assert work.compactions + work.cleanings > 1
+
+
 def test_nothing_is_looked_at_where_nothing_was_loaded(table: TopicTable, work: Work) -> None:
     """Nor after each load; cleaning comes once an hour."""
     tended = Tending(0.1, clock=work.clock)
