@@ -124,7 +124,7 @@ def test_who_is_over_the_quota_waits_and_nobody_else(
         publish(broker, security_of(slow), "read")
         assert not any("throttled" in each for each in counts_of(broker))
         quota.write_text(f"[produce]\n{name} = {SLOW}\n")
-        _await_quota(broker, b"was read again", lambda: publish(broker, security_of(fast or ""), "t", 1))
+        _await_quota(broker, b"was read again", lambda: read(broker, security_of(slow), "read", 1))
         publishing = thread.submit(publish, broker, security_of(slow), "read")
         eventually(lambda: f"{name} at 127.0.0.1:".encode() in broker.output())
         assert f"over its quota for produce, {SLOW} bytes a second".encode() in broker.output()

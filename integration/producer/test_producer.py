@@ -250,7 +250,7 @@ def test_zookeeper_away_is_one_error_for_all_clients(new_info: NewInfo, monkeypa
     def lost(*_: object) -> None:
         raise ConnectionLost("gone")
 
-    monkeypatch.setattr(BrokerRegistry, "partitions_of", lost)
+    monkeypatch.setattr(BrokerRegistry, "counts_of", lost)
     with pytest.raises(ZkUnavailable, match="partitions of topic views cannot be read: gone"):
         info.partitions(TOPIC)
 
