@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import struct
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from tests.fuzz.driver import Run
 
+_SIZE = struct.Struct(">i")
 MAX_FRAME_BYTES = 1500
 CLIENTS = 4
 _MOST_LOGS = 400
@@ -56,13 +58,13 @@ def _following(data: bytes) -> list[bytes]:
     taken: list[bytes] = []
     while (frame := reader.next_frame()) is not None:
         taken.append(bytes(frame))
-        first: ProduceRequest | None = None
+        head = b""  # as it came: a topic that is no UTF-8 is not encoded as it was
         for messages in reader.following_produces(frame):
-            if first is None:
+            if not head:
                 decoded = decode_request(frame)
                 assert isinstance(decoded, ProduceRequest)
-                first = decoded
-            taken.append(encode_request(first._replace(messages=messages))[4:])
+                head = bytes(frame[: -_SIZE.size - len(decoded.messages)])
+            taken.append(head + _SIZE.pack(len(messages)) + messages)
     return taken
 
 
