@@ -132,6 +132,7 @@ EXTRA_OF = {
     **dict.fromkeys(("pyspark", "py4j", "pyarrow", "pandas"), "spark"),
     "deltalake": "warehouse",
     "hdfs_native": "hdfs",
+    "prometheus_client": "metrics",
 }
 """The extra that installs a package."""
 

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafka2011.broker.metrics import BROKER_METRICS
 from kafka2011.cli.app import PROGRAM, cli
 from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
+from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.spark.options import BatchOptions, ReadOptions, StreamOptions, WriteOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafka2011.config import Setting, Settings
+    from kafka2011.metrics.metric import Metric
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -70,6 +73,19 @@ def _rows(items: Iterable[Setting]) -> list[str]:
     return ["| key | default | meaning |", "|---|---|---|", *rows]
 
 
+def render_metrics() -> str:
+    """Return a table for each of those who show metrics: name, kind, labels, meaning."""
+    tables = {"Brokers": BROKER_METRICS, "Consumers": CONSUMER_METRICS, "Producers": PRODUCER_METRICS}
+    return "\n\n".join("\n".join([f"## {title}", "", *_metric_rows(items)]) for title, items in tables.items())
+
+
+def _metric_rows(items: Iterable[Metric]) -> list[str]:
+    rows = [
+        f"| `{item.name}` | {item.kind.value} | {', '.join(item.labels) or '-'} | {_cell(item.doc)} |" for item in items
+    ]
+    return ["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows]
+
+
 def render_commands() -> str:
     """Return a section for each command: how to call it, what it does, its options."""
     return "\n\n".join(_command_section(command, context) for command, context in leaf_commands())
@@ -115,6 +131,7 @@ def generated() -> dict[str, tuple[str, str]]:
     """Return what is generated: file to the name of its part and the text."""
     return {
         "commands.md": ("commands", render_commands()),
+        "metrics.md": ("metrics", render_metrics()),
         "settings.md": ("settings", render_settings()),
         "spark.md": ("Spark options", render_spark_options()),
     }

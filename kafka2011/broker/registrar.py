@@ -100,6 +100,16 @@ class BrokerRegistrar:
             self._wait_after(obstacle)
         self._loop = gevent.spawn(self._run)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a session, and a connection for it."""
+        return self._client is not None and self._client.session_id is not None
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the broker, as far as is known, is registered in the session that there is now."""
+        return self.is_connected and self._events.session_id == self._session_id
+
     def topic_added(self, topic: str, partitions: int) -> None:
         """Have a new topic registered soon; never waits."""
         self._added[topic] = partitions

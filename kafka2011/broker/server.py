@@ -42,6 +42,7 @@ from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message import runs
 from kafka2011.message.crc import self_check
+from kafka2011.metrics.exposition import check_extra
 from kafka2011.wire.protocol import MultiProduceRequest, ProduceRequest, decode_request
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TlsListener
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.broker.client_connection import Connection
+    from kafka2011.broker.exporter import Exporter
     from kafka2011.broker.handlers import Reply
     from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
     from kafka2011.config import BrokerConfig
@@ -96,6 +98,7 @@ class KafkaServer:
         self._flushes = Group()
         self._to_flush: list[Log] = []
         self._started = False
+        self._state = "starting"  # nothing to say while it serves
         self._registrar: BrokerRegistrar | None = None
         self._parked_until = Event()  # set when that has become earlier
         self.parking = Parking(
@@ -139,6 +142,7 @@ class KafkaServer:
             on_failure=self.fail,
             is_fatal=lambda error: isinstance(error, LogFailedError),
         )
+        self._exporter = self._new_exporter() if config.metrics_port >= 0 else None
 
     @property
     def port(self) -> int:
@@ -150,6 +154,34 @@ class KafkaServer:
         """The port where clients are met by TLS, once started; None without one."""
         return self.socket_server.ports[-1] if self._config.has_tls else None
 
+    @property
+    def metrics_port(self) -> int | None:
+        """The port that shows metrics, once started; None without one."""
+        return None if self._exporter is None else self._exporter.port
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open."""
+        return self.socket_server.open_connections
+
+    @property
+    def is_connected(self) -> bool | None:
+        """Whether it has a session in ZooKeeper now; None if it is to have none."""
+        if not self._config.enable_zookeeper:
+            return None
+        return self._registrar is not None and self._registrar.is_connected
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it does not serve all that it should, or is not registered; None if it is well."""
+        if self.failure is not None:
+            return f"stopping after a failure: {self.failure}"
+        if self._state:
+            return self._state
+        if self._registrar is not None and not self._registrar.is_registered:
+            return "not registered in ZooKeeper"
+        return None
+
     def start(self) -> None:
         """Open the logs, listen, register. Raises KafkaError; what was begun is undone by `stop`."""
         if self._started:
@@ -157,7 +189,10 @@ class KafkaServer:
         config = self._config
         self_check(runs.checksums() | receive_buffer.checksums())
         self._started = True
+        self._state = "starting"
         self._stopping.clear()
+        if self._exporter is not None:
+            self._exporter.start()  # first, so that a recovery can be watched
         self.logs.open(_RecoveryReport())
         self.socket_server.listen()
         ports = " and ".join(map(str, self.socket_server.ports))
@@ -182,6 +217,7 @@ class KafkaServer:
                 tls=None if self.tls_port is None else TlsListener(config.hostname, self.tls_port),
             )
             self._registrar.start()
+        self._state = ""
 
     def stop(self) -> None:
         """Deregister, finish what has arrived, close connections, flush and close the logs, write the clean mark.
@@ -192,6 +228,14 @@ class KafkaServer:
         if not self._started:
             return
         self._started = False
+        self._state = "stopping"
+        try:
+            self._stop()
+        finally:
+            if self._exporter is not None:
+                self._exporter.stop()
+
+    def _stop(self) -> None:
         if self._registrar is not None:
             self._registrar.stop()
         self.socket_server.stop(0 if self.failure else STOP_TIMEOUT_S)
@@ -239,6 +283,15 @@ class KafkaServer:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _new_exporter(self) -> Exporter:
+        check_extra()
+        from kafka2011.broker.exporter import Exporter  # noqa: PLC0415  # needs an extra, and only who asks for it
+
+        config = self._config
+        return Exporter(
+            self, config.brokerid, config.metrics_bind_address, config.metrics_port, config.metrics_max_partitions
+        )
 
     def _new_handlers(self, connection: Connection) -> Handlers:
         config, access = self._config, self._access

@@ -92,6 +92,11 @@ class SocketServer:
         self.counts: Counter[str] = Counter()
         self.ports = [door.port for door in doors]
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
     def listen(self) -> None:
         """Bind and begin to accept. Raises KafkaError naming the address when it is taken."""
         if self._listeners:

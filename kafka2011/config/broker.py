@@ -173,6 +173,18 @@ class BrokerConfig(Settings):
     socket_send_buffer: int = setting(0, Integer(0), "SO_SNDBUF of a connection, in bytes; 0: left to the kernel.")
     socket_receive_buffer: int = setting(102400, Integer(1), "SO_RCVBUF of a connection, in bytes.")
 
+    metrics_port: int = setting(
+        -1, Integer(-1, 65535), "The port that shows metrics to Prometheus; 0 picks a free one, -1: none."
+    )
+    metrics_bind_address: str = setting(
+        "127.0.0.1", Host(), "The IPv4 address to listen on for those who read metrics; 0.0.0.0 means all."
+    )
+    metrics_max_partitions: int = setting(
+        2000,
+        Integer(0),
+        "With more partitions than this, there are no metrics by partition; with more topics, none by topic.",
+    )
+
     enable_zookeeper: bool = setting(True, Boolean(), "Register in ZooKeeper; without it clients must name the broker.")
     zk_connect: str = setting("", ZK_CONNECT, "ZooKeeper's servers, `host:port,host:port`, and a `/chroot` if wanted.")
     zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper considers this broker dead.")

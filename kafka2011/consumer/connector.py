@@ -232,6 +232,11 @@ class ConsumerConnector:
         """Return what this member owns now: tuples of topic, broker id and partition, sorted."""
         return sorted(self._owned_now())
 
+    def consumed_offsets(self) -> dict[TopicPartition, int]:
+        """Return where the group goes on in the partitions that this member owns, where that is known."""
+        found = {where: owned.feed.consumed_offset for where, owned in list(self._owned_now().items())}
+        return {where: offset for where, offset in found.items() if offset is not None}
+
     def counts(self) -> dict[str, int]:
         """Return the counters since the start: rebalances, commits, conflicts, resets, redeliveries."""
         total = Counter(self._fetchers.counts())

@@ -141,7 +141,8 @@ class Log:
             self._segments = self._open_segments()
         except OSError as error:
             raise LogError(os_error_text("cannot open the log in", directory, error)) from error
-        self._appended = self._flushed = self._flushing = _End(self._segments.active.end_offset, 0)
+        self._opened_at = self._segments.active.end_offset
+        self._appended = self._flushed = self._flushing = _End(self._opened_at, 0)
         self.is_flush_requested = False
         self.last_flush_s = clock.monotonic_s()  # when it began, on the steady clock
         self._first_append_s: float | None = None  # to the active segment, by this process
@@ -179,6 +180,16 @@ class Log:
     def appended_end_offset(self) -> int:
         """Offset after the last byte that was appended, where the next append starts."""
         return self._appended.offset
+
+    @property
+    def appended_bytes(self) -> int:
+        """How many bytes were appended since the log was opened."""
+        return self._appended.offset - self._opened_at
+
+    @property
+    def appended_messages(self) -> int:
+        """How many messages were appended since the log was opened."""
+        return self._appended.messages
 
     @property
     def size_bytes(self) -> int:

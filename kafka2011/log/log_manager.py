@@ -11,6 +11,7 @@ import logging
 import os
 import random
 import shutil
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ SYNCED_TOGETHER = 16
 """From so many logs on, all of the file system is brought to disk before they are recovered, and not each."""
 FLUSHED_TOGETHER = 1000
 """How many logs: each is held up by all of them."""
+_COUNTED = ("flushes", "deleted_segments", "waits_for_files")
 DELETED_SUFFIX = ".deleted"
 """What the directory of a deleted topic's log is called, until its files are gone."""
 
@@ -94,6 +96,7 @@ class LogManager:
         self._label = label
         self._logs: dict[tuple[str, int], Log] = {}
         self._topics: set[str] = set()
+        self._of_deleted: Counter[str] = Counter()  # what logs had counted that are no longer there
         self._creation_lock = disk.make_lock()  # taken before any lock of a log, and held while one is made
         self._lock_fd = -1  # holds the flock of log_dir, from open() to close()
         self._is_open = False
@@ -356,7 +359,9 @@ class LogManager:
             try:
                 directories = [directory for directory, _ in self._directories_of(topic)]
                 for key in [key for key in self._logs if key[0] == topic]:
-                    self._logs.pop(key).close()
+                    log = self._logs.pop(key)
+                    log.close()
+                    self._of_deleted.update({name: getattr(log, name) for name in _COUNTED})
                 self._topics.discard(topic)
                 doomed = [path.rename(path.with_name(path.name + DELETED_SUFFIX)) for path in directories]
                 self._disk.fsync(self._lock_fd)
@@ -392,17 +397,17 @@ class LogManager:
     @property
     def flushes(self) -> int:
         """How often a log was brought to disk."""
-        return sum(log.flushes for log in self.logs())
+        return self._of_deleted["flushes"] + sum(log.flushes for log in self.logs())
 
     @property
     def deleted_segments(self) -> int:
         """How many segments retention has deleted since the start."""
-        return sum(log.deleted_segments for log in self.logs())
+        return self._of_deleted["deleted_segments"] + sum(log.deleted_segments for log in self.logs())
 
     @property
     def waits_for_files(self) -> int:
         """How often rolling or deleting had to wait because the process could open no more files."""
-        return sum(log.waits_for_files for log in self.logs())
+        return self._of_deleted["waits_for_files"] + sum(log.waits_for_files for log in self.logs())
 
     def flush_due(self) -> None:
         """Flush the logs whose flush_interval_ms has passed. Raises LogFailedError."""

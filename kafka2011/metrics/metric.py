@@ -1,0 +1,44 @@
+"""What a metric is: its name, kind, labels and meaning. Tables of them are what docs/metrics.md is made from.
+
+Nothing here needs the package `prometheus_client`, so that names can be listed without it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """How a metric behaves over time."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. Names follow Prometheus's conventions: base units come last, and `_total` after them in a counter."""
+
+    name: str
+    kind: Kind
+    doc: str
+    labels: tuple[str, ...] = ()
+
+
+def gauge(name: str, doc: str, *labels: str) -> Metric:
+    """Return a metric that goes up and down."""
+    return Metric(f"kafka2011_{name}", Kind.GAUGE, doc, labels)
+
+
+def counter(name: str, doc: str, *labels: str) -> Metric:
+    """Return a metric that only grows, until its process ends."""
+    return Metric(f"kafka2011_{name}_total", Kind.COUNTER, doc, labels)
+
+
+Values = Mapping[tuple[str, ...], float]
+"""The numbers of one metric by the values of its labels."""
+
+Samples = Mapping[Metric, Values]
+"""Metrics, each with its numbers at one time."""

@@ -1,0 +1,157 @@
+"""What a broker says of itself: numbers of logs, counts and states, bounded however many partitions there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.broker.memory_budget import MemoryBudget
+from kafka2011.broker.metrics import BROKER_METRICS, broker_samples, disk_samples
+from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_settings import LogSettings
+from kafka2011.message.message_set import MessageSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SET = bytes(MessageSet([b"one", b"two"]))
+
+
+@dataclass
+class Broker:
+    """A broker by what is read of it; its logs are real."""
+
+    logs: LogManager
+    budget: MemoryBudget = field(default_factory=lambda: MemoryBudget(1000))
+    obstacle: str | None = None
+    is_connected: bool | None = True
+    open_connections: int = 3
+    counted: dict[str, int] = field(default_factory=dict)
+
+    def counts(self) -> dict[str, int]:
+        return self.counted
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[LogManager]:
+    with LogManager(
+        tmp_path / "logs", num_partitions=10, settings_for=lambda _: LogSettings(max_segment_bytes=len(SET))
+    ) as manager:
+        yield manager
+
+
+def values(broker: Broker, max_partitions: int = 100) -> dict[tuple[str, ...], float]:
+    """Return the numbers by name without its prefix, and values of labels."""
+    samples = broker_samples(broker, 7, max_partitions)
+    assert set(samples) <= set(BROKER_METRICS)
+    for metric, numbers in samples.items():
+        assert all(len(labels) == len(metric.labels) for labels in numbers), metric.name
+    return {
+        (metric.name.removeprefix("kafka2011_broker_"), *labels): value
+        for metric, numbers in samples.items()
+        for labels, value in numbers.items()
+    }
+
+
+def test_logs_by_partition_and_topic(logs: LogManager) -> None:
+    """What can be read and what was appended are told apart; a restart begins to count anew, offsets go on."""
+    log = logs.get_or_create("views", 2)
+    for _ in range(3):
+        log.append(SET, 2)
+    log.flush()
+    log.append(SET, 2)
+    size = len(SET)
+    found = values(Broker(logs))
+    where = ("7", "views", "2")
+    assert found["log_start_offset_bytes", *where] == 0
+    assert found["log_appended_end_offset_bytes", *where] == 4 * size
+    assert found["log_size_bytes", *where] == found["log_end_offset_bytes", *where]
+    assert found["log_segments", *where] == len(log.segment_offsets)
+    assert found["topic_appended_bytes_total", "7", "views"] == 4 * size
+    assert found["topic_appended_messages_total", "7", "views"] == 8
+    assert found["unflushed_messages",] == log.unflushed_messages
+    assert found["topics",] == found["partitions",] == 1
+    logs.close()
+    logs.open()
+    found = values(Broker(logs))
+    assert found["topic_appended_bytes_total", "7", "views"] == 0
+    assert found["log_appended_end_offset_bytes", *where] == found["log_end_offset_bytes", *where] == 4 * size
+
+
+def test_many_partitions_are_only_added_up(logs: LogManager) -> None:
+    """Beyond the limit there is none by partition, and it is said how many are left out; topics have the same limit."""
+    for topic in ("a", "b"):
+        for partition in range(2):
+            logs.get_or_create(topic, partition).append(SET, 2)
+    assert values(Broker(logs), 4)["partitions_left_out",] == 0
+    found = values(Broker(logs), 3)
+    assert not [name for name in found if name[0].startswith("log_")]
+    assert found["partitions_left_out",] == found["partitions",] == 4
+    assert found["topic_appended_messages_total", "7", "b"] == 4
+    found = values(Broker(logs), 1)
+    assert not [name for name in found if name[0].startswith("topic_")]
+    assert found["topics",] == 2
+
+
+def test_a_deleted_topic_takes_no_counts_with_it(logs: LogManager) -> None:
+    """What only grows does not fall: a fall would be taken for a restart. The topic's own numbers end."""
+    log = logs.get_or_create("views", 0)
+    log.append(SET, 2)
+    log.flush()
+    flushes = logs.flushes
+    assert flushes > 0
+    logs.delete_topic("views")
+    assert logs.flushes >= flushes
+    assert ("topic_appended_bytes_total", "7", "views") not in values(Broker(logs))
+
+
+def test_counts_by_their_names(logs: LogManager) -> None:
+    """Counts of one kind are one metric with labels; times are in seconds; parked is who has not ended."""
+    counted = {"connections": 9, "produce": 5, "multifetch": 2, "bytes_in": 100, "refused": 1, "refused_idle": 2}
+    counted |= {"fetch_error_1": 4, "fetch_error_-1": 1, "throttled_ms_produce": 1500, "not_allowed_consume": 6}
+    counted |= {"parked": 10, "parked_ready": 4, "parked_late": 3, "parked_refused": 1, "memory_peak_bytes": 70}
+    found = values(Broker(logs, counted=counted))
+    assert found["connections_accepted_total",] == 9
+    assert found["connections",] == 3
+    assert found["requests_total", "produce"] == 5
+    assert found["requests_total", "fetch"] == 0
+    assert found["received_bytes_total",] == 100
+    assert found["connections_closed_total", "refused"] == 1
+    assert found["connections_closed_total", "idle"] == 2
+    assert found["fetch_errors_total", "1"] == 4
+    assert found["fetch_errors_total", "-1"] == 1
+    assert found["throttled_seconds_total", "produce"] == 1.5
+    assert found["not_allowed_total", "consume"] == 6
+    assert found["parked_requests",] == 3
+    assert found["parked_ended_total", "late"] == 3
+    assert found["request_memory_peak_bytes",] == 70
+    assert found["request_memory_limit_bytes",] == 1000
+
+
+def test_states(logs: LogManager) -> None:
+    """Well or not, connected or not, and nothing of ZooKeeper where there is to be none."""
+    found = values(Broker(logs))
+    assert (found["serving",], found["zookeeper_connected",]) == (1, 1)
+    found = values(Broker(logs, obstacle="starting", is_connected=False))
+    assert (found["serving",], found["zookeeper_connected",]) == (0, 0)
+    assert ("zookeeper_connected",) not in values(Broker(logs, is_connected=None))
+
+
+def test_a_log_that_failed(logs: LogManager) -> None:
+    """It is told by a number of its own."""
+    broker = Broker(logs)
+    assert values(broker)["failed_logs",] == 0
+    logs.get_or_create("views", 0).failure = SimpleNamespace()  # type: ignore[assignment]
+    assert values(broker)["failed_logs",] == 1
+    logs.get_or_create("views", 0).failure = None
+
+
+def test_the_disk(tmp_path: Path) -> None:
+    """Free is at most the size; a directory that cannot be asked is no reason to show nothing else."""
+    free, size = (numbers[()] for numbers in disk_samples(tmp_path).values())
+    assert 0 < free < size
+    assert disk_samples(tmp_path / "absent") == {}
