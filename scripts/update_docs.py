@@ -15,6 +15,7 @@ from kafka2011.broker.metrics import BROKER_METRICS
 from kafka2011.cli.app import PROGRAM, cli
 from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
+from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 from kafka2011.spark.options import BatchOptions, ReadOptions, StreamOptions, WriteOptions
 
 if TYPE_CHECKING:
@@ -75,7 +76,13 @@ def _rows(items: Iterable[Setting]) -> list[str]:
 
 def render_metrics() -> str:
     """Return a table for each of those who show metrics: name, kind, labels, meaning."""
-    tables = {"Brokers": BROKER_METRICS, "Consumers": CONSUMER_METRICS, "Producers": PRODUCER_METRICS}
+    tables = {
+        "Brokers": BROKER_METRICS,
+        "Consumers": CONSUMER_METRICS,
+        "Producers": PRODUCER_METRICS,
+        "Mirrors": [metric for metric in MIRROR_METRICS if metric not in PRODUCER_METRICS],
+        "Collectors": COLLECT_METRICS,
+    }
     return "\n\n".join("\n".join([f"## {title}", "", *_metric_rows(items)]) for title, items in tables.items())
 
 

@@ -23,6 +23,7 @@ from kafka2011.cli.options import (
 from kafka2011.cli.output import counted
 from kafka2011.cli.progress import told_progress
 from kafka2011.cli.sections import SectionedCommand, config_option
+from kafka2011.cli.shown_metrics import metrics_address_option, metrics_port_option, show_metrics
 from kafka2011.cli.state import state_directory
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.collect.counts import CollectCounts
@@ -132,6 +133,8 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
     "--audit", "tier", metavar="TIER", help="Count the events that arrived as this tier of `kafka2011 audit`."
 )
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
+@metrics_port_option
+@metrics_address_option
 @property_option
 @config_option
 @click.pass_context
@@ -152,6 +155,8 @@ def command(
     spool_full: str,
     tier: str | None,
     compress: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
     properties: tuple[str, ...],
 ) -> None:
     """Publish the lines of files, standard input and a local socket, each at least once.
@@ -171,6 +176,7 @@ def command(
     if tier is not None and form == "lines":
         raise click.UsageError("--audit counts events, and plain lines are none: give --as too")
     from kafka2011.collect.run import DEFAULTS, CollectOptions, collect
+    from kafka2011.metrics.tiers import COLLECT_METRICS, collect_samples
 
     fixed = [f"zk.connect={zk_connect}", "broker.list="]
     if broker is not None:
@@ -210,7 +216,8 @@ def command(
     counts = CollectCounts()
     try:
         telling = contextlib.nullcontext() if options.runs_on else told_progress(lambda: _summary(counts))
-        with stop_signals() as stop, telling:
+        metrics = show_metrics(metrics_host, metrics_port, COLLECT_METRICS, lambda: collect_samples(counts()))
+        with stop_signals() as stop, metrics, telling:
             collect(options, config, stop, counts)
     finally:
         click.echo(_summary(counts), err=True)

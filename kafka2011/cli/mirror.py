@@ -20,6 +20,7 @@ from kafka2011.cli.options import (
 )
 from kafka2011.cli.output import counted
 from kafka2011.cli.sections import SectionedCommand, config_option
+from kafka2011.cli.shown_metrics import metrics_address_option, metrics_port_option, show_metrics
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
 
@@ -107,6 +108,8 @@ MB = 1_000_000
     is_flag=True,
     help="Register schemas of the topics in the target too, before their first events.",
 )
+@metrics_port_option
+@metrics_address_option
 @consumer_property_option
 @producer_property_option
 @config_option
@@ -122,6 +125,8 @@ def command(
     interval_s: float,
     tier: str | None,
     has_schemas: bool,
+    metrics_port: int | None,
+    metrics_host: str,
     consumer_properties: tuple[str, ...],
     producer_properties: tuple[str, ...],
 ) -> None:
@@ -134,6 +139,7 @@ def command(
     if (whitelist is None) == (blacklist is None):
         raise click.UsageError("give one of --whitelist and --blacklist")
     from kafka2011.consumer.topic_filter import Blacklist, Whitelist
+    from kafka2011.metrics.tiers import MIRROR_METRICS, mirror_samples
     from kafka2011.mirror import source as of_consumers
     from kafka2011.mirror import target as of_producer
     from kafka2011.mirror.mirror import Mirror
@@ -162,6 +168,9 @@ def command(
                 counters=counters,
                 on_topic=on_topic,
             )
+        )
+        stack.enter_context(
+            show_metrics(metrics_host, metrics_port, MIRROR_METRICS, lambda: mirror_samples(mirror.counts(), target))
         )
         waited_s = 0.0
         while not stop.is_set():

@@ -131,4 +131,9 @@ def producer_samples(producers: Iterable[_Producer]) -> Samples:
     total: Counter[str] = Counter()
     for producer in producers:
         total.update(producer.counts())
-    return {metric: {(): total[name]} for name, metric in _OF_PRODUCERS.items()}
+    return of_producers(total)
+
+
+def of_producers(counts: Mapping[str, int]) -> Samples:
+    """Return what a producer's counts say."""
+    return {metric: {(): counts.get(name, 0)} for name, metric in _OF_PRODUCERS.items()}
