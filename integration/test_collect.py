@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.scraping import metrics_of
 from kafka2011.audit.reading import AuditReader
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.events.codec import EventDecoder
@@ -204,7 +205,9 @@ def test_an_access_log_becomes_page_views(cluster: LocalCluster, tmp_path: Path)
 
 def test_what_came_by_a_pipe_waits_for_the_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
     """Lines from standard input are on disk while all brokers are away, survive kill -9, and are sent first."""
-    collect = Collect(cluster, tmp_path, "-", "--topic", "piped", "--listen", f"unix:{tmp_path}/socket")
+    collect = Collect(
+        cluster, tmp_path, "-", "--topic", "piped", "--listen", f"unix:{tmp_path}/socket", "--metrics-port", "0"
+    )
     spool = tmp_path / "state" / "spool"
     lines = [b"%d" % number for number in range(1000)]
     collect.start()
@@ -214,6 +217,7 @@ def test_what_came_by_a_pipe_waits_for_the_cluster(cluster: LocalCluster, tmp_pa
     collect._process.stdin.write(lines[0] + b"\n")
     collect._process.stdin.flush()
     eventually(lambda: messages.look() == {lines[0]})
+    eventually(lambda: metrics_of(collect.output())["kafka2011_collect_lines_confirmed_total",] == 1)
     for broker in cluster.brokers.values():
         broker.stop()
     size = sum(path.stat().st_size for path in spool.iterdir())

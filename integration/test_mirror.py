@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.consumer.reading import PARTITIONS, produce
+from integration.scraping import metrics_of
 from kafka2011.admin import Admin
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.topic_filter import Whitelist
@@ -77,7 +78,7 @@ def open_mirror(live: LocalCluster, target: str, topic: str) -> Mirror:
 
 def mirror_process(live: LocalCluster, offline: LocalCluster, topic: str, log: Path) -> ChildProcess:
     command = [sys.executable, "-m", "kafka2011", "mirror", "--from", live.zk_connect, "--to", offline.zk_connect]
-    command += ["--whitelist", topic, "--group", f"g-{topic}", "--report-interval", "0.5"]
+    command += ["--whitelist", topic, "--group", f"g-{topic}", "--report-interval", "0.5", "--metrics-port", "0"]
     for text in CONSUMER_PROPERTIES:
         command += ["--consumer-property", text]
     return ChildProcess(command, log, stop_timeout_s=WAIT_S)
@@ -151,6 +152,7 @@ def test_another_mirror_takes_over_from_one_that_is_killed(
         produce(broker, topic, range(500, 1000))
         eventually(lambda: first_deliveries(payloads(offline, topic)) == expected(1000), WAIT_S)
         eventually(lambda: lag_bytes(live, topic) == [0] * PARTITIONS, WAIT_S)
+        metrics = metrics_of((tmp_path / "two").read_text())
         two.stop()
         assert two.poll() == 0
     copies = stored(offline, topic)
@@ -161,6 +163,8 @@ def test_another_mirror_takes_over_from_one_that_is_killed(
     output = (tmp_path / "two").read_text()
     assert f"{live.zk_connect}: copied " in output
     assert "messages/s" in output
+    assert metrics["kafka2011_mirror_messages_total", live.zk_connect] > 500
+    assert metrics["kafka2011_producer_messages_sent_total",] > 0
 
 
 def test_a_target_that_is_away_is_waited_for(live: LocalCluster, offline: LocalCluster, topic: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import http.client
-import re
 import socket
 from typing import TYPE_CHECKING
 
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import CollectorRegistry
 
-from kafka2011 import Producer
+from integration.scraping import numbers, shown_port
+from kafka2011 import ConsumerConnector, Producer
+from kafka2011.metrics import ConsumerCollector
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
     from zk.local_zookeeper import LocalZooKeeper
 
     NewBroker = Callable[..., LocalBroker]
-
-SHOWN = re.compile(rb"shows its metrics at http://127\.0\.0\.1:(\d+)/metrics")
-
-
-def port_of(broker: LocalBroker) -> int:
-    found = SHOWN.search(broker.output())
-    assert found is not None
-    return int(found[1])
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
@@ -39,23 +32,12 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
         connection.close()
 
 
-def numbers(port: int) -> dict[tuple[str, ...], float]:
-    """Scrape as Prometheus does: by name and values of labels."""
-    status, text = ask(port, "/metrics")
-    assert status == 200
-    return {
-        (sample.name, *(sample.labels[label] for label in sorted(sample.labels))): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
 def test_numbers_move(new_broker: NewBroker, own_zookeeper: LocalZooKeeper) -> None:
     """What was produced is seen in the next scrape; without ZooKeeper the broker serves on, but says it is not well."""
     zk_connect = f"{own_zookeeper.connect_string}/metrics"
     broker = new_broker({"metrics.port": 0, "log.flush.interval": 1}, zk_connect=zk_connect)
     broker.start()
-    port = port_of(broker)
+    port = shown_port(broker.output().decode())
     before = numbers(port)
     assert before["kafka2011_broker_serving",] == before["kafka2011_broker_zookeeper_connected",] == 1
     assert before["kafka2011_broker_messages_total",] == 0
@@ -75,6 +57,18 @@ def test_numbers_move(new_broker: NewBroker, own_zookeeper: LocalZooKeeper) -> N
     size = after["kafka2011_broker_topic_appended_bytes_total", "0", "views"]
     assert size == after["kafka2011_broker_log_size_bytes", "0", "0", "views"] > 6
     assert after["kafka2011_broker_received_bytes_total",] > size
+    settings = {"zk.connect": zk_connect, "groupid": "g", "autooffset.reset": "smallest", "consumer.timeout.ms": 20_000}
+    with ConsumerConnector(settings) as consumer:
+        registry = CollectorRegistry()
+        registry.register(ConsumerCollector(consumer))
+        [stream] = consumer.create_message_streams({"views": 1})["views"]
+        assert [next(stream).payload for _ in range(2)] == [b"one", b"two"]
+        consumer.commit_offsets()
+        where = {"topic": "views", "broker": "0", "partition": "0"}
+        consumed = registry.get_sample_value("kafka2011_consumer_consumed_offset_bytes", {"group": "g", **where})
+        assert consumed == after["kafka2011_broker_log_end_offset_bytes", "0", "0", "views"]
+        assert registry.get_sample_value("kafka2011_consumer_messages_total", {"group": "g"}) == 2
+        assert registry.get_sample_value("kafka2011_consumer_owned_partitions", {"group": "g"}) == 1
     own_zookeeper.pause()
     try:
         eventually(lambda: ask(port, "/healthz") == (503, "not registered in ZooKeeper\n"))
@@ -88,7 +82,7 @@ def test_strangers_do_no_harm(new_broker: NewBroker) -> None:
     """What is no HTTP, or ends in the middle, is neither answered as if it were nor worth a traceback."""
     broker = new_broker({"metrics.port": 0})
     broker.start()
-    port = port_of(broker)
+    port = shown_port(broker.output().decode())
     for data in (b"", b"GET /met", b"\x00\x01\x02\r\n\r\n", b"GET /metrics HTTP/1.1\r\nHost", b"x" * 100_000):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger:
             stranger.sendall(data)

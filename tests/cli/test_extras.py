@@ -69,6 +69,15 @@ def test_a_command_says_which_extras_it_needs(arguments: tuple[str, ...], extras
     assert "Traceback" not in done.stderr
 
 
+def test_a_broker_needs_one_only_to_show_metrics(tmp_path: Path) -> None:
+    """It says so before it touches anything."""
+    settings = ("brokerid=0", f"log.dir={tmp_path}/logs", "enable.zookeeper=false", "port=0", "metrics.port=0")
+    done = run("prometheus_client", "broker", *(text for each in settings for text in ("--override", each)))
+    assert done.returncode == 1
+    assert done.stderr.endswith("prometheus_client is not installed: pip install 'kafka2011[metrics]'\n")
+    assert not (tmp_path / "logs").exists()
+
+
 def test_a_checkout_that_is_not_installed_is_where_pip_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index might have another project of that name."""
 
