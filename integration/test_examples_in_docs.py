@@ -75,6 +75,12 @@ def test_an_event_loop(cluster: LocalCluster) -> None:
     assert done.stdout.splitlines()[1] == "b'one'"
 
 
+def test_metrics_of_an_application(cluster: LocalCluster) -> None:
+    """The example registers a consumer, and leaves."""
+    showing = _replaced(example("ConsumerCollector("), {"localhost:2181": cluster.zk_connect, "(9000)": "(0)"})
+    subprocess.run([sys.executable, "-c", showing], check=True, timeout=TIMEOUT_S)
+
+
 def test_topics_and_groups(cluster: LocalCluster) -> None:
     """The example of `Admin` prints the partitions of its topic, and where the group stands in them."""
     administering = _replaced(example("with Admin("), {"localhost:2181": cluster.zk_connect})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import struct
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
@@ -86,6 +87,7 @@ def test_strangers_do_no_harm(new_broker: NewBroker) -> None:
     for data in (b"", b"GET /met", b"\x00\x01\x02\r\n\r\n", b"GET /metrics HTTP/1.1\r\nHost", b"x" * 100_000):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger:
             stranger.sendall(data)
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, not an end
     assert ask(port, "/healthz") == (200, "ok\n")
     assert "kafka2011_broker_zookeeper_connected" not in ask(port, "/metrics")[1]
     assert b"Traceback" not in broker.output()

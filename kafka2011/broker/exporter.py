@@ -127,7 +127,7 @@ class Exporter:
 
 
 class _Handler(WSGIHandler):
-    """Ends a connection that is silent or broken without a word: strangers do not fill the log."""
+    """Ends a connection that is silent, broken or no HTTP without much ado: strangers do not fill the log."""
 
     socket: socket.socket
 
@@ -137,3 +137,13 @@ class _Handler(WSGIHandler):
             super().handle()
         except OSError as error:
             logger.debug("a connection for metrics ended: %s", error)
+
+    def read_request(self, raw_requestline: str) -> Any:
+        try:
+            return super().read_request(raw_requestline)
+        except OSError as error:
+            logger.debug("a request for metrics ended in the middle: %s", error)
+            return False
+
+    def log_error(self, msg: str, *arguments: object) -> None:
+        logger.debug(msg, *arguments)
