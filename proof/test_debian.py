@@ -100,7 +100,7 @@ def _checked(command: list[str], timeout_s: float, environ: dict[str, str] | Non
         timeout=timeout_s,
         check=False,
     )
-    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-5000:]}"
+    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-30_000:]}"
     return done.stdout
 
 
