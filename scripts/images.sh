@@ -80,6 +80,10 @@ if [ "$stand_ins" = yes ]; then
     scripts/wheels.sh $([ "$SPARK" != yes ] || echo spark)
 fi
 
+# Of two that build at a time, as tests may, the one would leave the other's images without their names.
+mkdir -p build
+exec {lock}>build/images.lock
+flock "$lock"
 # A builder without BuildKit leaves each stage as an image, from which the next build begins: it gets a name.
 build build "$repository:build"
 build runtime "$name"

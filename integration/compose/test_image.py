@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -61,6 +62,10 @@ def commit(image: str, name: str) -> str:
         docker("rm", container)
 
 
+def is_used(image_id: str) -> bool:
+    return docker("container", "ls", "--all", "--quiet", "--filter", f"ancestor={image_id}") != ""
+
+
 def is_there(image_id: str) -> bool:
     return subprocess.run(["docker", "image", "inspect", image_id], capture_output=True, check=False).returncode == 0
 
@@ -84,10 +89,16 @@ def test_it_says_what_it_is(image: str) -> None:
 
 
 def test_building_leaves_no_image_without_a_name(image: str) -> None:
-    """The stage that holds compilers and wheels, from which the next build goes on, has a name."""
-    for stage in ("build", "runtime"):
-        options = ["--quiet", "--filter", "dangling=true", "--filter", f"before={image}"]
-        assert docker("image", "ls", *options, "--filter", f"label=kafka2011.stage={stage}") == ""
+    """The stage that holds compilers and wheels, from which the next build goes on, has a name.
+
+    What a container was made from is left alone: it may be of a cluster that somebody else runs.
+    """
+    options = ["--quiet", "--filter", "dangling=true", "--filter", f"before={image}"]
+    with (ROOT / "build" / "images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # nobody builds meanwhile
+        for stage in ("build", "runtime"):
+            unnamed = docker("image", "ls", *options, "--filter", f"label=kafka2011.stage={stage}").split()
+            assert [image_id for image_id in unnamed if not is_used(image_id)] == []
 
 
 def test_what_was_replaced_goes(image: str, scratch: str) -> None:
