@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,14 +13,14 @@ from integration.spark.loading import GARBAGE, publish
 from kafka2011 import LocalCluster
 from kafka2011.cli.app import main
 from kafka2011.warehouse import open_table
-from kafka2011.warehouse.errors import OvertakenError, WarehouseError
+from kafka2011.warehouse.errors import WarehouseError
 from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.compaction import compact
 from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.status import status_of
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.s3_server import s3_server
-from tests.support.tables import FIRST_MS, HOUR_MS, TOPIC, commit_of, load, rows_of, staged
+from tests.support.tables import FIRST_MS, HOUR_MS, TOPIC, commit_of, load, race, rows_of, staged
 from tests.support.waiting import eventually
 from tests.support.warehouse import payloads_of, places_in
 
@@ -96,24 +93,7 @@ def test_executors_write_with_keys_of_their_own(table: TopicTable, server: S3Ser
 
 def test_of_three_loaders_one_succeeds(table: TopicTable, server: S3Server) -> None:
     """For every number, with the making of the table."""
-    won: Counter[int] = Counter()
-    with ThreadPoolExecutor(3) as threads:
-        for number in range(1, 6):
-            together = threading.Barrier(3, timeout=TIMEOUT_S)
-
-            def race(who: int, number: int = number, together: threading.Barrier = together) -> bool:
-                mine = TopicTable(WAREHOUSE, TOPIC)
-                staging = staged(mine, number, [FIRST_MS], first=10 * number + who)
-                together.wait()
-                try:
-                    mine.commit(staging, commit_of(number, 100, rows=1))
-                except OvertakenError:
-                    mine.abandon(staging)
-                    return False
-                return True
-
-            won[number] = sum(threads.map(race, range(3), timeout=TIMEOUT_S))
-    assert won == dict.fromkeys(range(1, 6), 1)
+    assert [race(WAREHOUSE, number, 3, TIMEOUT_S) for number in range(1, 6)] == [1] * 5
     assert len(offsets()) == 5
     assert len([key for key in server.names(table.output("").table) if "/date=" in key]) == 5
 

@@ -14,7 +14,6 @@ import threading
 import time
 import zlib
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ from kafka2011.warehouse.table.quarantine import awaiting, open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from proof.stores import opened
 from tests.support.old_tables import OldTable
-from tests.support.tables import FIRST_MS, TOPIC, commit_of, load, staged
+from tests.support.tables import FIRST_MS, TOPIC, load, race
 from tests.support.waiting import eventually
 from tests.support.warehouse import Place, payloads_of, places_in
 from zk.connecting import connect
@@ -244,24 +243,7 @@ def test_a_table_of_the_old_version_is_imported(
 def test_of_three_loaders_one_commits(store: Store) -> None:
     """Each number, beginning with the one that makes the table."""
     warehouse = store.warehouse("raced")
-    won = []
-    with ThreadPoolExecutor(3) as threads:
-        for number in range(1, RACES + 1):
-            together = threading.Barrier(3, timeout=TIMEOUT_S)
-
-            def race(who: int, number: int = number, together: threading.Barrier = together) -> bool:
-                table = TopicTable(warehouse, TOPIC)
-                staging = staged(table, number, [FIRST_MS], first=10 * number + who)
-                together.wait()
-                try:
-                    table.commit(staging, commit_of(number, 100, rows=1))
-                except OvertakenError:
-                    table.abandon(staging)
-                    return False
-                return True
-
-            won.append(sum(threads.map(race, range(3), timeout=TIMEOUT_S)))
-    assert won == [1] * RACES
+    assert [race(warehouse, number, 3, TIMEOUT_S) for number in range(1, RACES + 1)] == [1] * RACES
     assert open_table(warehouse, TOPIC).count_rows() == RACES
 
 

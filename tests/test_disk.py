@@ -9,18 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka2011.disk import fsync_directory, fsync_tree, is_directory, is_regular_file, publish_directory
-from tests.support.disks import DiskWith
-
-
-class Told:
-    """Somebody who waits for a file."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.told: list[OSError | None] = []
-
-    def end(self, error: OSError | None) -> None:
-        self.told.append(error)
+from tests.support.disks import DiskWith, Told
 
 
 def test_one_file_that_fails_keeps_no_other_from_being_brought_to_disk() -> None:

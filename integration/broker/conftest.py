@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka2011.certificates import Authority
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local_cluster import LocalBroker
 from kafka2011.wire.connection import BrokerConnection
@@ -160,6 +161,41 @@ def peak_bytes_of() -> Callable[[LocalBroker], int]:
         return int(match[1]) * 1024
 
     return look
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Make an authority."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def by_tls(authority: Authority) -> dict[str, object]:
+    """Return what makes a broker listen by TLS alone, and flush every message."""
+    issued = authority.issue("broker", [HOST])
+    return {
+        "tls.only": "true",
+        "tls.certificate": issued.certificate,
+        "tls.key": issued.key,
+        "tls.ca": authority.ca,
+        "log.flush.interval": 1,
+    }
+
+
+@pytest.fixture
+def security_of(authority: Authority, tmp_path: Path) -> Callable[..., str]:
+    """Return a security file of whoever it names, or of nobody."""
+
+    def of(name: str = "", lines: str = "") -> str:
+        shown = ""
+        if name:
+            issued = authority.issue(name)
+            shown = f'certificate = "{issued.certificate}"\nkey = "{issued.key}"\n'
+        path = tmp_path / f"security-{name}.toml"
+        path.write_text(f'{lines}\n[brokers]\ntls = true\nca = "{authority.ca}"\n{shown}')
+        return str(path)
+
+    return of
 
 
 @pytest.fixture

@@ -36,41 +36,6 @@ if TYPE_CHECKING:
 LARGE = [bytes([number % 256]) * 50_000 for number in range(100)]
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Make an authority."""
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture
-def settings(authority: Authority) -> dict[str, object]:
-    """Return what makes a broker listen by TLS alone, and flush every message."""
-    issued = authority.issue("broker", ["127.0.0.1"])
-    return {
-        "tls.only": "true",
-        "tls.certificate": issued.certificate,
-        "tls.key": issued.key,
-        "tls.ca": authority.ca,
-        "log.flush.interval": 1,
-    }
-
-
-@pytest.fixture
-def security_of(authority: Authority, tmp_path: Path) -> Callable[..., str]:
-    """Return a security file of whoever it names, or of nobody."""
-
-    def of(name: str = "", lines: str = "") -> str:
-        shown = ""
-        if name:
-            issued = authority.issue(name)
-            shown = f'certificate = "{issued.certificate}"\nkey = "{issued.key}"\n'
-        path = tmp_path / f"security-{name}.toml"
-        path.write_text(f'{lines}\n[brokers]\ntls = true\nca = "{authority.ca}"\n{shown}')
-        return str(path)
-
-    return of
-
-
 def consumer_of(broker: LocalBroker, security: str = "") -> SimpleConsumer:
     """Return a consumer of a broker."""
     return SimpleConsumer("127.0.0.1", broker.port, {"socket.timeout.ms": 20_000}, security=security)
@@ -85,8 +50,13 @@ def publish(broker: LocalBroker, security: str, topic: str, *sets: list[bytes]) 
         connection.prove()
 
 
-def read_all(consumer: SimpleConsumer, topic: str) -> list[bytes]:
-    """Return the payloads of a topic's partition 0."""
+def read_all(consumer: SimpleConsumer, topic: str, messages: int = 1) -> list[bytes]:
+    """Return the payloads of a topic's partition 0, once so many are flushed."""
+    eventually(lambda: len(_read_flushed(consumer, topic)) >= messages)
+    return _read_flushed(consumer, topic)
+
+
+def _read_flushed(consumer: SimpleConsumer, topic: str) -> list[bytes]:
     found: list[bytes] = []
     (offset,) = consumer.get_offsets_before(topic, 0, EARLIEST, 1)
     while messages := list(consumer.fetch(topic, 0, offset)):
@@ -121,12 +91,12 @@ def test_a_secure_cluster_does_all_that_an_open_one_does(tmp_path: Path) -> None
 
 
 def test_large_sets_travel_both_ways_and_none_of_it_by_sendfile(
-    new_broker: NewBroker, settings: dict[str, object], security_of: Callable[..., str], counts_of: CountsOf
+    new_broker: NewBroker, by_tls: dict[str, object], security_of: Callable[..., str], counts_of: CountsOf
 ) -> None:
     """Sets of many TLS records, several requests at once, and no byte of a file that sendfile sends in plain text."""
-    with new_broker(settings) as broker, consumer_of(broker, security_of()) as consumer:
+    with new_broker(by_tls) as broker, consumer_of(broker, security_of()) as consumer:
         publish(broker, security_of(), "large", *(LARGE[start : start + 10] for start in range(0, 100, 10)))
-        assert read_all(consumer, "large") == LARGE
+        assert read_all(consumer, "large", len(LARGE)) == LARGE
         found = consumer.multifetch([("large", 0, 0, 1_000_000), ("large", 0, 50_010, 1_000_000)])
         assert [bytes(next(iter(each)).payload) for each in found] == LARGE[:2]
         assert "sendfile_bytes" not in counts_of(broker)
@@ -134,30 +104,30 @@ def test_large_sets_travel_both_ways_and_none_of_it_by_sendfile(
 
 def test_both_doors_lead_to_the_same_logs(
     new_broker: NewBroker,
-    settings: dict[str, object],
+    by_tls: dict[str, object],
     security_of: Callable[..., str],
     zk_connect: str,
 ) -> None:
     """0.7's clients find the plain port where they look for it, ours the other beside it."""
-    both = {**settings, "tls.only": "false", "tls.port": 0}
+    both = {**by_tls, "tls.only": "false", "tls.port": 0}
     with (
         new_broker(both, zk_connect=zk_connect) as broker,
         connect(zk_connect, connection_timeout_ms=20_000) as plain,
         connect(f"{zk_connect}?security={security_of()}", connection_timeout_ms=20_000) as secured,
     ):
-        by_07, by_tls = BrokerRegistry(plain).brokers()[0], BrokerRegistry(secured).brokers()[0]
+        by_07, secure = BrokerRegistry(plain).brokers()[0], BrokerRegistry(secured).brokers()[0]
         assert (by_07.port, by_07.security) == (broker.port, "")
-        assert by_tls.port != broker.port
-        with SimpleConsumer.of(by_07) as one, SimpleConsumer.of(by_tls) as other:
+        assert secure.port != broker.port
+        with SimpleConsumer.of(by_07) as one, SimpleConsumer.of(secure) as other:
             publish(broker, "", "t", [b"plain"])
             assert read_all(other, "t") == read_all(one, "t") == [b"plain"]
 
 
 def test_who_speaks_plainly_at_a_tls_port_is_closed(
-    new_broker: NewBroker, settings: dict[str, object], security_of: Callable[..., str], counts_of: CountsOf
+    new_broker: NewBroker, by_tls: dict[str, object], security_of: Callable[..., str], counts_of: CountsOf
 ) -> None:
     """It is counted, gets no answer, and nobody else notices; so is who never shakes hands when the broker stops."""
-    with new_broker(settings) as broker:
+    with new_broker(by_tls) as broker:
         with socket.create_connection(("127.0.0.1", broker.port), 20) as plain:
             plain.sendall(encode_request(FetchRequest("t", 0, 0, 1000)))
             plain.shutdown(socket.SHUT_WR)
@@ -173,13 +143,13 @@ def test_who_speaks_plainly_at_a_tls_port_is_closed(
 
 
 def test_a_broker_of_another_authority_is_not_trusted(
-    new_broker: NewBroker, settings: dict[str, object], tmp_path: Path
+    new_broker: NewBroker, by_tls: dict[str, object], tmp_path: Path
 ) -> None:
     """Neither a stranger's certificate, nor a plain port in place of TLS."""
     other = tmp_path / "other.toml"
     other.write_text(f'[brokers]\ntls = true\nca = "{Authority(tmp_path / "others").ca}"\n')
     with (
-        new_broker(settings) as broker,
+        new_broker(by_tls) as broker,
         consumer_of(broker, str(other)) as consumer,
         pytest.raises(BrokerConnectionError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
@@ -188,7 +158,7 @@ def test_a_broker_of_another_authority_is_not_trusted(
 
 def test_what_is_not_allowed_is_refused_counted_and_named(
     new_broker: NewBroker,
-    settings: dict[str, object],
+    by_tls: dict[str, object],
     security_of: Callable[..., str],
     counts_of: CountsOf,
     tmp_path: Path,
@@ -197,7 +167,7 @@ def test_what_is_not_allowed_is_refused_counted_and_named(
     allow = tmp_path / "allow.toml"
     allow.write_text('[produce]\n"views|clicks" = ["front"]\n[consume]\n"views" = ["reports"]\n"clicks" = ["*"]\n')
     front, reports = security_of("front"), security_of("reports")
-    with new_broker({**settings, "allow.file": allow}) as broker:
+    with new_broker({**by_tls, "allow.file": allow}) as broker:
         for topic in ("views", "clicks"):
             publish(broker, front, topic, [b"seen"])
         with pytest.raises(BrokerConnectionError):
@@ -240,10 +210,10 @@ def _ask(broker: LocalBroker, security: str) -> bool:
 
 
 def test_certificates_are_read_again(
-    new_broker: NewBroker, settings: dict[str, object], authority: Authority, security_of: Callable[..., str]
+    new_broker: NewBroker, by_tls: dict[str, object], authority: Authority, security_of: Callable[..., str]
 ) -> None:
     """A new one is shown without a restart, and one that cannot be read leaves the old one."""
-    with new_broker(settings) as broker:
+    with new_broker(by_tls) as broker:
         security = security_of()
         with consumer_of(broker, security) as consumer:
             assert consumer.get_offsets_before("t", 0, LATEST, 1) == [0]
@@ -271,10 +241,10 @@ def _offsets_error(broker: LocalBroker, security: str) -> str:
 
 
 def test_what_has_arrived_is_answered_when_the_broker_stops(
-    new_broker: NewBroker, settings: dict[str, object], security_of: Callable[..., str]
+    new_broker: NewBroker, by_tls: dict[str, object], security_of: Callable[..., str]
 ) -> None:
     """A produce that was sent before the stop is in the log after it."""
-    with new_broker(settings) as broker:
+    with new_broker(by_tls) as broker:
         publish(broker, security_of(), "t", [b"first"])
         entry = Broker(UNKNOWN_ID, "127.0.0.1", broker.port, security=security_of())
         with ProducerConnection(entry, SyncProducerConfig.of(None)) as connection:
@@ -283,7 +253,7 @@ def test_what_has_arrived_is_answered_when_the_broker_stops(
             broker.stop()
         broker.start()
         with consumer_of(broker, security_of()) as consumer:
-            assert read_all(consumer, "t") == [b"first", *LARGE[:20]]
+            assert read_all(consumer, "t", 21) == [b"first", *LARGE[:20]]
 
 
 def test_the_files_of_a_secure_cluster_are_made_once(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.certificates import Authority
 from kafka2011.config import SyncProducerConfig
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError
@@ -38,40 +37,6 @@ EMPTY = bytes(2)
 """An answer without its size: no error, and nothing."""
 SLOW = 100
 """So many bytes a second that what is sent here would take an hour."""
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture
-def tls(authority: Authority) -> dict[str, object]:
-    """Return what makes a broker listen by TLS alone."""
-    issued = authority.issue("broker", ["127.0.0.1"])
-    return {
-        "tls.only": "true",
-        "tls.certificate": issued.certificate,
-        "tls.key": issued.key,
-        "tls.ca": authority.ca,
-        "log.flush.interval": 1,
-    }
-
-
-@pytest.fixture
-def security_of(authority: Authority, tmp_path: Path) -> Callable[[str], str]:
-    """Return a security file of whom it names; of nobody's, to meet brokers plainly, without a name."""
-
-    def of(name: str) -> str:
-        if not name:
-            return ""
-        issued = authority.issue(name)
-        path = tmp_path / f"security-{name}.toml"
-        shown = f'certificate = "{issued.certificate}"\nkey = "{issued.key}"\n'
-        path.write_text(f'[brokers]\ntls = true\nca = "{authority.ca}"\n{shown}')
-        return str(path)
-
-    return of
 
 
 def publish(broker: LocalBroker, security: str, topic: str, sets: int = SETS) -> None:
@@ -108,7 +73,7 @@ def reopen(connection: BrokerConnection) -> bool:
 @pytest.mark.parametrize(("slow", "fast"), [("slow", "fast"), ("", None)], ids=["tls", "plain"])
 def test_who_is_over_the_quota_waits_and_nobody_else(
     new_broker: NewBroker,
-    tls: dict[str, object],
+    by_tls: dict[str, object],
     security_of: Callable[[str], str],
     counts_of: CountsOf,
     tmp_path: Path,
@@ -117,29 +82,30 @@ def test_who_is_over_the_quota_waits_and_nobody_else(
 ) -> None:
     """One principal of two; at a plain port, where all are one, what has no quota. And all of it comes in the end."""
     name = slow or "anonymous"
+    security, other_security = (security_of(each) if each else "" for each in (slow, fast))
     quota = tmp_path / "quota.toml"
     quota.write_text("[produce]\nnobody = 1\n")
-    settings = {**(tls if slow else {"log.flush.interval": 1}), "quota.file": quota}
+    settings = {**(by_tls if slow else {"log.flush.interval": 1}), "quota.file": quota}
     with new_broker(settings) as broker, ThreadPoolExecutor(1) as thread:
-        publish(broker, security_of(slow), "read")
+        publish(broker, security, "read")
         assert not any("throttled" in each for each in counts_of(broker))
         quota.write_text(f"[produce]\n{name} = {SLOW}\n")
-        _await_quota(broker, b"was read again", lambda: read(broker, security_of(slow), "read", 1))
-        publishing = thread.submit(publish, broker, security_of(slow), "read")
+        _await_quota(broker, b"was read again", lambda: read(broker, security, "read", 1))
+        publishing = thread.submit(publish, broker, security, "read")
         eventually(lambda: f"{name} at 127.0.0.1:".encode() in broker.output())
         assert f"over its quota for produce, {SLOW} bytes a second".encode() in broker.output()
         if fast:
-            publish(broker, security_of(fast), "fast")
-        assert read(broker, security_of(fast or slow), "read") == SETS
+            publish(broker, other_security, "fast")
+        assert read(broker, other_security or security, "read") == SETS
         assert not publishing.done()
         quota.write_text(f"[fetch]\n{name} = {SLOW}\n")
         publishing.result(60)
-        assert read(broker, security_of(slow), "read", 1) == 1  # however large
-        reading = thread.submit(read, broker, security_of(slow), "read", 2 * SETS)
+        assert read(broker, security, "read", 1) == 1  # however large
+        reading = thread.submit(read, broker, security, "read", 2 * SETS)
         eventually(lambda: b"over its quota for fetch" in broker.output())
-        publish(broker, security_of(slow), "other")
+        publish(broker, security, "other")
         if fast:
-            assert read(broker, security_of(fast), "read", 2 * SETS) == 2 * SETS
+            assert read(broker, other_security, "read", 2 * SETS) == 2 * SETS
         assert not reading.done()
         quota.write_text("")
         assert reading.result(60) == 2 * SETS
@@ -218,14 +184,14 @@ def test_too_many_connections_from_one_address(
 @pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
 def test_who_sends_nothing_is_closed_and_who_waits_is_not(
     new_broker: NewBroker,
-    tls: dict[str, object],
+    by_tls: dict[str, object],
     security_of: Callable[[str], str],
     counts_of: CountsOf,
     *,
     is_tls: bool,
 ) -> None:
     """Connections that are silent, or stop in the middle; not those whose fetch is parked for longer than that."""
-    settings = {**(tls if is_tls else {"log.flush.interval": 1}), "connections.max.idle.ms": 300}
+    settings = {**(by_tls if is_tls else {"log.flush.interval": 1}), "connections.max.idle.ms": 300}
     security = security_of("reports") if is_tls else ""
     broker = new_broker(settings)
     with broker, ExitStack() as stack:

@@ -48,7 +48,7 @@ class AsyncioProducer:
             raise ConfigError("the producer of an event loop has producer.type=async")
         self._config = config
         self._on_failure = on_failure
-        self._opened: tuple[Producer, Thread, asyncio.AbstractEventLoop] | None = None
+        self._opened: tuple[Producer, Thread] | None = None
         self._waiting: dict[Future[Receipt], asyncio.Future[Receipt]] = {}
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class AsyncioProducer:
         partition: TopicPartition | None = None,
     ) -> Awaitable[Receipt]:
         """Queue what `send` would send, waiting for room alone, and return what gives the receipt when awaited."""
-        producer, thread, _ = self._open()
+        producer, thread = self._open()
         sent = producer.send_at_once(topic, messages) if key is None and partition is None else None
         if sent is None:
             sent = await thread.call(producer.send, topic, messages, key, partition)
@@ -83,7 +83,7 @@ class AsyncioProducer:
 
     async def flush(self, timeout_s: float | None = None) -> bool:
         """Send what is queued at once, and wait until it is done; False when `timeout_s` passes first."""
-        producer, _, _ = self._open()
+        producer, _ = self._open()
         return await asyncio.to_thread(producer.flush, timeout_s)
 
     @property
@@ -101,13 +101,13 @@ class AsyncioProducer:
         except BaseException:
             thread.end()
             raise
-        self._opened = producer, thread, loop
+        self._opened = producer, thread
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        producer, thread, _ = self._open()
+        producer, thread = self._open()
         try:
             await asyncio.shield(asyncio.to_thread(producer.close))
         finally:
@@ -115,7 +115,7 @@ class AsyncioProducer:
 
     # Inside ------------------------------------------------------------------------------------------------------
 
-    def _open(self) -> tuple[Producer, Thread, asyncio.AbstractEventLoop]:
+    def _open(self) -> tuple[Producer, Thread]:
         if self._opened is None:
             raise KafkaError("this producer is not open: use it by `async with`")
         return self._opened
@@ -124,7 +124,7 @@ class AsyncioProducer:
         """Return the loop's future for a batch's, which all who wait for that batch share: one wake-up for them all."""
         future = self._waiting.get(sent)
         if future is None:
-            _, _, loop = self._open()
+            loop = asyncio.get_running_loop()
             future = self._waiting[sent] = loop.create_future()
 
             def tell(done: Future[Receipt]) -> None:

@@ -20,6 +20,7 @@ from kafka2011.broker.disk_threads import (
     DiskThreads,
 )
 from kafka2011.broker.file_system import FileSystem
+from tests.support.disks import Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,17 +29,6 @@ if TYPE_CHECKING:
     from kafka2011.message.header import AnyBytes
 
 DEADLINE_S = 20
-
-
-class Told:
-    """Somebody who waits for a file."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.told: list[OSError | None] = []
-
-    def end(self, error: OSError | None) -> None:
-        self.told.append(error)
 
 
 class WholeFileSystem:

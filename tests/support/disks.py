@@ -21,3 +21,15 @@ class DiskWith(Disk):
         for name, call in calls.items():
             assert callable(getattr(Disk, name)), name
             setattr(self, name, call)
+
+
+class Told:
+    """Somebody who waits for a file to be on disk, and what they were told."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.told: list[OSError | None] = []
+
+    def end(self, error: OSError | None) -> None:
+        """Note the end of the wait."""
+        self.told.append(error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -10,14 +12,15 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka2011.warehouse.errors import OvertakenError
 from kafka2011.warehouse.table.commits import Commit, LoadedRange, Operation
+from kafka2011.warehouse.table.topic_table import TopicTable
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafka2011.warehouse.table.files import Files
-    from kafka2011.warehouse.table.topic_table import TopicTable
 
 TOPIC = "views"
 PARTITION = TopicPartition(TOPIC, 0, 1)
@@ -116,6 +119,25 @@ def load(table: TopicTable, times_ms: Sequence[int], schema: pa.Schema = SCHEMA,
     commit = commit_of(number, start + ROW_BYTES * len(times_ms), start=start, rows=len(times_ms))
     table.commit(staging, commit)
     return commit
+
+
+def race(warehouse: str, number: int, loaders: int, timeout_s: float) -> int:
+    """Have loaders commit one number at the same time, each of a row of its own; return how many succeeded."""
+    together = threading.Barrier(loaders, timeout=timeout_s)
+
+    def commits(who: int) -> bool:
+        table = TopicTable(warehouse, TOPIC)
+        staging = staged(table, number, [FIRST_MS], first=10 * number + who)
+        together.wait()
+        try:
+            table.commit(staging, commit_of(number, 100, rows=1))
+        except OvertakenError:
+            table.abandon(staging)
+            return False
+        return True
+
+    with ThreadPoolExecutor(loaders) as threads:
+        return sum(threads.map(commits, range(loaders), timeout=timeout_s))
 
 
 def rows_in(table: TopicTable) -> pa.Table:

@@ -23,107 +23,66 @@ def _connected(world: World, leader: Process) -> Client:
     return client
 
 
+def _read(follower: Process, leader: Process) -> bool:
+    """Have a follower ask and take the answer; tell whether there was one."""
+    fetch = follower.ask()
+    data = None if fetch is None else leader.answer(fetch)
+    if fetch is None or data is None:
+        return False
+    follower.take(fetch, data)
+    return True
+
+
 def _follow(world: World, process: Process, times: int = 5) -> None:
     """Have a follower ask, with answers, so many times; it flushes before each question but the first."""
-    where = world.partitions[0]
     for _ in range(times):
-        fetch = process.ask()
-        leader = next(each for each in world.processes if each.term is not None)
-        data = None if fetch is None else leader.answer(fetch)
-        if fetch is not None and data is not None:
-            process.take(fetch, data)
-        process.flush(where)
+        _read(process, next(each for each in world.processes if each.term is not None))
+        process.flush(world.partitions[0])
         world.check()
 
 
-def a_leader_without_power_comes_back() -> World:
-    """Its followers have on disk what it had only in its page cache, and never look up while it is away."""
-    world = calm()
-    leader, one, other = _roles(world)
-    where = world.partitions[0]
-    client = _connected(world, leader)
-    world.send(client, where, b"s7")
-    for follower in (one, other):
-        _follow(world, follower)
-    leader.die()
-    leader.disk.logs[where].now = leader.disk.logs[where].on_disk
-    world.registry.end(leader.session)
-    leader.start()
-    leader.look()
-    if leader.term is not None:
-        world.send(_connected(world, leader), where, b"s1")
-        leader.flush(where)
-        for follower in (one, other):
-            _follow(world, follower)
-    world.rest()
-    return world
-
-
-def a_request_is_late() -> World:
-    """Have it say what its sender has fsynced, after the leader has lost that and begun anew."""
-    world = calm()
-    leader, one, other = _roles(world)
-    where = world.partitions[0]
-    world.send(_connected(world, leader), where, b"s1")
-    _follow(world, one)
-    late = one.ask()
-    assert late is not None
-    leader.die()
-    leader.disk.logs[where].now = leader.disk.logs[where].on_disk
-    world.registry.end(leader.session)
-    leader.start()
-    leader.look()
-    world.send(_connected(world, leader), where, b"s2")
-    leader.flush(where)
-    other.look()
-    _follow(world, other)
-    leader.answer(late)
+def _ask_in_vain(world: World, follower: Process, leader: Process) -> None:
+    """Have a follower tell what it has, and the answer, with the readable end, be lost."""
+    fetch = follower.ask()
+    assert fetch is not None
+    leader.answer(fetch)
     world.check()
-    leader.die()
-    world.registry.end(leader.session)
-    one.look()
-    world.rest()
-    return world
 
 
-def power_fails_after_a_cut() -> World:
-    """Have what was cut be there again, below what is known to have been readable elsewhere."""
-    world = calm()
-    leader, one, other = _roles(world)
-    where = world.partitions[0]
-    world.send(_connected(world, leader), where, b"s5")
-    leader.flush(where)
-    leader.die()
-    world.registry.end(leader.session)
-    for _ in range(8):
-        for process in (one, other):
+def _compare(world: World, process: Process, leader: Process, times: int = 4) -> None:
+    """Have a follower compare, and then tell what it has, and get no answer to that."""
+    process.look()
+    for _ in range(times):
+        fetch = process.ask()
+        assert fetch is not None
+        data = leader.answer(fetch)
+        assert data is not None
+        if all(ask.flushed is not None for ask in fetch.asks.values()):
+            return
+        process.take(fetch, data)
+
+
+def _be_well(world: World, *processes: Process, times: int) -> None:
+    """Have processes do all that they would, in turns."""
+    for _ in range(times):
+        for process in processes:
             world.be_well(process)
-    second = next(process for process in (one, other) if process.is_serving)
-    world.send(_connected(world, second), where, b"s6")
-    for _ in range(8):
-        for process in (one, other):
-            world.be_well(process)
-            world.check()
-    leader.start()
-    leader.look()
-    log = leader.disk.logs[where]
-    for _ in range(12):
-        fetch = leader.ask()
-        data = None if fetch is None else second.answer(fetch)
-        if fetch is not None and data is not None:
-            leader.take(fetch, data)
-    leader.persist()
-    world.check()
-    leader.die()
-    log.now = log.on_disk
-    world.rest()
-    return world
 
 
 def _leave(world: World, process: Process) -> None:
     """Have a process die, and its session end."""
     process.die()
     world.registry.end(process.session)
+
+
+def _start_without_power(world: World, leader: Process) -> None:
+    """Have a leader start again that lost what was not on its disk, before anybody saw that it was away."""
+    leader.die()
+    log = leader.disk.logs[world.partitions[0]]
+    log.now = log.on_disk
+    world.registry.end(leader.session)
+    leader.start()
+    leader.look()
 
 
 def _write(world: World, leader: Process) -> None:
@@ -144,39 +103,86 @@ def _without_one() -> tuple[World, Process, Process, Process]:
     _write(world, leader)
     world.send(_connected(world, leader), world.partitions[0], b"s1")
     leader.flush(world.partitions[0])
-    fetches = one.ask()
-    assert fetches is not None
-    data = leader.answer(fetches)
-    assert data is not None
-    one.take(fetches, data)
+    assert _read(one, leader)
     one.flush(world.partitions[0])
     return world, leader, one, other
 
 
-def _asks_once(world: World, process: Process, leader: Process, times: int = 4) -> None:
-    """Have a follower compare, and then tell what it has, and get no answer to that."""
-    process.look()
-    for _ in range(times):
-        fetch = process.ask()
-        assert fetch is not None
-        data = leader.answer(fetch)
-        assert data is not None
-        if all(ask.flushed is not None for ask in fetch.asks.values()):
-            return
-        process.take(fetch, data)
+def a_leader_without_power_comes_back() -> World:
+    """Its followers have on disk what it had only in its page cache, and never look up while it is away."""
+    world = calm()
+    leader, one, other = _roles(world)
+    where = world.partitions[0]
+    client = _connected(world, leader)
+    world.send(client, where, b"s7")
+    for follower in (one, other):
+        _follow(world, follower)
+    _start_without_power(world, leader)
+    if leader.term is not None:
+        world.send(_connected(world, leader), where, b"s1")
+        leader.flush(where)
+        for follower in (one, other):
+            _follow(world, follower)
+    world.rest()
+    return world
+
+
+def a_request_is_late() -> World:
+    """Have it say what its sender has fsynced, after the leader has lost that and begun anew."""
+    world = calm()
+    leader, one, other = _roles(world)
+    where = world.partitions[0]
+    world.send(_connected(world, leader), where, b"s1")
+    _follow(world, one)
+    late = one.ask()
+    assert late is not None
+    _start_without_power(world, leader)
+    world.send(_connected(world, leader), where, b"s2")
+    leader.flush(where)
+    other.look()
+    _follow(world, other)
+    leader.answer(late)
+    world.check()
+    _leave(world, leader)
+    one.look()
+    world.rest()
+    return world
+
+
+def power_fails_after_a_cut() -> World:
+    """Have what was cut be there again, below what is known to have been readable elsewhere."""
+    world = calm()
+    leader, one, other = _roles(world)
+    where = world.partitions[0]
+    world.send(_connected(world, leader), where, b"s5")
+    leader.flush(where)
+    _leave(world, leader)
+    _be_well(world, one, other, times=8)
+    second = next(process for process in (one, other) if process.is_serving)
+    world.send(_connected(world, second), where, b"s6")
+    _be_well(world, one, other, times=8)
+    world.check()
+    leader.start()
+    leader.look()
+    log = leader.disk.logs[where]
+    for _ in range(12):
+        _read(leader, second)
+    leader.persist()
+    world.check()
+    leader.die()
+    log.now = log.on_disk
+    world.rest()
+    return world
 
 
 def one_comes_back_after_a_takeover() -> World:
     """Have the new leader know of less than was readable, and nobody else have that yet."""
     world, leader, one, other = _without_one()
-    late = one.ask()
-    assert late is not None
-    leader.answer(late)  # its answer, with the readable end, is lost
-    world.check()
+    _ask_in_vain(world, one, leader)
     _leave(world, leader)
     one.look()
     other.start()
-    _asks_once(world, other, one)
+    _compare(world, other, one)
     _write(world, one)
     _leave(world, one)
     other.look()
@@ -187,12 +193,9 @@ def one_comes_back_after_a_takeover() -> World:
 def one_comes_back_with_too_little() -> World:
     """Have it ask a leader that has gone on since it took over."""
     world, leader, one, other = _without_one()
-    late = one.ask()
-    assert late is not None
-    leader.answer(late)
-    world.check()
+    _ask_in_vain(world, one, leader)
     other.start()
-    _asks_once(world, other, leader)
+    _compare(world, other, leader)
     _write(world, leader)
     _leave(world, leader)
     _leave(world, one)
@@ -214,7 +217,7 @@ def one_comes_back_without_a_partition() -> World:
         _follow(world, one, times=1)
         one.flush(PARTITIONS[1])
     other.start()
-    _asks_once(world, other, leader)
+    _compare(world, other, leader)
     _write(world, leader)
     _leave(world, leader)
     _leave(world, one)
@@ -226,13 +229,10 @@ def one_comes_back_without_a_partition() -> World:
 def one_in_sync_starts_again_and_leads() -> World:
     """Have it not know yet that what it has is readable."""
     world, leader, one, _ = _without_one()
-    late = one.ask()
-    assert late is not None
-    leader.answer(late)
-    world.check()
+    _ask_in_vain(world, one, leader)
     one.die()
     one.start()
-    _asks_once(world, one, leader)
+    _compare(world, one, leader)
     _leave(world, leader)
     one.look()
     one.look()
@@ -259,9 +259,7 @@ def a_connection_sees_two_changes_of_leader() -> World:
         for process in (leader, other):
             _follow(world, process)
     _leave(world, one)
-    for _ in range(3):
-        for process in (leader, other):
-            world.be_well(process)
+    _be_well(world, leader, other, times=3)
     world.clients = [client]
     world._confirm()
     world.rest()
@@ -274,13 +272,9 @@ def an_old_leader_is_asked_for_what_it_never_had() -> World:
     leader, one, other = _roles(world)
     where = world.partitions[0]
     world.registry.end(leader.session)
-    for _ in range(3):
-        for process in (one, other):
-            world.be_well(process)
+    _be_well(world, one, other, times=3)
     world.send(_connected(world, one), where, b"s1")
-    for _ in range(3):
-        for process in (one, other):
-            world.be_well(process)
+    _be_well(world, one, other, times=3)
     world.check()
     world.fetch(leader, where)
     assert world.counts["fetches: close"] == 1
@@ -304,8 +298,7 @@ def an_operator_accepts_a_loss() -> World:
     now = world.registry.now
     world.registry.history.append(now.write(now.state.elected(one.me), now.version))
     one.start()
-    for _ in range(3):
-        world.be_well(one)
+    _be_well(world, one, times=3)
     world.send(_connected(world, one), where, b"s2")
     world.rest()
     return world
@@ -322,7 +315,7 @@ def all_but_an_empty_segment_is_deleted() -> World:
     leader.look()
     one.look()
     leader.look()
-    _asks_once(world, leader, one)
+    _compare(world, leader, one)
     _leave(world, one)
     leader.look()
     leader.look()
