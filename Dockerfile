@@ -53,7 +53,8 @@ LABEL kafka2011.stage=runtime \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --system --gid 2011 kafka2011 && \
     useradd --system --uid 2011 --gid kafka2011 --home-dir /var/lib/kafka2011 --shell /usr/sbin/nologin kafka2011 && \
-    install --directory --owner=kafka2011 --group=kafka2011 /var/lib/kafka2011
+    install --directory --owner=kafka2011 --group=kafka2011 /var/lib/kafka2011 && \
+    install --directory --owner=kafka2011 --group=kafka2011 --mode=750 /etc/kafka2011
 # A broker still needs KAFKA2011_BROKERID, KAFKA2011_HOSTNAME and KAFKA2011_ZK_CONNECT.
 ENV PATH=/opt/kafka2011/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \

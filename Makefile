@@ -4,10 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-export FILE
+export FILE SERVICES
 
 PYTHON := .venv/bin/python
-PROFILES := demo grow tools balancer pipeline # of docker-compose.yml
+PROFILES := demo grow tools balancer pipeline secure # of docker-compose.yml
 
 .PHONY: help
 help: ## show this list

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Starts the cluster in docker-compose.yml, with either Compose, and waits until all of it is healthy. Arguments are
-# options of Compose (scripts/up.sh --profile demo), and it reads the same variables (COMPOSE_PROFILES=demo).
+# options of Compose (scripts/up.sh --profile demo), and it reads the same variables (COMPOSE_PROFILES=demo). SERVICES
+# names those to start, with what they depend on, in place of all.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,8 +14,9 @@ not_ready() {
     local ids
     ids=$(scripts/compose.sh "$@" ps --all --quiet)
     # shellcheck disable=SC2086 # one word for each container
-    docker inspect --format '{{ .Name }} {{ .State.Status }}{{ with .State.Health }} {{ .Status }}{{ end }}' $ids |
-        grep -v -e ' running healthy$' -e ' running$' || true
+    docker inspect --format '{{ .Name }} {{ .State.Status }}{{ with .State.Health }} {{ .Status }}{{ end }}'"\
+{{ if eq .State.Status \"exited\" }} {{ .State.ExitCode }}{{ end }}" $ids |
+        grep -v -e ' running healthy$' -e ' running$' -e ' exited 0$' || true
 }
 
 scripts/images.sh
@@ -24,7 +26,8 @@ say "Compose $version"
 case $version in
 1.*) scripts/compose.sh "$@" down --timeout 60 ;;
 esac
-scripts/compose.sh "$@" up --detach --no-build
+# shellcheck disable=SC2086 # names with blanks between them
+scripts/compose.sh "$@" up --detach --no-build ${SERVICES:-}
 
 deadline=$((SECONDS + TIMEOUT_S))
 while waiting=$(not_ready "$@") && [ -n "$waiting" ]; do

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "scripts" / "compose.sh"
 FETCHED = ROOT / "build" / "compose-v2"
 WATCHED = ("producer", "reports-1", "reports-2")
+SECURE = ("secure-zookeeper", "secure-broker-1", "secure-broker-2")
 HEALTHY_TIMEOUT_S = 180.0
 COMMAND_TIMEOUT_S = 90.0
 
@@ -180,7 +181,7 @@ class ComposeCluster:
         self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
         self.host = host_address()
         ports: list[int] = []
-        while len(ports) < 10:
+        while len(ports) < 13:
             port = free_port(self.host)
             if port not in ports:
                 ports.append(port)
@@ -194,9 +195,13 @@ class ComposeCluster:
         self.reports_port = ports[8]
         self._environ.setenv("REPORTS_PORT", str(self.reports_port))
         self._environ.setenv("OFFLINE_BROKER_PORT", str(ports[9]))
+        self.secure_zookeeper_port = ports[10]
+        self._environ.setenv("SECURE_ZOOKEEPER_PORT", str(ports[10]))
+        self._environ.setenv("SECURE_BROKER_1_PORT", str(ports[11]))
+        self._environ.setenv("SECURE_BROKER_2_PORT", str(ports[12]))
         self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
         self._environ.setenv("HOST_ADDRESS", self.host)
-        self._environ.setenv("KAFKA_IMAGE", "kafka2011:test")
+        self._environ.setenv("KAFKA_IMAGE", os.environ.get("KAFKA_IMAGE", "kafka2011:test"))
         self._environ.setenv("KAFKA_SPARK_IMAGE", "kafka2011-spark:test")
         self._environ.setenv("COMPOSE", find_compose(major))
         _run([str(ROOT / "scripts" / "images.sh")], timeout_s=540)
@@ -256,6 +261,29 @@ class ComposeCluster:
         self._await_health()
         self._services.append("balancer")
 
+    def add_secure(self) -> None:
+        """Start what the profile `secure` adds, and wait until all of it is healthy."""
+        self._run_compose("--profile", "secure", "up", "-d", "--no-build", *SECURE)
+        self._await_health("certificates")
+
+    def end_secure(self) -> None:
+        """Take away what `add_secure` started, but for its volumes."""
+        self._run_compose("--profile", "secure", "rm", "--stop", "--force", "secure-certificates", *SECURE)
+
+    def secure_run(self, arguments: Sequence[str], lines: bytes = b"") -> str:
+        """Run `kafka2011` beside the secure brokers, and return what it printed."""
+        return self._run_compose("run", "--rm", "-T", "secure-cli", *arguments, lines=lines)
+
+    def write_rules(self, text: str) -> None:
+        """Have the secure brokers find this in their allow file."""
+        arguments = ["run", "--rm", "-T", "--entrypoint", "sh", "secure-certificates", "-c"]
+        self._run_compose(*arguments, "cat >/etc/kafka2011/allow.toml", lines=text.encode())
+
+    def files_of(self, service: str, directory: str, into: Path) -> None:
+        """Copy a directory of a service's container to this machine."""
+        [name] = self._inspect("", service)
+        docker("cp", f"{name.removeprefix('/')}:{directory}/.", str(into))
+
     def add_pipeline(self, build_timeout_s: float) -> None:
         """Start what the profile `pipeline` adds; its image, with Spark, is built first."""
         _run([str(ROOT / "scripts" / "images.sh"), "spark"], timeout_s=build_timeout_s)
@@ -293,7 +321,9 @@ class ComposeCluster:
         return text
 
     def _down(self, *options: str) -> None:
-        profiles = [word for name in ("balancer", "demo", "grow", "pipeline", "tools") for word in ("--profile", name)]
+        profiles = [
+            word for name in ("balancer", "demo", "grow", "pipeline", "secure", "tools") for word in ("--profile", name)
+        ]
         self._run_compose(*profiles, "down", *options)
 
     def _run_compose(self, *arguments: str, lines: bytes = b"") -> str:
@@ -308,9 +338,14 @@ class ComposeCluster:
         lines = docker("inspect", "--format", f"{{{{ .Name }}}} {wanted}", *ids).splitlines()
         return {name: rest for name, _, rest in (line.partition(" ") for line in lines)}
 
-    def _await_health(self) -> None:
+    def _await_health(self, ends: str = "nothing") -> None:
+        """Wait until all containers are healthy; one with `ends` in its name has ended well."""
         deadline_s = time.monotonic() + HEALTHY_TIMEOUT_S
-        while bad := {name: found for name, found in self._health().items() if found != "running healthy"}:
+        while bad := {
+            name: found
+            for name, found in self._health().items()
+            if found != "running healthy" and not (ends in name and found == "exited ")
+        }:
             if time.monotonic() > deadline_s:
                 logs = "\n".join(docker("logs", "--tail", "20", name) for name in bad)
                 raise TimeoutError(f"not healthy after {HEALTHY_TIMEOUT_S:g} s: {bad}\n{logs}")

@@ -17,6 +17,7 @@ from zk.four_letters import mode_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from pathlib import Path
 
     from integration.compose.clusters import Cluster, ComposeCluster
     from kafka2011.producer.batch import Receipt
@@ -167,6 +168,50 @@ def owners(cluster: Cluster, group: str) -> set[str]:
     """Return the streams that own a group's partitions."""
     found = json.loads(run_here(["groups", "--group", group, "--json"], cluster.zk_connect))
     return {partition["owner"] for partition in found if partition["owner"]}
+
+
+@COMPOSES
+def test_the_secure_cluster_is_met_with_a_certificate_only(cluster: ComposeCluster, tmp_path: Path) -> None:
+    """Its own client works, beside it and on the host; nobody gets in without a password, a certificate, or a rule."""
+    cluster.add_secure()
+    try:
+        cluster.secure_run(["produce", "closed"], b"one\ntwo\n")
+        consume = ["consume", "--topic", "closed", "--from-beginning", "--max-messages", "2", "--group"]
+        assert sorted(cluster.secure_run([*consume, "inside"]).split()) == ["one", "two"]
+
+        cluster.files_of("secure-broker-1", "/etc/kafka2011", tmp_path)
+        security = tmp_path / "security.toml"
+        security.write_text(security.read_text().replace("/etc/kafka2011", str(tmp_path)))
+        security.chmod(0o600)
+        zookeeper = f"{cluster.host}:{cluster.secure_zookeeper_port}"
+        ours = f"{zookeeper}?security={security}"
+        assert sorted(run_here([*consume, "outside", "--timeout-ms", "60000"], ours).split()) == ["one", "two"]
+        brokers = [str(row["address"]) for row in json.loads(run_here(["ping", "--json", "--zookeeper", ours], ours))]
+        assert len(brokers) == 2
+
+        for broker in brokers:
+            with pytest.raises(AssertionError, match="ping"):
+                run_here(["ping", broker], ours)
+            run_here(["ping", broker, "--security", str(security)], ours)
+        without = tmp_path / "without.toml"
+        without.write_text(f'[zookeeper]\ntls = true\nca = "{tmp_path}/ca.pem"\n')
+        for other in (zookeeper, f"{zookeeper}?security={without}"):
+            with pytest.raises(AssertionError, match="topics list"):
+                run_here(["topics", "list"], other)
+
+        cluster.write_rules("[produce]\n[consume]\n")
+        eventually(lambda: is_refused(ours), what="the new rules")
+    finally:
+        cluster.end_secure()
+
+
+def is_refused(zk_connect: str) -> bool:
+    """Say whether we may not read the topic `closed` any more."""
+    try:
+        run_here(["fetch", "closed"], zk_connect)
+    except AssertionError:
+        return True
+    return False
 
 
 @COMPOSES

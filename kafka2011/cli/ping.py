@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +28,10 @@ def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: t
 @click.command(
     "ping",
     epilog=examples(
-        "kafka2011 ping", "kafka2011 ping localhost:6667 --timeout-ms 500", "kafka2011 ping --zookeeper localhost:2181"
+        "kafka2011 ping",
+        "kafka2011 ping localhost:6667 --timeout-ms 500",
+        "kafka2011 ping --zookeeper localhost:2181",
+        "kafka2011 ping localhost:6697 --security security.toml",
     ),
 )
 @click.argument("brokers", nargs=-1, callback=_read_brokers, metavar="[HOST:PORT]...")
@@ -39,23 +43,31 @@ def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: t
     help="Ask all brokers that are registered here.",
 )
 @click.option(
+    "--security",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The file that says how to meet HOST:PORT.",
+)
+@click.option(
     "--timeout-ms", type=click.IntRange(1), default=5000, show_default=True, help="How long a broker may take."
 )
 @json_option
-def command(brokers: list[Broker], zk_connect: str | None, timeout_ms: int, as_json: bool) -> None:
+def command(
+    brokers: list[Broker], zk_connect: str | None, security: str | None, timeout_ms: int, as_json: bool
+) -> None:
     """Ask brokers whether they serve requests.
 
     Sends an empty multifetch, which any broker of 0.7 answers. Without an address it asks the broker on this machine,
     at the port in the environment variable KAFKA2011_PORT, or 6667. Fails when one of them does not answer, so it can
     serve as a health check.
     """
+    if not brokers and zk_connect is None:
+        brokers = [parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}")]
+    brokers = [replace(broker, security=security or "") for broker in brokers]
     if zk_connect is not None:
         with open_session(zk_connect) as client:
             brokers += BrokerRegistry(client).brokers().values()
         if not brokers:
             raise KafkaError(f"no broker is registered at {zk_connect}")
-    if not brokers:
-        brokers = [parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}")]
     answers = [
         (None if broker.id == UNKNOWN_ID else broker.id, broker.address, *_ping(broker, timeout_ms))
         for broker in brokers

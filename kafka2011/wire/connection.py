@@ -260,6 +260,8 @@ class BrokerConnection:
     def close(self) -> None:
         """Close at once; may be called twice."""
         with self.lock:
+            if isinstance(self._socket, TlsSocket):
+                self._socket.take_leave()
             self._discard()
 
     def drain_and_close(self) -> bool:

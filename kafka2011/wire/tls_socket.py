@@ -118,11 +118,14 @@ class TlsSocket:
     def shutdown(self, how: int) -> None:
         """End the connection as a socket's does; whoever is told that no more comes is told so by TLS as well."""
         if how == socket.SHUT_WR:
-            with self._lock:
-                with suppress(ssl.SSLWantReadError):  # the other side's farewell has not come, and is not waited for
-                    self._tls.unwrap()
-                self._flush()
+            self._say_farewell()
         self._plain.shutdown(how)
+
+    def take_leave(self) -> None:
+        """Say, before `close`, that this is the end and nobody has cut the connection; without waiting for anything."""
+        with suppress(OSError):
+            self._plain.settimeout(0)
+            self._say_farewell()
 
     def settimeout(self, timeout_s: float | None) -> None:
         """Limit each wait, as a socket's does."""
@@ -139,6 +142,12 @@ class TlsSocket:
     def close(self) -> None:
         """Close the socket below; may be called twice."""
         self._plain.close()
+
+    def _say_farewell(self) -> None:
+        with self._lock:
+            with suppress(ssl.SSLWantReadError):  # the other side's farewell has not come, and is not waited for
+                self._tls.unwrap()
+            self._flush()
 
     def _until_done(self, step: Callable[[], T]) -> T:
         """Take a step of TLS's, with whatever must be sent and received for it."""

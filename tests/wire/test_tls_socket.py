@@ -140,6 +140,20 @@ def test_a_half_closed_connection_goes_on_the_other_way(make_pair: Callable[...,
     assert SECRET[:30] not in pair.seen
 
 
+def test_who_takes_leave_has_not_been_cut(make_pair: Callable[..., Pair]) -> None:
+    """The other side sees an end in order; one that is gone already, or has not shaken hands, troubles nobody."""
+    pair = make_pair()
+    pair.client.take_leave()
+    pair = make_pair()
+    pair.handshake()
+    pair.client.sendall(b"all of it")
+    pair.client.take_leave()
+    pair.client.close()
+    assert received(pair.server, 100) == b"all of it"
+    pair.server.close()
+    pair.client.take_leave()
+
+
 def test_a_cut_connection_is_no_end(make_pair: Callable[..., Pair]) -> None:
     """Without TLS's farewell somebody else may have cut it: that is an error, not the end of what was sent."""
     pair = make_pair()

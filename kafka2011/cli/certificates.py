@@ -1,0 +1,40 @@
+"""`kafka2011 certificates`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafka2011 import local_security
+from kafka2011.certificates import Authority
+from kafka2011.cli.options import examples
+
+
+@click.command(
+    "certificates",
+    epilog=examples(
+        "kafka2011 certificates --directory security --host broker-1 --host zookeeper-1 --host 127.0.0.1",
+        "kafka2011 certificates --directory security --client reports",
+    ),
+)
+@click.option(
+    "--directory", type=click.Path(file_okay=False, path_type=Path), required=True, help="Where they are, or will be."
+)
+@click.option("--host", "hosts", multiple=True, help="A name or address of a server; may be given many times.")
+@click.option("--client", "clients", multiple=True, help="A client's principal; may be given many times.")
+def command(directory: Path, hosts: tuple[str, ...], clients: tuple[str, ...]) -> None:
+    """Make certificates, a password and rules for a cluster of one's own, as `cluster --secure` does.
+
+    With --host the directory gets what of an authority, a security file and an allow file is not there yet, and new
+    certificates for ZooKeeper and brokers, good at those hosts. With --client it gets a certificate for each. OpenSSL
+    makes them. Prints the files that clients name.
+    """
+    if not hosts and not clients:
+        raise click.UsageError("give a --host of a server, or a --client, at least one")
+    directory = directory.absolute()
+    if hosts:
+        click.echo(local_security.secure(directory, dict.fromkeys(hosts)).security)
+    for name in clients:
+        issued = Authority(directory).issue(name)
+        click.echo(f"{issued.certificate} {issued.key}")
