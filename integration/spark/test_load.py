@@ -86,7 +86,10 @@ def loading(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> Calla
     def new(topic: str, **settings: Any) -> TopicLoad:
         table = TopicTable(tmp_path / "warehouse", topic)
         quarantine = open_quarantine(str(tmp_path / "warehouse"), topic)
-        return TopicLoad(SparkEngine(spark), table, quarantine, LoadSettings(zk_connect=cluster.zk_connect, **settings))
+        on_executors = {"source": {"minPartitions": 2}, **settings}  # one small task would run here
+        return TopicLoad(
+            SparkEngine(spark), table, quarantine, LoadSettings(zk_connect=cluster.zk_connect, **on_executors)
+        )
 
     return new
 

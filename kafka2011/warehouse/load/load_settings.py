@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 TASK_BYTES = 64 * 1024 * 1024
 """About as much of a log is one task's."""
+SMALL_BYTES = TASK_BYTES // 8
+"""No more than this is read in the process that loads; more is worth a task for each core."""
 HELD_BYTES = 128 * 1024 * 1024
 """A task writes what it holds in memory once that is so much."""
 _HELD_PER_WRITTEN = 4

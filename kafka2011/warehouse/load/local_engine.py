@@ -10,8 +10,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from kafka2011.errors import KafkaError
 from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.load.engine import run_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,13 +34,13 @@ class LocalEngine:
         """How many tasks can run at once."""
         return self._size
 
-    def run(self, job: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    def run(self, job: Callable[[T], R], tasks: Sequence[T], *, are_small: bool = False) -> Iterator[R]:
         """Run the tasks, one by one in this process if that is as fast."""
         self._done, self._every = 0, len(tasks)
-        if min(self._size, len(tasks)) < 2:
-            for task in tasks:
-                yield _run_here(job, task)
+        if are_small or min(self._size, len(tasks)) < 2:
+            for result in run_here(job, tasks):
                 self._done += 1
+                yield result
             return
         try:
             yield from self._run_in_workers(job, tasks)
@@ -126,12 +126,3 @@ class _Worker:
             f"a process of this load, {self._process.pid}, {how}, and nothing was committed; the kernel's log says if"
             " memory ran out"
         )
-
-
-def _run_here(job: Callable[[T], R], task: T) -> R:
-    try:
-        return job(task)
-    except (KafkaError, MemoryError):
-        raise
-    except Exception as error:
-        raise WarehouseError(f"a task failed: {type(error).__name__}: {error}") from error

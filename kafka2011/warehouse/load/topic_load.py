@@ -26,7 +26,7 @@ from kafka2011.warehouse.errors import CoverageError, OvertakenError, WarehouseE
 from kafka2011.warehouse.load.coverage import Coverage
 from kafka2011.warehouse.load.gaps import explain
 from kafka2011.warehouse.load.load_job import LoadJob
-from kafka2011.warehouse.load.load_settings import TASK_BYTES
+from kafka2011.warehouse.load.load_settings import SMALL_BYTES, TASK_BYTES
 from kafka2011.warehouse.load.log_check import LOG_CHECKS, checks_to_json
 from kafka2011.warehouse.load.resolving import in_our_words, once_registered, resolve
 from kafka2011.warehouse.load.watermark import WATERMARK, Watermark, is_news
@@ -235,7 +235,9 @@ class TopicLoad:
         coverage = Coverage(self._topic)
         files: list[DataFile] = []
         refused_files: list[str] = []
-        for result in self._engine.run(job, self._tasks(lookup, resolved.ranges)):
+        tasks = self._tasks(lookup, resolved.ranges)
+        are_small = len(tasks) < 2 and resolved.size_bytes <= SMALL_BYTES
+        for result in self._engine.run(job, tasks, are_small=are_small):
             result.cover(coverage)
             files += result.files
             refused_files += filter(None, [result.refused_file])
@@ -266,7 +268,7 @@ class TopicLoad:
         full = [each for each in ranges if each.size_bytes]
         size_bytes = sum(each.size_bytes for each in full)
         wanted = size_bytes // TASK_BYTES
-        if size_bytes > TASK_BYTES // 8:  # it is worth a task for each core
+        if size_bytes > SMALL_BYTES:
             wanted = max(wanted, self._engine.parallelism)
         wanted = max(wanted, self._options.min_partitions)
         return together(plan(lookup, full, wanted, DataLoss(self._options)), wanted)
