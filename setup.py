@@ -25,6 +25,7 @@ EXTENSIONS = [
     for name in (
         "broker._receive",
         "broker._send",
+        "events._encode",
         "message._runs",
         "producer._append",
         "warehouse.rows._columns",

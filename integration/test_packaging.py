@@ -121,6 +121,7 @@ def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
         "broker/_receive",
         "broker/_send",
         "message/_runs",
+        "events/_encode",
         "producer/_append",
         "warehouse/rows/_columns",
         "wire/_exchange",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TESTS = (
+    "tests/events/test_flat_encoder.py",
     "tests/message/test_runs.py",
     "tests/message/test_message.py",
     "tests/message/test_columns.py",

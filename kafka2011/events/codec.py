@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from kafka2011.errors import missing_extra
 from kafka2011.events.depth import DepthCheck, depth_check
 from kafka2011.events.errors import InvalidSchemaError, UndecodableEventError, UnencodableEventError, UnknownSchemaError
+from kafka2011.events.flat_encoder import flat_encoder
 from kafka2011.events.resolution import shared_defaults
 from kafka2011.events.schema_walk import walk
 from kafka2011.events.varint import read_varint
@@ -28,7 +29,7 @@ except ImportError as error:
     raise missing_extra(error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafka2011.events.schemas import EventSchema
     from kafka2011.message.message_set import Message
@@ -66,6 +67,15 @@ class Stamp(NamedTuple):
     time_us: int
 
 
+class _Writing(NamedTuple):
+    """How events of one topic are written: `flat` writes most of them, if the schema is flat."""
+
+    head: bytes
+    schema: Any
+    depth: DepthCheck | None
+    flat: Callable[[Mapping[str, Any]], bytes | None] | None
+
+
 class EventEncoder:
     """Encodes events with the schemas in `own`; for other topics, with the newest when the topic is first used.
 
@@ -76,7 +86,7 @@ class EventEncoder:
     def __init__(self, schemas: Schemas, own: Mapping[str, EventSchema] | None = None) -> None:
         self._schemas = schemas
         self._own = dict(own or {})
-        self._heads: dict[str, tuple[bytes, Any, DepthCheck | None]] = {}
+        self._ways: dict[str, _Writing] = {}
 
     def encode(self, topic: str, event: Mapping[str, Any]) -> bytes:
         """Return the payload of an event; times may be datetimes with a zone, or numbers.
@@ -84,7 +94,9 @@ class EventEncoder:
         Raises UnencodableEventError when a field without a default is missing, a field is not in the schema, a value
         does not fit, or the event nests too deep; UnknownSchemaError when the topic has no schema.
         """
-        head, schema, depth = self._heads.get(topic) or self._head(topic)
+        head, schema, depth, flat = self._ways.get(topic) or self._way(topic)
+        if flat is not None and (payload := flat(event)) is not None:
+            return payload
         body = io.BytesIO()
         body.write(head)
         try:
@@ -101,11 +113,12 @@ class EventEncoder:
         """Return the payloads of events; raises as `encode` does for the first that does not fit."""
         return [self.encode(topic, event) for event in events]
 
-    def _head(self, topic: str) -> tuple[bytes, Any, DepthCheck | None]:
+    def _way(self, topic: str) -> _Writing:
         schema = self._own.get(topic) or self._schemas.newest(topic)
         head = MARK + bytes.fromhex(schema.fingerprint)
-        found = self._heads[topic] = (head, schema.writer, depth_check(schema.writer))
-        return found
+        writing = _Writing(head, schema.writer, depth_check(schema.writer), flat_encoder(head, schema.writer))
+        self._ways[topic] = writing
+        return writing
 
 
 class _Reading(NamedTuple):

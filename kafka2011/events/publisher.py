@@ -7,7 +7,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafka2011.events.codec import read_stamp
+from kafka2011.events.codec import Stamp, read_stamp
 from kafka2011.events.event_ids import EventIds
 from zk.clock import SYSTEM_CLOCK
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from concurrent.futures import Future
 
-    from kafka2011.events.codec import EventEncoder, Stamp
+    from kafka2011.events.codec import EventEncoder
     from kafka2011.producer.batch import Receipt
     from kafka2011.producer.producer import Producer
     from zk.clock import Clock
@@ -98,18 +98,17 @@ class EventPublisher:
     ) -> Future[Receipt]:
         now_us = self._now_us()
         if self._counter is None:
-            return self._send(topic, self._encoded(topic, events, now_us), key, alone=alone)
+            payloads = self._encoder.encode_all(topic, (self._filled(event, now_us) for event in events))
+            return self._send(topic, payloads, key, alone=alone)
         now_us = self._counter.stamp(topic, now_us)
         try:
-            payloads = self._encoded(topic, events, now_us)
+            filled = [self._filled(event, now_us) for event in events]
+            payloads = self._encoder.encode_all(topic, filled)
             future = self._send(topic, payloads, key, alone=alone)
         except BaseException:
             self._counter.ended(topic, [now_us])
             raise
-        return self._counted(future, topic, payloads, now_us)
-
-    def _encoded(self, topic: str, events: Iterable[Mapping[str, Any]], now_us: int) -> list[bytes]:
-        return self._encoder.encode_all(topic, (self._filled(event, now_us) for event in events))
+        return self._counted(future, topic, list(map(_stamp, filled, payloads)), now_us)
 
     def _send(self, topic: str, payloads: list[bytes], key: object, *, alone: bool) -> Future[Receipt]:
         return self._producer.send(topic, payloads[0] if alone else payloads, key)
@@ -125,9 +124,8 @@ class EventPublisher:
             filled["id"] = self._ids.next()
         return filled
 
-    def _counted(self, future: Future[Receipt], topic: str, payloads: list[bytes], stamped_us: int) -> Future[Receipt]:
-        """Count payloads when the future, which many sends may share, is done; at once if it already is. Returns it."""
-        stamps = [read_stamp(payload) for payload in payloads]
+    def _counted(self, future: Future[Receipt], topic: str, stamps: list[Stamp], stamped_us: int) -> Future[Receipt]:
+        """Count events when the future, which many sends may share, is done; at once if it already is. Returns it."""
         with self._lock:
             waiting = self._uncounted.get(future)
             is_first = waiting is None
@@ -160,3 +158,11 @@ class EventPublisher:
                 logger.exception("The counter failed: %d events of topic %s are not counted", len(stamps), topic)
                 return  # and it must not say that these are
         self._counter.ended(topic, stamped_us)
+
+
+def _stamp(event: Mapping[str, Any], payload: bytes) -> Stamp:
+    """Return what the header of a payload says, without reading it where the event plainly has that."""
+    time_us, event_id = event["time"], event["id"]
+    if type(time_us) is int and type(event_id) is str:
+        return Stamp(event["published_at"], event_id, time_us)
+    return read_stamp(payload)
