@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.cli.calling import TIMEOUT_S, command
+from integration.scraping import metrics_of
 from kafka2011 import LocalCluster, Producer
 from kafka2011.audit.publishing import open_counter
 from kafka2011.audit.reading import AuditReader, has_audit
@@ -22,6 +23,7 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.types import CLICK
 from tests.support.clocks import ManualClock
 from tests.support.waiting import eventually
+from zk.child import ChildProcess
 from zk.connecting import connect
 
 if TYPE_CHECKING:
@@ -137,6 +139,16 @@ def test_the_audit_names_the_window_and_the_tier(
     assert "4 windows compared, 0 open" in output
     assert main([*audit, "--topic", WELL, "--strict"]) == 0
     assert main([*audit, "--from", "2023-11-14T22:13:30Z"]) == 0
+    monitored = command("monitor", "--zookeeper", cluster.zk_connect, "--metrics-port", 0, "--tiers", "producer,live")
+    monitored += ["--state", str(tmp_path / "state.json")]
+    with ChildProcess(monitored, tmp_path / "monitor"):
+        eventually(lambda: "/metrics" in (tmp_path / "monitor").read_text(), TIMEOUT_S)
+        gaps = ("kafka2011_monitor_audit_gap_windows", LOSSY)
+        eventually(lambda: metrics_of((tmp_path / "monitor").read_text()).get(gaps) == 1, TIMEOUT_S)
+        found = metrics_of((tmp_path / "monitor").read_text())
+        assert found["kafka2011_monitor_audit_gap_windows", WELL] == 0
+        assert found["kafka2011_monitor_audit_missing_messages", "live", LOSSY] == 1
+        assert found["kafka2011_monitor_failed_looks_total", "audit"] == 0
     assert main([*now, "--topic", WELL, "--until", "2100-01-01T00:00Z"]) == 3, "its reader has ended, and says no more"
     assert main([*audit, "--topic", WELL, "--tiers", "producer,lvie"]) == 3
     assert "tier lvie has said nothing of topic well" in capfd.readouterr().err

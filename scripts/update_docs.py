@@ -15,6 +15,8 @@ from kafka2011.broker.metrics import BROKER_METRICS
 from kafka2011.cli.app import PROGRAM, cli
 from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
+from kafka2011.metrics.clusters import MONITOR_METRICS
+from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 from kafka2011.spark.options import BatchOptions, ReadOptions, StreamOptions, WriteOptions
 
@@ -82,6 +84,8 @@ def render_metrics() -> str:
         "Producers": PRODUCER_METRICS,
         "Mirrors": [metric for metric in MIRROR_METRICS if metric not in PRODUCER_METRICS],
         "Collectors": COLLECT_METRICS,
+        "Loads": LOAD_METRICS,
+        "Monitors": MONITOR_METRICS,
     }
     return "\n\n".join("\n".join([f"## {title}", "", *_metric_rows(items)]) for title, items in tables.items())
 

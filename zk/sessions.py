@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kazoo.protocol.states import KazooState
+
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -30,12 +32,16 @@ class SessionEvents:
             if events.session_id not in (None, registered_in):
                 registered_in = register()
             events.wait(timeout_s)
+
+    `reconnects` counts how often a connection was lost and there was one again.
     """
 
     def __init__(self, client: ZkClient) -> None:
         self._client = client
         self._changed = client.handler.event_object()
         self._wakers: list[Callable[[], object]] = []
+        self._is_lost = False
+        self.reconnects = 0
         client.add_listener(self._on_state)
 
     @property
@@ -58,7 +64,12 @@ class SessionEvents:
         self._client.remove_listener(self._on_state)
         self._changed.set()
 
-    def _on_state(self, _state: object) -> None:
+    def _on_state(self, state: object) -> None:
+        if state != KazooState.CONNECTED:
+            self._is_lost = True
+        elif self._is_lost:
+            self._is_lost = False
+            self.reconnects += 1
         self._changed.set()
         for waker in self._wakers:
             waker()

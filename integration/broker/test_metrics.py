@@ -33,6 +33,17 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
         connection.close()
 
 
+def check_times(found: dict[tuple[str, ...], float], size: float) -> None:
+    """After a produce and a fetch of so many bytes: each took some time, and waits at the end are not in it."""
+    assert found["kafka2011_broker_topic_fetched_bytes_total", "0", "views"] >= size
+    measured = [value for (name, *_), value in found.items() if name == "kafka2011_broker_request_seconds_count"]
+    requests = [value for (name, *_), value in found.items() if name == "kafka2011_broker_requests_total"]
+    assert 0 < sum(measured) <= sum(requests)
+    assert found["kafka2011_broker_append_to_readable_seconds_count",] == 1
+    assert found["kafka2011_broker_zookeeper_sessions_total",] == 1
+    assert found["kafka2011_broker_zookeeper_reconnects_total",] == 0
+
+
 def test_numbers_move(new_broker: NewBroker, own_zookeeper: LocalZooKeeper) -> None:
     """What was produced is seen in the next scrape; without ZooKeeper the broker serves on, but says it is not well."""
     zk_connect = f"{own_zookeeper.connect_string}/metrics"
@@ -46,8 +57,7 @@ def test_numbers_move(new_broker: NewBroker, own_zookeeper: LocalZooKeeper) -> N
     assert 0 < before["kafka2011_broker_disk_free_bytes",] < before["kafka2011_broker_disk_size_bytes",]
     assert ask(port, "/healthz") == (200, "ok\n")
     assert ask(port, "/healthz", "HEAD") == (200, "")
-    assert ask(port, "/")[0] == 404
-    assert ask(port, "/metrics", "POST")[0] == 405
+    assert [ask(port, "/")[0], ask(port, "/metrics", "POST")[0]] == [404, 405]
     with Producer({"zk.connect": zk_connect, "confirm": "true"}) as producer:
         producer.send("views", [b"one", b"two"]).result()
         eventually(lambda: numbers(port)["kafka2011_broker_log_end_offset_bytes", "0", "0", "views"] > 0)
@@ -70,6 +80,12 @@ def test_numbers_move(new_broker: NewBroker, own_zookeeper: LocalZooKeeper) -> N
         assert consumed == after["kafka2011_broker_log_end_offset_bytes", "0", "0", "views"]
         assert registry.get_sample_value("kafka2011_consumer_messages_total", {"group": "g"}) == 2
         assert registry.get_sample_value("kafka2011_consumer_owned_partitions", {"group": "g"}) == 1
+        assert registry.get_sample_value("kafka2011_consumer_rebalance_seconds_count", {"group": "g"}) == 1
+        assert registry.get_sample_value("kafka2011_consumer_zookeeper_connected", {"group": "g"}) == 1
+        lease_s = registry.get_sample_value("kafka2011_consumer_lease_remaining_seconds", {"group": "g"})
+        assert lease_s is not None
+        assert 0 < lease_s <= consumer.config.zk_sessiontimeout_ms / 1000
+    check_times(numbers(port), size)
     own_zookeeper.pause()
     try:
         eventually(lambda: ask(port, "/healthz") == (503, "not registered in ZooKeeper\n"))
@@ -77,6 +93,7 @@ def test_numbers_move(new_broker: NewBroker, own_zookeeper: LocalZooKeeper) -> N
     finally:
         own_zookeeper.resume()
     eventually(lambda: ask(port, "/healthz")[0] == 200)
+    assert numbers(port)["kafka2011_broker_zookeeper_reconnects_total",] == 1
 
 
 def test_strangers_do_no_harm(new_broker: NewBroker) -> None:

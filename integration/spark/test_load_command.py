@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from integration.scraping import metrics_of
 from integration.spark.loading import publish
 from kafka2011.warehouse.table.compaction import MANY
 from kafka2011.warehouse.table.topic_table import TopicTable
@@ -127,13 +129,18 @@ def test_a_table_that_is_followed_stays_small(
     where = ("--zookeeper", cluster.zk_connect, "--warehouse", str(tmp_path / "warehouse"), "--topic", topic)
     publish(cluster.zk_connect, topic, 10)
     rows = 10
-    with running(tmp_path, *where, "--master", "none", "--follow", "--interval", "0.1", "--upkeep", "50") as command:
+    how = ("--master", "none", "--follow", "--interval", "0.1", "--upkeep", "50", "--metrics-port", "0")
+    with running(tmp_path, *where, *how) as command:
         eventually(lambda: command.loaded() == {topic: rows}, WAIT_S)
         for _ in range(MANY):
             publish(cluster.zk_connect, topic, 10)
             rows += 10
             eventually(partial(command.has_loaded, {topic: rows}), WAIT_S)
         eventually(lambda: len(table.delta().file_uris()) < MANY, WAIT_S)
+        shown = metrics_of(command.errors)
+        assert shown["kafka2011_load_rows_total", topic] == rows
+        assert 0 < time.time() - shown["kafka2011_load_complete_timestamp_seconds", topic] < WAIT_S
+        assert shown["kafka2011_load_topic_failed", topic] == 0
         os.killpg(command.process.pid, signal.SIGTERM)
         assert command.process.wait(60) == 0, command.errors
     assert len(rows_of(table)) == rows

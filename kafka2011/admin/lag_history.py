@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from kafka2011.admin.groups import GroupPartition
     from zk.cluster import TopicPartition
 
@@ -39,6 +41,11 @@ class LagHistory:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, TopicPartition], deque[_Seen]] = {}
+
+    def forget_others(self, known: Set[tuple[str, TopicPartition]]) -> None:
+        """Forget all but these partitions of groups."""
+        for gone in self._seen.keys() - known:
+            del self._seen[gone]
 
     def note(self, group: str, found: GroupPartition, now_s: float) -> Pace:
         """Note what a partition is like now, and return how it has moved since a minute ago, or the first look."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.parking import Awaited, ParkedRequest, Parking
     from kafka2011.broker.quota import ClientQuota, Toll
     from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.request_times import RequestTimes
     from kafka2011.broker.sending import Part
     from kafka2011.broker.small_share import SmallShare
     from kafka2011.log.segment import LogSlice
@@ -65,6 +66,7 @@ class Handlers(NamedTuple):
 
     frame: FrameHandler
     runs: RunHandler
+    times: RequestTimes
 
 
 RECEIVE_BYTES = 64 * 1024
@@ -118,6 +120,7 @@ class Connection:
         "_small",
         "_turn_ends_s",
         "_unread_bytes",
+        "_waited_s",
         "claim",
         "counts",
         "is_active",
@@ -156,6 +159,7 @@ class Connection:
         self._parked: tuple[Parking, ParkedRequest] | None = None
         self._unread_bytes: int | None = None  # when stopping: how much is still to be read
         self._delay_ends: Event | None = None  # once it has been over its quota
+        self._waited_s = 0.0  # by the request in hand, for what is not there yet or because of a quota
         self.quota: ClientQuota | None = None
         self.is_reading = False  # it waits for what comes from the client, or is about to take it
         self.is_active = True  # something has come since somebody made this False
@@ -199,6 +203,7 @@ class Connection:
         if parked is None:
             return True
         self._parked = parking, parked
+        began_s = time.monotonic()
         if self._readable is None:
             self._readable = hub.loop.io(self.socket.fileno(), _READ)
         try:
@@ -209,6 +214,7 @@ class Connection:
             self._end_wait(End.GONE)  # if this was ended from outside
             self._parked = None
             self._turn_ends_s = 0.0
+            self._waited_s += time.monotonic() - began_s
         return parked.end is not End.GONE
 
     def _has_more(self) -> bool:
@@ -244,7 +250,9 @@ class Connection:
                 if self._unread_bytes is None and self._has_gone():  # stopping looks like it
                     return False
         finally:
-            self.counts[f"throttled_ms_{toll.what}"] += math.ceil((time.monotonic() - began_s) * 1000)
+            took_s = time.monotonic() - began_s
+            self._waited_s += took_s
+            self.counts[f"throttled_ms_{toll.what}"] += math.ceil(took_s * 1000)
             self._turn_ends_s = 0.0
         return not self.claim.refused
 
@@ -268,7 +276,7 @@ class Connection:
     def serve(self, handlers: Handlers, max_frame_bytes: int) -> None:
         """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
         self._reader = reader = FrameReader(max_frame_bytes)
-        claim, small = self.claim, self._small
+        claim, small, times = self.claim, self._small, handlers.times
         receive_bytes = RECEIVE_BYTES
         while received_bytes := self._await_feed(reader, receive_bytes, handlers.runs):
             buffered_bytes = reader.buffered_bytes
@@ -277,9 +285,15 @@ class Connection:
                 self._has_large_turn = self._large_turns.acquire(timeout=LARGE_TURN_WAIT_S)
             while (frame := reader.next_frame()) is not None:
                 small.finish()
-                reply = handlers.frame(frame, reader.following_produces(frame))
+                began_s = 0.0
+                if times.is_next():
+                    self._waited_s, began_s = 0.0, time.monotonic()
+                following = reader.following_produces(frame)
+                reply = handlers.frame(frame, following)
                 if reply is not None:
                     self._answer(reply)
+                if began_s:
+                    times.note(frame[1], time.monotonic() - began_s - self._waited_s, 1 + len(following))
                 self.pause()
             buffered_bytes = reader.buffered_bytes
             self._keep(buffered_bytes)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.broker.access import CONSUME, PRODUCE, NotAllowedError
 from kafka2011.broker.awaited_bytes import missing_bytes
+from kafka2011.broker.request_times import RequestTimes
 from kafka2011.errors import (
     BrokerError,
     ErrorCodes,
@@ -142,13 +143,15 @@ class Client:
 class RequestHandlers:
     """Handles decoded requests against the logs.
 
-    `counts` holds how many requests, sets, messages and refusals of each kind there were. An I/O error in an append
+    `counts` holds how many requests, sets, messages and refusals of each kind there were, `times` is for those who hand
+    requests on. An I/O error in an append
     passes through: the broker stops on it.
     """
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
         self.counts: Counter[str] = Counter()
+        self.times = RequestTimes()
 
     def handle(self, request: Request, client: Client) -> Reply | None:
         """Do what a request asks for and return the reply; None for produce. Raises RefusedError."""
@@ -317,6 +320,7 @@ class RequestHandlers:
         if piece.size == 0:
             piece.release()
             return None
+        log.fetched_bytes += piece.size
         return piece
 
     def _error_header(self, error: KafkaError, request: FetchRequest, errors: _FetchErrors) -> bytes:

@@ -7,13 +7,15 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.metrics.metric import counter, gauge
+from kafka2011.metrics.metric import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from kafka2011.broker.request_times import RequestTimes
     from kafka2011.log.log import Log
+    from kafka2011.log.log_times import LogTimes
     from kafka2011.metrics.metric import Metric, Samples, Values
 
 _BY_PARTITION = ("broker", "topic", "partition")
@@ -37,6 +39,9 @@ TOPIC_MESSAGES = counter(
     "Messages that were appended to a topic, those in compressed sets too.",
     *_BY_TOPIC,
 )
+TOPIC_FETCHED = counter(
+    "broker_topic_fetched_bytes", "Bytes of a topic that answers to fetches held, as they are in its logs.", *_BY_TOPIC
+)
 
 INFO = gauge("broker_info", "Always 1.", "broker")
 SERVING = gauge("broker_serving", "1 if it is registered and serves, as `/healthz` says; else 0.")
@@ -59,6 +64,17 @@ MEMORY_PEAK = gauge("broker_request_memory_peak_bytes", "The most that requests 
 MEMORY_LIMIT = gauge("broker_request_memory_limit_bytes", "queued.max.bytes.")
 PARKED_NOW = gauge("broker_parked_requests", "Fetches that wait at the end of a log, answered later.")
 
+REQUEST_TIMES = histogram(
+    "broker_request_seconds",
+    "How long requests took to be handled and answered, measured for one in fifteen; but for waits at the end of a log"
+    " and because of a quota. Produces that are appended together each take as long as all of them.",
+    "type",
+)
+FLUSH_TIMES = histogram("broker_flush_seconds", "How long it took to bring a log to disk.")
+READABLE_TIMES = histogram(
+    "broker_append_to_readable_seconds",
+    "From an append until it could be read: one observation a flush, of the first message that it covers.",
+)
 REQUESTS = counter("broker_requests", "Requests that were handled; a multiproduce counts as its produces.", "type")
 FETCH_ERRORS = counter("broker_fetch_errors", "Fetches, and parts of them, answered with this error.", "code")
 NOT_ALLOWED = counter("broker_not_allowed", "Requests of clients that may not do this by allow.file.", "what")
@@ -82,6 +98,12 @@ _TOTALS = {
     "bytes_in": counter("broker_received_bytes", "Bytes that came over connections, once decrypted."),
     "bytes_out": counter("broker_sent_bytes", "Bytes that went over connections, before they were encrypted."),
     "sendfile_bytes": counter("broker_sendfile_bytes", "Those of them that went by sendfile."),
+    "zookeeper_sessions": counter(
+        "broker_zookeeper_sessions", "Sessions that the broker has registered in; each but the first follows a loss."
+    ),
+    "zookeeper_reconnects": counter(
+        "broker_zookeeper_reconnects", "Times that the connection to ZooKeeper was lost and there was one again."
+    ),
     "messages_in": counter("broker_messages", "Messages that were appended to logs."),
     "dropped_sets": counter("broker_dropped_sets", "Sets with a payload over max.message.size, dropped as 0.7 does."),
     "flushes": counter("broker_flushes", "How often a log was brought to disk."),
@@ -94,8 +116,9 @@ _TOTALS = {
 }
 
 BROKER_METRICS: tuple[Metric, ...] = (
-    *(LOG_START, LOG_END, LOG_APPENDED, LOG_SIZE, LOG_SEGMENTS, TOPIC_BYTES, TOPIC_MESSAGES),
+    *(LOG_START, LOG_END, LOG_APPENDED, LOG_SIZE, LOG_SEGMENTS, TOPIC_BYTES, TOPIC_MESSAGES, TOPIC_FETCHED),
     *(INFO, SERVING, ZOOKEEPER, TOPICS, PARTITIONS, LEFT_OUT, UNFLUSHED, FAILED_LOGS, DISK_FREE, DISK_SIZE),
+    *(REQUEST_TIMES, FLUSH_TIMES, READABLE_TIMES),
     *(CONNECTIONS_OPEN, CLOSED, REQUESTS, FETCH_ERRORS, NOT_ALLOWED, THROTTLED),
     *(MEMORY_HELD, MEMORY_PEAK, MEMORY_LIMIT, PARKED_NOW, PARKED_ENDS),
     *_TOTALS.values(),
@@ -108,6 +131,10 @@ class Logs(Protocol):
     @property
     def log_dir(self) -> Path:
         """Where the logs are."""
+
+    @property
+    def times(self) -> LogTimes:
+        """How long they take."""
 
     def logs(self) -> list[Log]:
         """Return all logs there are now."""
@@ -137,6 +164,10 @@ class Measured(Protocol):
         """The memory of requests."""
 
     @property
+    def request_times(self) -> RequestTimes:
+        """How long requests take."""
+
+    @property
     def obstacle(self) -> str | None:
         """Why it does not serve, or is not registered; None if it is well."""
 
@@ -159,6 +190,9 @@ def broker_samples(broker: Measured, broker_id: int, max_partitions: int) -> Sam
     samples: dict[Metric, Values] = {
         **_of_logs(logs, str(broker_id), max_partitions),
         INFO: {(str(broker_id),): 1},
+        REQUEST_TIMES: {(kind,): times.distribution() for kind, times in broker.request_times.by_type().items()},
+        FLUSH_TIMES: {(): broker.logs.times.flush.distribution()},
+        READABLE_TIMES: {(): broker.logs.times.readable.distribution()},
         CLOSED: {(reason,): counts.get(name, 0) for name, reason in _REASONS.items()},
         REQUESTS: {(kind,): counts.get(kind, 0) for kind in _TYPES},
         FETCH_ERRORS: _named(counts, r"fetch_error_(-?\d+)"),
@@ -207,6 +241,7 @@ def _of_logs(logs: Iterable[Log], broker: str, max_partitions: int) -> Samples:
         LOG_SEGMENTS: {where: len(log.segment_offsets) for where, log in shown.items()},
         TOPIC_BYTES: {topic: sum(log.appended_bytes for log in of) for topic, of in shown_topics.items()},
         TOPIC_MESSAGES: {topic: sum(log.appended_messages for log in of) for topic, of in shown_topics.items()},
+        TOPIC_FETCHED: {topic: sum(log.fetched_bytes for log in of) for topic, of in shown_topics.items()},
         TOPICS: {(): len(topics)},
         PARTITIONS: {(): len(by_partition)},
         LEFT_OUT: {(): len(by_partition) - len(shown)},

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 RUN_START: Final = 2
 RUN_END: Final = 3
-"""Where in a run its start and its end are."""
+RUN_SETS: Final = 6
+"""Where in a run its start, its end and its number of sets are."""
 BUFFER_BYTES = 256 * 1024
 """As much as the kernel gives in one call; larger requests are received as without C code."""
 

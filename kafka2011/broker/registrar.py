@@ -76,6 +76,7 @@ class BrokerRegistrar:
         self._added: dict[str, int] = {}  # since they were all compared with what is registered
         self._is_complete = False  # nothing but what was added is missing
         self._session_id: int | None = None
+        self.sessions = 0
         self._has_session_changed = False
 
     def start(self) -> None:
@@ -109,6 +110,11 @@ class BrokerRegistrar:
     def is_registered(self) -> bool:
         """Whether the broker, as far as is known, is registered in the session that there is now."""
         return self.is_connected and self._events.session_id == self._session_id
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection to ZooKeeper was lost and there was one again."""
+        return 0 if self._client is None else self._events.reconnects
 
     def topic_added(self, topic: str, partitions: int) -> None:
         """Have a new topic registered soon; never waits."""
@@ -186,6 +192,7 @@ class BrokerRegistrar:
             rest_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0)
             self._registry.register(self._broker, int(rest_s * 1000), self._tls)
             self._session_id = session_id
+            self.sessions += 1
             if self._carry_out is not None:
                 self._requests.announce(self._broker.id)
         if self._carry_out_requests():

@@ -30,7 +30,7 @@ from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.parking import PART_BYTES, Parking
 from kafka2011.broker.quota import ClientQuota, Quotas
-from kafka2011.broker.receive_buffer import RUN_END, RUN_START
+from kafka2011.broker.receive_buffer import RUN_END, RUN_SETS, RUN_START
 from kafka2011.broker.registrar import BrokerRegistrar
 from kafka2011.broker.small_share import SHARE, SmallShare
 from kafka2011.broker.socket_server import Door, SocketServer
@@ -43,7 +43,7 @@ from kafka2011.log.log_settings import LogSettings
 from kafka2011.message import runs
 from kafka2011.message.crc import self_check
 from kafka2011.metrics.exposition import check_extra
-from kafka2011.wire.protocol import MultiProduceRequest, ProduceRequest, decode_request
+from kafka2011.wire.protocol import PRODUCE, MultiProduceRequest, ProduceRequest, decode_request
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TlsListener
 from zk.errors import ZkError
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.exporter import Exporter
     from kafka2011.broker.handlers import Reply
     from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.request_times import RequestTimes
     from kafka2011.config import BrokerConfig
     from kafka2011.log.log import Log
     from kafka2011.message.header import AnyBytes
@@ -163,6 +164,11 @@ class KafkaServer:
     def open_connections(self) -> int:
         """How many connections are open."""
         return self.socket_server.open_connections
+
+    @property
+    def request_times(self) -> RequestTimes:
+        """How long requests take."""
+        return self.handlers.times
 
     @property
     def is_connected(self) -> bool | None:
@@ -273,6 +279,9 @@ class KafkaServer:
         total["waits_for_files"] = self.logs.waits_for_files
         total["memory_peak_bytes"] = self.budget.peak_bytes
         total["memory_refused"] = self.budget.refused + self.small_share.refused
+        if self._registrar is not None:
+            total["zookeeper_sessions"] = self._registrar.sessions
+            total["zookeeper_reconnects"] = self._registrar.reconnects
         return dict(sorted(total.items()))
 
     def __enter__(self) -> Self:
@@ -327,16 +336,23 @@ class KafkaServer:
                     raise LogFailedError(str(error)) from error
                 raise
 
-        return Handlers(handle_frame, functools.partial(self._append_runs, client, quota))
+        return Handlers(handle_frame, functools.partial(self._append_runs, client, quota), self.handlers.times)
 
     def _append_runs(self, client: Client, quota: ClientQuota | None, buffer: ReceiveBuffer, received: Received) -> int:
+        times = self.handlers.times
+        began_s = time.monotonic() if times.is_next() else None
+        rest_start = received.rest_start
         for run in received.runs:
             self._refuse_after_failure()
             if not self.handlers.append_run(buffer, run, client):
-                return run[RUN_START]
+                rest_start = run[RUN_START]
+                break
             if quota is not None:
                 quota.produce(run[RUN_END] - run[RUN_START])
-        return received.rest_start
+        if began_s is not None:
+            appended = sum(run[RUN_SETS] for run in received.runs if run[RUN_START] < rest_start)
+            times.note(PRODUCE, time.monotonic() - began_s, appended)
+        return rest_start
 
     @staticmethod
     def _doors(config: BrokerConfig) -> list[Door]:

@@ -51,6 +51,7 @@ COMMANDS = {
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
     "load": "Load topics into tables of a warehouse, each message once, from where the last load ended up to now.",
     "mirror": "Copy topics of clusters into another one as they grow, until Ctrl-C.",
+    "monitor": "Show Prometheus how all groups stand, and what an audit says, until Ctrl-C.",
     "offsets": "Show where a partition begins and ends; save and restore a group's offsets.",
     "perf": "Measure how fast a cluster takes and gives messages.",
     "ping": "Ask brokers whether they serve requests.",

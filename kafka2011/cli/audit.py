@@ -6,7 +6,7 @@ import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -20,10 +20,14 @@ from kafka2011.errors import KafkaError
 from kafka2011.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kafka2011.audit.compare import TierCount, WindowAccount
     from kafka2011.audit.evidence import Doubt, Rules
+    from kafka2011.audit.run import Outcome
+    from zk.client import ZkClient
+
+_Command = TypeVar("_Command", bound="Callable[..., object]")
 
 _COLUMNS = ("tier", "total", "distinct", "missing", "missing_since_first", "repeated", "never_counted")
 _REPORTING_MS = 60_000
@@ -48,6 +52,11 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
     return tiers
 
 
+def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
+    """Return the option that names tiers in their order."""
+    return click.option("--tiers", callback=_read_tiers, metavar="TIER,...", help=meaning)
+
+
 @click.command(
     "audit",
     epilog=examples(
@@ -59,12 +68,9 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
 )
 @zookeeper_option
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be given many times.")
-@click.option(
-    "--tiers",
-    callback=_read_tiers,
-    metavar="TIER,...",
-    help="The tiers to compare, in order; each is expected to count every topic. Default: those that count a topic at"
-    " all, producers first, and the others in the order in which they first report.",
+@tiers_option(
+    "The tiers to compare, in order; each is expected to count every topic. Default: those that count a topic at all,"
+    " producers first, and the others in the order in which they first report."
 )
 @click.option(
     "--from",
@@ -212,6 +218,14 @@ def command(
         more = f"; {counted(len(found.doubts) - 1, 'more doubt')}" if len(found.doubts) > 1 else ""
         click.echo(f"{context.command_path}: cannot tell{since}: {topic}: {printable(doubt.why)}{more}", err=True)
         context.exit(EXIT_CANNOT_TELL)
+
+
+def audit_now(client: ZkClient, tiers: tuple[str, ...], state_path: Path | None) -> Outcome:
+    """Audit all topics up to when that is possible, as the command does unless it is told otherwise."""
+    from kafka2011.audit.evidence import DEFAULT_RULES
+    from kafka2011.audit.run import Scope, run
+
+    return run(client, _consumer_config(), Scope((), tiers, None, _until_ms(DEFAULT_RULES), DEFAULT_RULES), state_path)
 
 
 def _accept(zk_connect: str, names: tuple[str, ...]) -> None:

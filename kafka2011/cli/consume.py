@@ -8,6 +8,7 @@ import os
 import secrets
 import sys
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -28,14 +29,17 @@ from kafka2011.cli.options import (
 )
 from kafka2011.cli.partitions import find_partitions, partitions_option
 from kafka2011.cli.session import open_session
+from kafka2011.cli.shown_metrics import metrics_address_option, metrics_port_option, show_metrics
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.consumer.topic_filter import Blacklist, Whitelist
+from kafka2011.metrics.clients import CONSUMER_METRICS, consumer_samples
 from zk.brokers import BrokerRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from kafka2011.cli.formats import Format
     from kafka2011.cli.partitions import Wanted
@@ -105,6 +109,8 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
     help="Print events with the name of their schema, decoded, in place of payloads. What cannot be decoded is reported"
     " and left out, and the exit status is 1.",
 )
+@metrics_port_option
+@metrics_address_option
 @property_option
 @click.pass_context
 def command(
@@ -126,6 +132,8 @@ def command(
     delimiter: bytes,
     tier: str | None,
     decode: bool,
+    metrics_port: int | None,
+    metrics_host: str,
     properties: tuple[str, ...],
 ) -> None:
     """Read topics as a member of a consumer group, and print each message on a line.
@@ -156,8 +164,11 @@ def command(
     by_partition = bool(partitions) or last is not None
     if tier is not None:
         _check_audit(by_partition=by_partition)
-    if by_partition and (topic is None or context.get_parameter_source("group") is ParameterSource.COMMANDLINE):
-        raise click.UsageError("--partition and --last need --topic and exclude --group, whose members share all")
+    of_groups = context.get_parameter_source("group") is ParameterSource.COMMANDLINE or metrics_port is not None
+    if by_partition and (topic is None or of_groups):
+        raise click.UsageError(
+            "--partition and --last need --topic and exclude --group, whose members share all, and --metrics-port"
+        )
     with _format(given_format, formatter, delimiter, zk_connect if decode else None) as to_bytes:
         if by_partition:
             start = "earliest" if from_beginning else start
@@ -170,7 +181,8 @@ def command(
             chosen = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
         with contextlib.nullcontext() if group is not None else removed_at_the_end(zk_connect, name):
             _prepare(config, chosen, start)
-            _join(config, chosen, max_messages, to_bytes, tier, is_kept=group is not None)
+            shown = partial(_shown, metrics_host, metrics_port)
+            _join(config, chosen, max_messages, to_bytes, tier, shown, is_kept=group is not None)
 
 
 def _check_audit(*, by_partition: bool) -> None:
@@ -221,6 +233,7 @@ def _join(
     max_messages: int | None,
     to_bytes: Format,
     tier: str | None,
+    shown: Callable[[ConsumerConnector], AbstractContextManager[None]],
     *,
     is_kept: bool,
 ) -> None:
@@ -232,7 +245,7 @@ def _join(
             [stream] = connector.create_message_streams({chosen: 1})[chosen]
         else:
             [stream] = connector.create_message_streams_by_filter(chosen)
-        with ended_by(stop, connector):
+        with shown(connector), ended_by(stop, connector):
             output = sys.stdout.buffer
             try:
                 for message in messages_of(stream, max_messages):
@@ -246,6 +259,17 @@ def _join(
                 is_read = False
     if not is_read:
         raise BrokenPipeError
+
+
+def _shown(host: str, port: int | None, connector: ConsumerConnector) -> AbstractContextManager[None]:
+    """Show how a member does while it reads."""
+    return show_metrics(
+        host,
+        port,
+        CONSUMER_METRICS,
+        lambda: consumer_samples([connector]),
+        lambda: None if connector.is_connected else "no session in ZooKeeper",
+    )
 
 
 def _open_member(

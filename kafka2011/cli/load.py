@@ -12,6 +12,7 @@ from kafka2011.cli.options import CommandWithoutMoved, examples, pairs_of, zooke
 from kafka2011.cli.output import raise_failed, show_json_line
 from kafka2011.cli.progress import told_progress
 from kafka2011.cli.sections import SectionedCommand, config_option
+from kafka2011.cli.shown_metrics import metrics_address_option, metrics_port_option, show_metrics
 from kafka2011.cli.spark_session import load_engine
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.cli.table_options import (
@@ -24,6 +25,7 @@ from kafka2011.cli.table_options import (
 
 if TYPE_CHECKING:
     from kafka2011.cli.table_options import Tables
+    from kafka2011.metrics.loads import LoadProgress
     from kafka2011.warehouse.load.engine import Engine
     from kafka2011.warehouse.load.loader import Loader, Round
     from zk.cluster import TopicPartition
@@ -105,6 +107,8 @@ class _LoadCommand(SectionedCommand, CommandWithoutMoved):
 )
 @click.option("--into", metavar="NAME", help="With --rebuild, the table beside the topic's own to load into.")
 @master_option
+@metrics_port_option
+@metrics_address_option
 @click.option(
     "--option",
     "source_options",
@@ -128,6 +132,8 @@ def command(
     begin: str,
     into: str | None,
     master: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
     source_options: tuple[str, ...],
 ) -> None:
     """Load topics into tables of a warehouse, each message once, from where the last load ended up to now.
@@ -141,6 +147,7 @@ def command(
     warehouse, topics, pattern = tables
     if rebuild != bool(into) or (rebuild and len(topics) != 1):
         raise click.UsageError("--rebuild, --into and one --topic go together")
+    from kafka2011.metrics.loads import LOAD_METRICS, LoadProgress
     from kafka2011.warehouse.load.load_settings import LoadSettings
     from kafka2011.warehouse.load.loader import Loader, check_together
     from kafka2011.warehouse.table.tending import Tending
@@ -157,12 +164,14 @@ def command(
     )
     tending = Tending(upkeep_percent / 100, settings.target_file_bytes) if follow and upkeep_percent else None
     check_together(settings, topics, into)  # a wrong call should not wait for Spark
+    progress = LoadProgress()
     with (
+        show_metrics(metrics_host, metrics_port, LOAD_METRICS, progress.samples, lambda: progress.obstacle),
         load_engine(master) as engine,
         stop_signals() as stop,  # after the start of Spark, which takes SIGINT for itself
         Loader(engine, warehouse, settings, topics=topics, pattern=pattern, into=into, tending=tending) as loader,
     ):
-        done = _run(engine, loader, stop, (interval_s or _FOLLOW_INTERVAL_S) if follow else None)
+        done = _run(engine, loader, stop, progress, (interval_s or _FOLLOW_INTERVAL_S) if follow else None)
     raise_failed(done.failed, "topic", "loaded")
 
 
@@ -179,14 +188,17 @@ def _begin_offsets(topic: str, begin: str) -> dict[TopicPartition, int]:
         raise click.UsageError(f'--from {begin}: give earliest, or offsets such as {{"0-1": 123}}') from error
 
 
-def _run(engine: Engine, loader: Loader, stop: threading.Event, interval_s: float | None) -> Round:
+def _run(
+    engine: Engine, loader: Loader, stop: threading.Event, progress: LoadProgress, interval_s: float | None
+) -> Round:
     """Load once, or until the event; return how the last load went."""
     import time
 
     while True:
-        began_s = time.monotonic()
+        began_s, began_at_s = time.monotonic(), time.time()
         with _turn, told_progress(lambda: f"loading: {engine.progress()}"):
             done = loader.run(stop.is_set)
+        progress.note(done, began_at_s, time.monotonic() - began_s)
         show_json_line(done.to_json())
         if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):
             return done

@@ -170,7 +170,13 @@ def command(
             )
         )
         stack.enter_context(
-            show_metrics(metrics_host, metrics_port, MIRROR_METRICS, lambda: mirror_samples(mirror.counts(), target))
+            show_metrics(
+                metrics_host,
+                metrics_port,
+                MIRROR_METRICS,
+                lambda: mirror_samples(mirror.counts(), target),
+                lambda: mirror.obstacle,
+            )
         )
         waited_s = 0.0
         while not stop.is_set():

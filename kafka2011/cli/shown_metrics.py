@@ -29,13 +29,19 @@ metrics_address_option = click.option(
 
 
 @contextmanager
-def show_metrics(host: str, port: int | None, metrics: Iterable[Metric], take: Callable[[], Samples]) -> Iterator[None]:
-    """Show metrics until the end of the block, and say where; without a port do nothing."""
+def show_metrics(
+    host: str,
+    port: int | None,
+    metrics: Iterable[Metric],
+    take: Callable[[], Samples],
+    obstacle: Callable[[], str | None] = lambda: None,
+) -> Iterator[None]:
+    """Show metrics and health until the end of the block, and say where; without a port do nothing."""
     if port is None:
         yield
         return
     from kafka2011.metrics.serving import shown_metrics
 
-    with shown_metrics(host, port, metrics, take) as shown_at:
+    with shown_metrics(host, port, metrics, take, obstacle) as shown_at:
         click.echo(f"metrics are shown at http://{host}:{shown_at}/metrics", err=True)
         yield

@@ -27,6 +27,7 @@ from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.consumer.zk_group import ZkGroup
 from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.metrics.histogram import UP_TO_MINUTES, Histogram
 from kafka2011.wire.protocol import EARLIEST
 from zk import forks
 from zk.clock import SYSTEM_CLOCK
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.owned_partition import OwnedPartition
     from kafka2011.consumer.rebalance_listener import RebalanceListener
     from kafka2011.consumer.topic_filter import TopicFilter
+    from kafka2011.metrics.histogram import Distribution
 
 logger = logging.getLogger(__name__)
 
@@ -237,6 +239,24 @@ class ConsumerConnector:
         found = {where: owned.feed.consumed_offset for where, owned in list(self._owned_now().items())}
         return {where: offset for where, offset in found.items() if offset is not None}
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to ZooKeeper, and a session."""
+        return self._events.session_id is not None
+
+    def lease_s(self) -> float | None:
+        """Return how many seconds the session is still certain to live; None before this is a member.
+
+        At 0 nothing is handed out until ZooKeeper's leader answers again.
+        """
+        session = None if self._membership is None else self._membership.rebalancer.session
+        return None if session is None else max(0.0, session.lease.until_s - self._clock.monotonic_s())
+
+    def rebalance_times(self) -> Distribution:
+        """Return how long rebalances took that have changed what this member owns."""
+        times = Histogram(UP_TO_MINUTES) if self._membership is None else self._membership.rebalancer.times
+        return times.distribution()
+
     def counts(self) -> dict[str, int]:
         """Return the counters since the start: rebalances, commits, conflicts, resets, redeliveries."""
         total = Counter(self._fetchers.counts())
@@ -245,6 +265,7 @@ class ConsumerConnector:
             every += [self._membership.counts, self._membership.rebalancer.counts]
         for counts in every:
             total.update(dict(counts))  # copied at once: its own thread goes on counting
+        total["zookeeper_reconnects"] = self._events.reconnects
         for stream in self._all_streams():
             total["messages"] += stream.delivered_messages
             total["unfinished_releases"] += stream.unfinished_releases

@@ -18,6 +18,7 @@ from kafka2011.consumer.offset_committer import Left
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.rebalance_listener import RebalanceListener
 from kafka2011.errors import KafkaError
+from kafka2011.metrics.histogram import UP_TO_MINUTES, Histogram
 from zk.errors import ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Rebalancer:
         self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
         self._is_changed = False  # since the last rebalance that ended well
         self.counts: Counter[str] = Counter()
+        self.times = Histogram(UP_TO_MINUTES)  # of rebalances that changed something, from the first attempt
+        self._began_s: float | None = None
         self._division = Division(consumer_id, topic_count, rule=rule, counts=self.counts, wake=wake)
 
     def enter(self) -> None:
@@ -116,6 +119,8 @@ class Rebalancer:
         session = self.session
         assert session is not None
         self.counts["tries"] += 1
+        if self._began_s is None:
+            self._began_s = self._clock.monotonic_s()
         session.refresh()
         owners, brokers = self._division.read(session)
         wanted = self._ours(owners)
@@ -126,10 +131,12 @@ class Rebalancer:
         self._follow_addresses(brokers)
         if not self._take(session, brokers, {w: stream for w, stream in wanted.items() if w not in self.owned}):
             return False
+        began_s, self._began_s = self._began_s, None
         if not self._is_changed:
             return True
         self._is_changed = False
         self.counts["rebalances"] += 1
+        self.times.observe(self._clock.monotonic_s() - began_s)
         self._wake()  # look once more: that sets watches on the new owner nodes, which others could delete
         logger.info("%s owns %s", self._consumer_id, ", ".join(map(str, sorted(self.owned))) or "nothing")
         return True

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kafka2011.disk import SYSTEM_DISK, is_directory, open_directory
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
+from kafka2011.log.log_times import FlushTimer, LogTimes
 from kafka2011.log.recovery import recover_last_segment
 from kafka2011.log.retention import DeletedSegment, count_excess, count_expired
 from kafka2011.log.segment import (
@@ -95,7 +96,7 @@ class Log:
     `is_synced` is as for recover_last_segment.
     `request_flush` is called, not again before a flush has begun, when flush_interval messages wait; by default the
     append flushes by itself. `on_readable` is called when more can be read, and `on_awaited` after an append that
-    requests no flush, while `is_awaited`. Both must not wait.
+    requests no flush, while `is_awaited`. Both must not wait. `times` are where flushes are counted.
     Raises LogError naming the path if the files cannot be used.
     """
 
@@ -111,16 +112,19 @@ class Log:
         request_flush: Callable[[Log], None] | None = None,
         on_readable: Callable[[Log], None] = lambda _: None,
         on_awaited: Callable[[Log], None] = lambda _: None,
+        times: LogTimes | None = None,
         recover: bool = False,
         is_synced: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
+        # At most 30 attributes: CPython finds more of them more slowly, which would cost each append 2 us.
         self.directory = directory
         self.topic = topic
         self.partition = partition
         self.settings = settings
         self.failure: LogFailedError | None = None
         self.flushes = 0
+        self.fetched_bytes = 0  # that answers held, counted by who answers
         self.deleted_segments = 0
         self.waits_for_files = 0
         self._clock = clock
@@ -129,6 +133,7 @@ class Log:
         self._on_readable = on_readable
         self._on_awaited = on_awaited
         self.is_awaited = True  # at first: readers may have waited for a log that was not there
+        self._timer = FlushTimer(times or LogTimes())
         self._append_lock = disk.make_lock()
         self._flush_lock = disk.make_lock()
         self._closed = False
@@ -232,6 +237,8 @@ class Log:
                 self._fail("append to", error)
             start = self._appended
             self._appended = end = _End(start.offset + len(data), start.messages + messages)
+            if self._timer.waiting_since_s is None:
+                self._timer.waiting_since_s = self._clock.monotonic_s()
             if self._first_append_s is None:
                 self._first_append_s = self._clock.monotonic_s()
             is_flush_due = not self.is_flush_requested and (
@@ -377,11 +384,13 @@ class Log:
             return None
         self._flushing = end
         self.last_flush_s = self._clock.monotonic_s()
+        self._timer.begin(self.last_flush_s)
         return end
 
     def _end_sync(self, end: _End) -> None:
         self._flushed = end
         self.flushes += 1
+        self._timer.end(self._clock.monotonic_s())
         self._on_readable(self)
 
     # Reading

@@ -20,6 +20,7 @@ from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitio
 from kafka2011.log.label import is_label
 from kafka2011.log.log import Log, LogFailedError
 from kafka2011.log.log_settings import LogSettings
+from kafka2011.log.log_times import LogTimes
 from kafka2011.log.partition_counts import PartitionCounts, is_partition_counts
 from kafka2011.log.recovery import Recovery, TotalProgress, recover_last_segment
 from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
@@ -84,6 +85,7 @@ class LogManager:
         self.log_dir = log_dir
         self.recoveries: list[Recovery] = []
         self.clock_jumps = 0
+        self.times = LogTimes()
         self._counts = PartitionCounts(log_dir, num_partitions, partitions_by_topic, disk)
         self._settings_for = settings_for
         self._max_topic_name_length = max_topic_name_length
@@ -234,6 +236,7 @@ class LogManager:
             request_flush=self._request_flush,
             on_readable=self._on_readable,
             on_awaited=self._on_awaited,
+            times=self.times,
             recover=recover,
             is_synced=is_synced,
             progress=progress,

@@ -11,11 +11,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.metrics.exposition import SampleCollector
-from kafka2011.metrics.metric import counter, gauge
+from kafka2011.metrics.metric import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from kafka2011.metrics.histogram import Distribution
     from kafka2011.metrics.metric import Metric, Samples
     from zk.cluster import TopicPartition
 
@@ -27,6 +28,15 @@ CONSUMED_OFFSET = gauge(
     *(_GROUP, "topic", "broker", "partition"),
 )
 OWNED_PARTITIONS = gauge("consumer_owned_partitions", "Partitions that are owned here.", _GROUP)
+CONNECTED = gauge("consumer_zookeeper_connected", "1 with a session in ZooKeeper, else 0; the least of all.", _GROUP)
+LEASE = gauge(
+    "consumer_lease_remaining_seconds",
+    "How long the session is certain to live, the least of all; at 0 nothing is handed out until ZooKeeper answers.",
+    _GROUP,
+)
+REBALANCE_TIMES = histogram(
+    "consumer_rebalance_seconds", "How long rebalances took that changed what is owned, all attempts together.", _GROUP
+)
 
 _OF_CONSUMERS = {
     "messages": counter("consumer_messages", "Messages that were handed out.", _GROUP),
@@ -40,6 +50,9 @@ _OF_CONSUMERS = {
         "consumer_claim_conflicts", "Partitions that another member still owned when they were claimed.", _GROUP
     ),
     "sessions_lost": counter("consumer_sessions_lost", "ZooKeeper sessions that ended before the member left.", _GROUP),
+    "zookeeper_reconnects": counter(
+        "consumer_zookeeper_reconnects", "Times that the connection to ZooKeeper was lost and there was one.", _GROUP
+    ),
     "malformed_members": counter("consumer_malformed_members", "Members of the group that were ignored.", _GROUP),
     "listener_errors": counter("consumer_listener_errors", "Exceptions of the rebalance listener.", _GROUP),
     "commits": counter("consumer_commits", "Offsets that were written to ZooKeeper.", _GROUP),
@@ -53,7 +66,10 @@ _OF_CONSUMERS = {
     ),
 }
 
-CONSUMER_METRICS: tuple[Metric, ...] = (CONSUMED_OFFSET, OWNED_PARTITIONS, *_OF_CONSUMERS.values())
+CONSUMER_METRICS: tuple[Metric, ...] = (
+    *(CONSUMED_OFFSET, OWNED_PARTITIONS, CONNECTED, LEASE, REBALANCE_TIMES),
+    *_OF_CONSUMERS.values(),
+)
 
 _OF_PRODUCERS = {
     "messages_sent": counter(
@@ -80,7 +96,11 @@ class _Consumer(Protocol):
 
     @property
     def config(self) -> _Config: ...
+    @property
+    def is_connected(self) -> bool: ...
     def counts(self) -> Mapping[str, int]: ...
+    def lease_s(self) -> float | None: ...
+    def rebalance_times(self) -> Distribution: ...
     def owned_partitions(self) -> list[TopicPartition]: ...
     def consumed_offsets(self) -> Mapping[TopicPartition, int]: ...
 
@@ -114,16 +134,24 @@ class ProducerCollector(SampleCollector):
 
 def consumer_samples(consumers: Iterable[_Consumer]) -> Samples:
     """Return what consumers say of themselves now."""
-    samples: dict[Metric, Counter[tuple[str, ...]]] = {metric: Counter() for metric in CONSUMER_METRICS}
+    added = {metric: Counter[tuple[str, ...]]() for metric in (*_OF_CONSUMERS.values(), OWNED_PARTITIONS)}
+    offsets: dict[tuple[str, ...], float] = {}
+    least: dict[Metric, dict[tuple[str, ...], float]] = {CONNECTED: {}, LEASE: {}}
+    times: dict[tuple[str, ...], Distribution] = {}
     for consumer in consumers:
         group = (consumer.config.groupid,)
         counts = consumer.counts()
         for name, metric in _OF_CONSUMERS.items():
-            samples[metric][group] += counts.get(name, 0)
-        samples[OWNED_PARTITIONS][group] += len(consumer.owned_partitions())
+            added[metric][group] += counts.get(name, 0)
+        added[OWNED_PARTITIONS][group] += len(consumer.owned_partitions())
         for where, offset in consumer.consumed_offsets().items():
-            samples[CONSUMED_OFFSET][*group, where.topic, str(where.broker_id), str(where.partition)] = offset
-    return samples
+            offsets[*group, where.topic, str(where.broker_id), str(where.partition)] = offset
+        for metric, value in ((CONNECTED, float(consumer.is_connected)), (LEASE, consumer.lease_s())):
+            if value is not None:
+                least[metric][group] = min(value, least[metric].get(group, value))
+        took = consumer.rebalance_times()
+        times[group] = times[group].plus(took) if group in times else took
+    return {CONSUMED_OFFSET: offsets, **least, REBALANCE_TIMES: times, **added}
 
 
 def producer_samples(producers: Iterable[_Producer]) -> Samples:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import missing_extra
+from kafka2011.metrics.histogram import Distribution
 from kafka2011.metrics.metric import Kind
 
 if TYPE_CHECKING:
@@ -48,11 +49,28 @@ class SampleCollector:
 
 def families(samples: Samples) -> Iterator[Family]:
     """Yield each metric as a family, one after the other."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415  # an extra
+    from prometheus_client.core import (  # noqa: PLC0415  # an extra
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
 
     for metric, values in samples.items():
+        if metric.kind is Kind.HISTOGRAM:
+            of_times = HistogramMetricFamily(metric.name, metric.doc, labels=metric.labels)
+            for labels, found in values.items():
+                assert isinstance(found, Distribution)
+                buckets = [(_bound(at), count) for at, count in zip(found.bounds, found.at_most, strict=True)]
+                of_times.add_metric(labels, buckets, found.total)
+            yield of_times
+            continue
         make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
         family = make(metric.name, metric.doc, labels=metric.labels)
         for labels, value in values.items():
+            assert not isinstance(value, Distribution)
             family.add_metric(labels, value)
         yield family
+
+
+def _bound(at: float) -> str:
+    return "+Inf" if at == float("inf") else str(at)

@@ -9,12 +9,15 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka2011.metrics.histogram import Distribution
+
 
 class Kind(enum.Enum):
     """How a metric behaves over time."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,13 @@ def counter(name: str, doc: str, *labels: str) -> Metric:
     return Metric(f"kafka2011_{name}_total", Kind.COUNTER, doc, labels)
 
 
-Values = Mapping[tuple[str, ...], float]
-"""The numbers of one metric by the values of its labels."""
+def histogram(name: str, doc: str, *labels: str) -> Metric:
+    """Return a metric of how often something was how much."""
+    return Metric(f"kafka2011_{name}", Kind.HISTOGRAM, doc, labels)
+
+
+Values = Mapping[tuple[str, ...], float | Distribution]
+"""The numbers of one metric by the values of its labels: Distributions of a histogram, of others one each."""
 
 Samples = Mapping[Metric, Values]
 """Metrics, each with its numbers at one time."""

@@ -126,6 +126,14 @@ class Mirror:
         """Return how each source stands."""
         return [self._report(source) for source in self._sources if source.is_open]
 
+    @property
+    def obstacle(self) -> str | None:
+        """Why it does not mirror all that it should; None if it is well."""
+        if self.error is not None:
+            return f"stopping after a failure: {self.error}"
+        away = [source.zk_connect for source in self._sources if not source.is_connected]
+        return f"no session in ZooKeeper at {' and '.join(away)}" if away else None
+
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the counts of each source, by its zk.connect, and of the target's producer."""
         counts = {source.zk_connect: source.counts() for source in self._sources}

@@ -125,6 +125,11 @@ class Source(RebalanceListener):
         """Whether it has joined its group."""
         return self._client is not None
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether its consumer has a session in ZooKeeper now."""
+        return self._connector is not None and self._connector.is_connected
+
     def lag_bytes(self) -> tuple[int, int]:
         """Return what the group has not committed, in bytes, and of how many partitions that is not known.
 

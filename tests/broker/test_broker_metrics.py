@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.metrics import BROKER_METRICS, broker_samples, disk_samples
+from kafka2011.broker.request_times import EVERY, RequestTimes
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import MessageSet
@@ -27,6 +28,7 @@ class Broker:
 
     logs: LogManager
     budget: MemoryBudget = field(default_factory=lambda: MemoryBudget(1000))
+    request_times: RequestTimes = field(default_factory=RequestTimes)
     obstacle: str | None = None
     is_connected: bool | None = True
     open_connections: int = 3
@@ -44,7 +46,7 @@ def logs(tmp_path: Path) -> Iterator[LogManager]:
         yield manager
 
 
-def values(broker: Broker, max_partitions: int = 100) -> dict[tuple[str, ...], float]:
+def values(broker: Broker, max_partitions: int = 100) -> dict[tuple[str, ...], Any]:
     """Return the numbers by name without its prefix, and values of labels."""
     samples = broker_samples(broker, 7, max_partitions)
     assert set(samples) <= set(BROKER_METRICS)
@@ -64,6 +66,7 @@ def test_logs_by_partition_and_topic(logs: LogManager) -> None:
         log.append(SET, 2)
     log.flush()
     log.append(SET, 2)
+    log.fetched_bytes += 10
     size = len(SET)
     found = values(Broker(logs))
     where = ("7", "views", "2")
@@ -73,6 +76,7 @@ def test_logs_by_partition_and_topic(logs: LogManager) -> None:
     assert found["log_segments", *where] == len(log.segment_offsets)
     assert found["topic_appended_bytes_total", "7", "views"] == 4 * size
     assert found["topic_appended_messages_total", "7", "views"] == 8
+    assert found["topic_fetched_bytes_total", "7", "views"] == 10
     assert found["unflushed_messages",] == log.unflushed_messages
     assert found["topics",] == found["partitions",] == 1
     logs.close()
@@ -80,6 +84,28 @@ def test_logs_by_partition_and_topic(logs: LogManager) -> None:
     found = values(Broker(logs))
     assert found["topic_appended_bytes_total", "7", "views"] == 0
     assert found["log_appended_end_offset_bytes", *where] == found["log_end_offset_bytes", *where] == 4 * size
+
+
+def test_how_long_things_take(logs: LogManager) -> None:
+    """A flush counts once, and so does the wait of the first append that it covers; requests by their type."""
+    broker = Broker(logs)
+    log = logs.get_or_create("views", 0)
+    for _ in range(3):
+        log.append(SET, 2)
+    log.flush()
+    log.flush()  # nothing is left to flush
+    log.append(SET, 2)
+    log.flush()
+    broker.request_times.note(1, 0.2)
+    broker.request_times.note(0, 0.0002, 5)
+    found = values(broker)
+    flush, readable = found["flush_seconds",], found["append_to_readable_seconds",]
+    assert flush.at_most[-1] == readable.at_most[-1] == log.flushes >= 2
+    assert readable.total >= flush.total > 0
+    fetch, produce = found["request_seconds", "fetch"], found["request_seconds", "produce"]
+    assert (fetch.at_most[-1], fetch.total) == (1, 0.2)
+    assert (produce.at_most[-1], produce.total) == (5, 0.001)
+    assert found["request_seconds", "offsets"].at_most[-1] == 0
 
 
 def test_many_partitions_are_only_added_up(logs: LogManager) -> None:
@@ -130,6 +156,7 @@ def test_counts_by_their_names(logs: LogManager) -> None:
     assert found["parked_ended_total", "late"] == 3
     assert found["request_memory_peak_bytes",] == 70
     assert found["request_memory_limit_bytes",] == 1000
+    assert found["zookeeper_sessions_total",] == 0
 
 
 def test_states(logs: LogManager) -> None:
@@ -153,5 +180,15 @@ def test_a_log_that_failed(logs: LogManager) -> None:
 def test_the_disk(tmp_path: Path) -> None:
     """Free is at most the size; a directory that cannot be asked is no reason to show nothing else."""
     free, size = (numbers[()] for numbers in disk_samples(tmp_path).values())
+    assert isinstance(free, float)
+    assert isinstance(size, float)
     assert 0 < free < size
     assert disk_samples(tmp_path / "absent") == {}
+
+
+def test_one_request_in_a_few_is_measured() -> None:
+    """The first, and then each fifteenth: of pairs both kinds come to be measured."""
+    times = RequestTimes()
+    measured = [number for number in range(4 * EVERY) if times.is_next()]
+    assert measured == [0, EVERY, 2 * EVERY, 3 * EVERY]
+    assert {number % 2 for number in measured} == {0, 1}

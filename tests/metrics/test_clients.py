@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from kafka2011 import Counts
 from kafka2011.metrics import ConsumerCollector, ProducerCollector
+from kafka2011.metrics.histogram import UP_TO_MINUTES, Distribution, Histogram
 from zk.cluster import TopicPartition
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +29,18 @@ class Consumer:
     counted: dict[str, int] = field(default_factory=dict)
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     owned: list[TopicPartition] = field(default_factory=list)
+    is_connected: bool = True
+    lease: float | None = None
+    took_s: tuple[float, ...] = ()
+
+    def lease_s(self) -> float | None:
+        return self.lease
+
+    def rebalance_times(self) -> Distribution:
+        times = Histogram(UP_TO_MINUTES)
+        for each in self.took_s:
+            times.observe(each)
+        return times.distribution()
 
     def counts(self) -> dict[str, int]:
         return self.counted
@@ -72,6 +85,25 @@ def test_members_of_one_group_are_added_up_and_groups_are_not() -> None:
     registry.register(ConsumerCollector(one, two, other))
     assert registry.get_sample_value("kafka2011_consumer_messages_total", {"group": "g"}) == 4
     assert registry.get_sample_value("kafka2011_consumer_messages_total", {"group": "h"}) == 2
+
+
+def test_the_worst_of_a_group_is_shown_and_rebalances_are_added_up() -> None:
+    """A lease that is about to end is not hidden by another; before a member has one there is none."""
+    one = Consumer(Config("g"), lease=4.0, took_s=(0.5, 20.0))
+    two = Consumer(Config("g"), lease=0.0, is_connected=False, took_s=(2.0,))
+    new = Consumer(Config("new"))
+    registry = CollectorRegistry()
+    registry.register(ConsumerCollector(one, two, new))
+
+    def value(name: str, group: str = "g", **labels: str) -> float | None:
+        return registry.get_sample_value(f"kafka2011_consumer_{name}", {"group": group, **labels})
+
+    assert value("lease_remaining_seconds") == 0
+    assert value("lease_remaining_seconds", "new") is None
+    assert (value("zookeeper_connected"), value("zookeeper_connected", "new")) == (0, 1)
+    assert (value("rebalance_seconds_count"), value("rebalance_seconds_sum")) == (3, 22.5)
+    assert value("rebalance_seconds_bucket", le="2.5") == 2
+    assert value("rebalance_seconds_count", "new") == 0
 
 
 def test_producers_are_added_up() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from kafka2011.broker.metrics import BROKER_METRICS
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
+from kafka2011.metrics.clusters import MONITOR_METRICS
+from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.metric import Kind, Metric
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 
@@ -17,6 +19,8 @@ OF = {
     "producer": PRODUCER_METRICS,
     "mirror": [metric for metric in MIRROR_METRICS if metric not in PRODUCER_METRICS],
     "collect": COLLECT_METRICS,
+    "load": LOAD_METRICS,
+    "monitor": MONITOR_METRICS,
 }
 EVERY = [metric for metrics in OF.values() for metric in metrics]
 
@@ -24,7 +28,7 @@ EVERY = [metric for metrics in OF.values() for metric in metrics]
 @pytest.mark.parametrize("metric", EVERY, ids=lambda metric: metric.name)
 def test_a_name_says_unit_and_kind(metric: Metric) -> None:
     """Base units only, `_total` for what only grows, and a sentence on what it is."""
-    assert re.fullmatch("kafka2011_(broker|consumer|producer|mirror|collect)_[a-z_]+", metric.name)
+    assert re.fullmatch("kafka2011_(broker|consumer|producer|mirror|collect|load|monitor)_[a-z_]+", metric.name)
     assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
     assert not re.search("_(ms|millis|kb|mb|minutes|hours)(_|$)", metric.name)
     assert metric.doc.endswith(".")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kafka2011.metrics.metric import Metric, Samples
 
 
-def by_name(samples: Samples) -> dict[tuple[str, ...], float]:
+def by_name(samples: Samples) -> dict[tuple[str, ...], Any]:
     return {
         (metric.name.removeprefix("kafka2011_"), *labels): value
         for metric, numbers in samples.items()
@@ -49,6 +50,24 @@ def test_all_that_a_collector_counts_is_shown() -> None:
     assert set(samples) == set(COLLECT_METRICS)
     assert len(samples) == len(counts())
     assert set(by_name(samples).values()) == {1}
+
+
+def test_a_port_says_whether_all_is_well() -> None:
+    """At /healthz: 200, or 503 with the reason."""
+    why: str | None = None
+
+    def ask(port: int) -> tuple[int, bytes]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=20) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    with shown_metrics("127.0.0.1", 0, COLLECT_METRICS, lambda: collect_samples({}), lambda: why) as port:
+        assert ask(port) == (200, b"ok\n")
+        why = "no session in ZooKeeper"
+        assert ask(port) == (503, b"no session in ZooKeeper\n")
 
 
 def test_a_port_shows_what_is_the_case_then_and_closes() -> None:

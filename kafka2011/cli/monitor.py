@@ -1,0 +1,209 @@
+"""`kafka2011 monitor`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.admin.groups import Groups
+from kafka2011.admin.lag_history import LagHistory
+from kafka2011.cli.audit import audit_now, tiers_option
+from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.session import open_session
+from kafka2011.cli.shown_metrics import metrics_address_option, show_metrics
+from kafka2011.cli.stopping import stop_signals
+from kafka2011.errors import KafkaError
+from kafka2011.metrics.clusters import (
+    MONITOR_METRICS,
+    GroupSeen,
+    Look,
+    PartitionSeen,
+    audit_samples,
+    group_samples,
+    look_samples,
+)
+from kafka2011.outages import Outages
+from zk.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.metrics.metric import Samples
+    from zk.client import ZkClient
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 3
+"""After how many intervals without a look that succeeded it says that it is not well."""
+
+
+@click.command(
+    "monitor",
+    epilog=examples(
+        "kafka2011 monitor",
+        "kafka2011 monitor --tiers producer,mirror,warehouse --state audit.json",
+    ),
+)
+@zookeeper_option
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=9670,
+    show_default=True,
+    help="Where metrics and health are shown; 0 picks a free port.",
+)
+@metrics_address_option
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks at the groups.",
+)
+@click.option(
+    "--max-partitions",
+    type=click.IntRange(min=0),
+    default=2000,
+    show_default=True,
+    help="With more partitions of groups than this none is shown by itself.",
+)
+@tiers_option("The tiers of an audit to run too, in order.")
+@click.option(
+    "--state",
+    "state_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where the audit keeps its place, so that it does not read all reports each time; needs --tiers.",
+)
+@click.option(
+    "--audit-interval",
+    "audit_interval_s",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two audits.",
+)
+def command(
+    zk_connect: str,
+    metrics_port: int,
+    metrics_host: str,
+    interval_s: float,
+    max_partitions: int,
+    tiers: tuple[str, ...] | None,
+    state_path: Path | None,
+    audit_interval_s: float,
+) -> None:
+    """Show Prometheus how all groups stand, and what an audit says, until Ctrl-C.
+
+    Lag in bytes and about in seconds, owners and members of every group, those of 0.7's clients too; with --tiers gaps
+    and doubts, and the time before which all is accounted for. See docs/metrics.md.
+    """
+    if state_path is not None and tiers is None:
+        raise click.UsageError("--state needs --tiers")
+    if tiers is not None:
+        import kafka2011.audit.run  # noqa: F401  # a missing extra is told now, and not by the thread
+    with open_session(zk_connect) as client, stop_signals() as stop:
+        looking = _Looking(_GroupLook(client, max_partitions), "groups", interval_s)
+        every = [looking]
+        if tiers is not None:
+            audit = _Looking(
+                lambda: audit_samples(audit_now(client, tiers, state_path).verdict), "audit", audit_interval_s
+            )
+            every.append(audit)
+
+        def take() -> Samples:
+            samples = dict(look_samples({each.at: each.look for each in every}))
+            for each in every:
+                samples |= each.samples
+            return samples
+
+        def obstacle() -> str | None:
+            return next((each.obstacle for each in every if each.obstacle is not None), None)
+
+        threads = [threading.Thread(target=each.run, args=(stop,), name=each.at) for each in every]
+        with show_metrics(metrics_host, metrics_port, MONITOR_METRICS, take, obstacle):
+            for thread in threads:
+                thread.start()
+            try:
+                stop.wait()
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join()
+
+
+class _Looking:
+    """Looks at something again and again, and keeps what it saw last; after a failure nothing is shown of it."""
+
+    def __init__(self, take: Callable[[], Samples], at: str, interval_s: float) -> None:
+        self._take = take
+        self.at = at
+        self._interval_s = interval_s
+        self._outages = Outages(logger)
+        self._began_s = time.monotonic()
+        self._ended_s: float | None = None
+        self.samples: Samples = {}
+        self.look = Look(0, 0, None)
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until the event."""
+        while not stop.is_set():
+            began_s = time.monotonic()
+            self._look()
+            stop.wait(max(0.0, self._interval_s - (time.monotonic() - began_s)))
+
+    def _look(self) -> None:
+        looks, failed, at_s = self.look
+        try:
+            self.samples = self._take()
+        except KafkaError as error:
+            self.samples = {}
+            self.look = Look(looks + 1, failed + 1, at_s)
+            self._outages.failed("cannot look at the %s for now: %s", self.at, error)
+        except Exception:
+            self.samples = {}
+            self.look = Look(looks + 1, failed + 1, at_s)
+            logger.exception("an unexpected error while looking at the %s", self.at)
+        else:
+            self.look = Look(looks + 1, failed, time.time())
+            self._ended_s = time.monotonic()
+            self._outages.over()
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it is not well: no look has succeeded for a while."""
+        silent_s = time.monotonic() - (self._began_s if self._ended_s is None else self._ended_s)
+        if silent_s <= _PATIENCE * self._interval_s:
+            return None
+        return f"no look at the {self.at} has succeeded for {silent_s:.0f} s"
+
+
+class _GroupLook:
+    """Looks at all groups of a cluster, and remembers how they moved."""
+
+    def __init__(self, client: ZkClient, max_partitions: int) -> None:
+        self._groups = Groups(client)
+        self._max_partitions = max_partitions
+        self._history = LagHistory()
+
+    def __call__(self) -> Samples:
+        """Return what was seen. Raises KafkaError."""
+        seen = []
+        for name in self._groups.names():
+            found = self._groups.describe(name)
+            now_s = SYSTEM_CLOCK.monotonic_s()
+            partitions = [
+                PartitionSeen(each.where, each.owner, each.lag_bytes, self._history.note(name, each, now_s).lag_s)
+                for each in found
+            ]
+            seen.append(GroupSeen(name, len(self._groups.members(name)), partitions))
+        self._history.forget_others({(group.name, each.where) for group in seen for each in group.partitions})
+        return group_samples(seen, self._max_partitions)

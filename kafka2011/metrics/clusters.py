@@ -1,0 +1,165 @@
+"""Metrics of what nobody in a cluster knows alone: how groups stand, and what the audit says of the tiers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kafka2011.metrics.metric import counter, gauge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafka2011.metrics.metric import Metric, Samples
+    from zk.cluster import TopicPartition
+
+_GROUP = "group"
+_BY_PARTITION = (_GROUP, "topic", "broker", "partition")
+
+GROUP_LAG = gauge(
+    "monitor_group_lag_bytes", "What can be read and the group has not committed, in bytes of the log.", *_BY_PARTITION
+)
+GROUP_LAG_SECONDS = gauge(
+    "monitor_group_lag_seconds",
+    "About how long ago the log ended where the group is, as was seen, or else as the log's rate suggests.",
+    *_BY_PARTITION,
+)
+GROUP_MEMBERS = gauge("monitor_group_members", "Members of a group.", _GROUP)
+GROUP_UNOWNED = gauge(
+    "monitor_group_unowned_partitions",
+    "Partitions that a group has an offset of or subscribes to, and that no member owns.",
+    _GROUP,
+)
+GROUP_UNKNOWN = gauge(
+    "monitor_group_unknown_partitions", "Those of which no broker tells the end, or no offset is committed.", _GROUP
+)
+LEFT_OUT = gauge(
+    "monitor_partitions_left_out",
+    "Partitions of groups that no metrics by partition are shown of, as there are more than --max-partitions.",
+)
+
+AUDIT_GAPS = gauge("monitor_audit_gap_windows", "Windows in which messages are missing for sure.", "topic")
+AUDIT_MISSING = gauge("monitor_audit_missing_messages", "Messages that are missing in them, by tier.", "topic", "tier")
+AUDIT_DOUBTS = gauge("monitor_audit_doubts", "Reasons why nobody can tell whether all has arrived.", "topic")
+AUDIT_UNHEARD = gauge(
+    "monitor_audit_unheard", "Instances, partitions, clusters and brokers that were not heard of, in those reasons."
+)
+AUDIT_COMPLETE = gauge(
+    "monitor_audit_complete_timestamp_seconds",
+    "All that was published before this time is accounted for; absent while that is true of nothing.",
+)
+
+LOOKS = counter("monitor_looks", "How often it was looked at the groups, or the audit.", "at")
+FAILED_LOOKS = counter("monitor_failed_looks", "Those that failed.", "at")
+LOOKED = gauge("monitor_look_timestamp_seconds", "When the last look ended that did not fail.", "at")
+
+MONITOR_METRICS: tuple[Metric, ...] = (
+    *(GROUP_LAG, GROUP_LAG_SECONDS, GROUP_MEMBERS, GROUP_UNOWNED, GROUP_UNKNOWN, LEFT_OUT),
+    *(AUDIT_GAPS, AUDIT_MISSING, AUDIT_DOUBTS, AUDIT_UNHEARD, AUDIT_COMPLETE),
+    *(LOOKS, FAILED_LOOKS, LOOKED),
+)
+
+
+class PartitionSeen(NamedTuple):
+    """How a group stands in a partition; None is what nobody knows, or nobody who owns it."""
+
+    where: TopicPartition
+    owner: str | None
+    lag_bytes: int | None
+    lag_s: float | None
+
+
+class GroupSeen(NamedTuple):
+    """A group as it was seen."""
+
+    name: str
+    members: int
+    partitions: Sequence[PartitionSeen]
+
+
+class _Doubt(Protocol):
+    @property
+    def accept(self) -> str: ...
+
+
+class _TierCount(Protocol):
+    @property
+    def tier(self) -> str: ...
+    @property
+    def missing(self) -> int: ...
+
+
+class _Account(Protocol):
+    @property
+    def topic(self) -> str: ...
+    @property
+    def tiers(self) -> Sequence[_TierCount]: ...
+
+
+class _Verdict(Protocol):
+    """What is read of an audit's Verdict."""
+
+    @property
+    def gaps(self) -> Sequence[_Account]: ...
+    @property
+    def accounts(self) -> Sequence[_Account]: ...
+    @property
+    def doubts(self) -> Sequence[tuple[str, _Doubt]]: ...
+    @property
+    def settled_ms(self) -> int | None: ...
+
+
+def group_samples(groups: Sequence[GroupSeen], max_partitions: int) -> Samples:
+    """Return what was seen of groups; with more partitions than that none of them by itself."""
+    every = [((group.name, *_labels(seen.where)), seen) for group in groups for seen in group.partitions]
+    shown = every if len(every) <= max_partitions else []
+    return {
+        GROUP_LAG: {labels: seen.lag_bytes for labels, seen in shown if seen.lag_bytes is not None},
+        GROUP_LAG_SECONDS: {labels: seen.lag_s for labels, seen in shown if seen.lag_s is not None},
+        GROUP_MEMBERS: {(group.name,): group.members for group in groups},
+        GROUP_UNOWNED: {(group.name,): sum(seen.owner is None for seen in group.partitions) for group in groups},
+        GROUP_UNKNOWN: {(group.name,): sum(seen.lag_bytes is None for seen in group.partitions) for group in groups},
+        LEFT_OUT: {(): len(every) - len(shown)},
+    }
+
+
+def audit_samples(verdict: _Verdict) -> Samples:
+    """Return what an audit has found; topics without a gap or a doubt are there with 0."""
+    topics = {account.topic for account in verdict.accounts}
+    gaps, doubts = Counter[str](), Counter[str]()
+    missing: Counter[tuple[str, ...]] = Counter()
+    for account in verdict.accounts:
+        missing.update({(account.topic, count.tier): 0 for count in account.tiers})
+    for account in verdict.gaps:
+        gaps[account.topic] += 1
+        missing.update({(account.topic, count.tier): count.missing for count in account.tiers})
+    for topic, _ in verdict.doubts:
+        doubts[topic] += 1
+    return {
+        AUDIT_GAPS: {(topic,): gaps[topic] for topic in sorted(topics)},
+        AUDIT_MISSING: missing,
+        AUDIT_DOUBTS: {(topic,): doubts[topic] for topic in sorted(topics | doubts.keys())},
+        AUDIT_UNHEARD: {(): len({doubt.accept for _, doubt in verdict.doubts if doubt.accept})},
+        AUDIT_COMPLETE: {} if verdict.settled_ms is None else {(): verdict.settled_ms / 1000},
+    }
+
+
+class Look(NamedTuple):
+    """How often something was looked at, how often in vain, and when last not in vain, in seconds since 1970."""
+
+    looks: int
+    failed: int
+    at_s: float | None
+
+
+def look_samples(looks: Mapping[str, Look]) -> Samples:
+    """Return how looking went, by what was looked at."""
+    return {
+        LOOKS: {(at,): look.looks for at, look in looks.items()},
+        FAILED_LOOKS: {(at,): look.failed for at, look in looks.items()},
+        LOOKED: {(at,): look.at_s for at, look in looks.items() if look.at_s is not None},
+    }
+
+
+def _labels(where: TopicPartition) -> tuple[str, str, str]:
+    return where.topic, str(where.broker_id), str(where.partition)
