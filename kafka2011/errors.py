@@ -133,6 +133,7 @@ EXTRA_OF = {
     "deltalake": "warehouse",
     "hdfs_native": "hdfs",
     "prometheus_client": "metrics",
+    **dict.fromkeys(("starlette", "uvicorn"), "ui"),
 }
 """The extra that installs a package."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from zk import ephemeral, paths
 from zk.cluster import MAX_INT32, Broker, TlsListener, broker_id_from, decimal_from
 from zk.errors import MalformedNode, NodeNotEmpty
-from zk.known_topic import read_again
+from zk.known_nodes import read_again
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 from zk.security import Security
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zk.client import ZkClient
-    from zk.known_topic import KnownTopic
+    from zk.known_nodes import KnownTopic
     from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)

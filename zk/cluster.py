@@ -149,6 +149,12 @@ class TopicPartition(NamedTuple):
         return cls(topic, int(match[1]), int(match[2]))
 
     @classmethod
+    def of_node(cls, topic: str, path: str) -> Self:
+        """Read the name of the znode at a path. Raises MalformedNode."""
+        under, _, name = path.rpartition("/")
+        return cls.from_znode_name(topic, name, under)
+
+    @classmethod
     def all_of(cls, topic: str, counts: Mapping[int, int]) -> list[Self]:
         """Return a topic's partitions, sorted, from how many each broker has registered."""
         return [cls(topic, broker_id, number) for broker_id in sorted(counts) for number in range(counts[broker_id])]

@@ -91,9 +91,9 @@ class ConsumerRegistry:
                 self.malformed.skip(error)
         return found
 
-    def groups(self) -> list[str]:
+    def groups(self, watch: Watch | None = None) -> list[str]:
         """List all groups that ever were, sorted."""
-        return self._nodes.children(paths.CONSUMERS)
+        return self._nodes.children(paths.CONSUMERS, watch)
 
     def delete_group(self, group: str) -> None:
         """Delete a group with its offsets. Raises GroupInUse while it has members."""

@@ -81,7 +81,8 @@ class Node:
     version: int
     owner: int
     created_ms: int = 0
-    """By the clock of the ZooKeeper server that took the write."""
+    """By the clock of the ZooKeeper server that took the write; so is `modified_ms`."""
+    modified_ms: int = 0
 
     @property
     def ephemeral(self) -> bool:
@@ -386,4 +387,4 @@ class Nodes:
 
 def _node(path: str, answer: Any) -> Node:
     data, stat = answer
-    return Node(path, data, stat.version, stat.ephemeralOwner, stat.ctime)
+    return Node(path, data, stat.version, stat.ephemeralOwner, stat.ctime, stat.mtime)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from zk import paths
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zk.client import ZkClient
-    from zk.nodes import Node
+    from zk.known_nodes import KnownNodes
+    from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +26,11 @@ MAX_INT64 = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """The next offset to consume of a partition, and the version of the znode that said so."""
+    """The next offset to consume of a partition, the version of the znode that said so, and when it was written."""
 
     offset: int
     version: int
+    at_ms: int = field(default=0, compare=False)
 
 
 class OffsetCommit(NamedTuple):
@@ -106,11 +108,17 @@ class OffsetRegistry:
 
     def offsets(self, group: str, topic: str) -> dict[TopicPartition, CommittedOffset]:
         """Read a group's offsets of one topic, in numeric order; malformed nodes are skipped and counted."""
+        return self._offsets(topic, self._nodes.read_children(paths.offsets(group, topic)).values())
+
+    def offsets_of(self, known: KnownNodes) -> dict[TopicPartition, CommittedOffset]:
+        """Return the same from a topic's offset nodes as they were read last."""
+        return self._offsets(known.path.rpartition("/")[2], known.nodes)
+
+    def _offsets(self, topic: str, nodes: Iterable[Node]) -> dict[TopicPartition, CommittedOffset]:
         found: dict[TopicPartition, CommittedOffset] = {}
-        under = paths.offsets(group, topic)
-        for name, node in self._nodes.read_children(under).items():
+        for node in nodes:
             try:
-                found[TopicPartition.from_znode_name(topic, name, under)] = _committed(node)
+                found[TopicPartition.of_node(topic, node.path)] = _committed(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return dict(sorted(found.items()))
@@ -119,9 +127,9 @@ class OffsetRegistry:
         """Remove the offsets of partitions, as if the group had never consumed them."""
         self._nodes.delete_many(paths.offset(group, where) for where in partitions)
 
-    def topics(self, group: str) -> list[str]:
+    def topics(self, group: str, watch: Watch | None = None) -> list[str]:
         """List the topics for which a group has offsets, sorted."""
-        return self._nodes.children(paths.group_offsets(group))
+        return self._nodes.children(paths.group_offsets(group), watch)
 
     def export_group(self, group: str) -> dict[TopicPartition, int]:
         """Read all offsets of a group, sorted."""
@@ -144,4 +152,4 @@ def _text(offset: int) -> bytes:
 
 
 def _committed(node: Node) -> CommittedOffset:
-    return CommittedOffset(decimal_from(node.path, node.data, MAX_INT64, "an offset"), node.version)
+    return CommittedOffset(decimal_from(node.path, node.data, MAX_INT64, "an offset"), node.version, node.modified_ms)

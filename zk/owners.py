@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zk import ephemeral, paths
@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
     from zk.errors import NodeHeld
-    from zk.nodes import Node
+    from zk.known_nodes import KnownNodes
+    from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The stream (`{consumer}-{number}`) that owns a partition, and the session that wrote so."""
+    """The stream (`{consumer}-{number}`) that owns a partition, the session that wrote so, and when it did."""
 
     stream_id: str
     session_id: int
+    since_ms: int = field(default=0, compare=False)
 
 
 class OwnerRegistry:
@@ -67,19 +69,25 @@ class OwnerRegistry:
 
     def owners(self, group: str, topic: str) -> dict[TopicPartition, Owner]:
         """Read who owns each partition of a topic, in numeric order; malformed nodes are skipped and counted."""
+        return self._owners(topic, self._nodes.read_children(paths.owners(group, topic)).values())
+
+    def owners_of(self, known: KnownNodes) -> dict[TopicPartition, Owner]:
+        """Return the same from a topic's owner nodes as they were read last."""
+        return self._owners(known.path.rpartition("/")[2], known.nodes)
+
+    def _owners(self, topic: str, nodes: Iterable[Node]) -> dict[TopicPartition, Owner]:
         found: dict[TopicPartition, Owner] = {}
-        under = paths.owners(group, topic)
-        for name, node in self._nodes.read_children(under).items():
+        for node in nodes:
             try:
-                found[TopicPartition.from_znode_name(topic, name, under)] = _owner(node)
+                found[TopicPartition.of_node(topic, node.path)] = _owner(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return dict(sorted(found.items()))
 
-    def topics(self, group: str) -> list[str]:
+    def topics(self, group: str, watch: Watch | None = None) -> list[str]:
         """List the topics in which a group ever owned partitions, sorted."""
-        return self._nodes.children(paths.group_owners(group))
+        return self._nodes.children(paths.group_owners(group), watch)
 
 
 def _owner(node: Node) -> Owner:
-    return Owner(text_from(node.path, node.data), node.owner)
+    return Owner(text_from(node.path, node.data), node.owner, node.created_ms)

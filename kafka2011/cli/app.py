@@ -64,6 +64,7 @@ COMMANDS = {
     "settings": "Show the settings of brokers, producers and consumers: name, default and meaning.",
     "tables": "Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine, imports.",
     "topics": "List, describe, create, grow and delete topics.",
+    "ui": "Show the cluster to browsers, live, until Ctrl-C.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",
 }
 """Every command with the first line of its help, so that the overview imports none of them."""

@@ -9,7 +9,7 @@ from kafka2011.consumer.known import Known, KnownTexts, nobody
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
-from zk.known_topic import KnownTopic
+from zk.known_nodes import KnownTopic
 from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry

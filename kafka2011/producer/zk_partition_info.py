@@ -13,7 +13,7 @@ from zk.brokers import BrokerRegistry
 from zk.cluster import Broker, TopicPartition
 from zk.connecting import connect
 from zk.errors import ZkError, ZkUnavailable
-from zk.known_topic import KnownTopic
+from zk.known_nodes import KnownTopic
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ sys.exit(main(sys.argv[2:]))
 """
 PIPELINE = "avro,fastavro,jinja2,matplotlib,numpy,psutil"
 SPARK = "pyspark,py4j,pyarrow,pandas"
-ALL = f"{PIPELINE},{SPARK},deltalake"
+ALL = f"{PIPELINE},{SPARK},deltalake,starlette,uvicorn"
 
 
 def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,6 +55,7 @@ def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("report", "--warehouse", "STATE", "--into", "STATE"), "pipeline,spark,warehouse"),
         (("report", "--help"), "pipeline,spark,warehouse"),
         (("schemas", "list", *NOWHERE), "pipeline"),
+        (("ui", *NOWHERE), "ui"),
         (("tables", "compact", "--warehouse", "STATE", "--topic", "t"), "pipeline,warehouse"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,

@@ -20,6 +20,7 @@ class _Stat(NamedTuple):
     cversion: int
     ephemeralOwner: int  # noqa: N815  # as kazoo calls it
     ctime: int = 0
+    mtime: int = 0
 
 
 class _Znode:

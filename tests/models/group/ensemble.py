@@ -37,6 +37,10 @@ class Znode(NamedTuple):
     def ctime(self) -> int:
         return 0
 
+    @property
+    def mtime(self) -> int:
+        return 0
+
 
 class Request(NamedTuple):
     """What a client asks; `session_id` is the one that it goes out in."""

@@ -1,7 +1,7 @@
-"""What is known of a topic's brokers, so that a change costs one request, not one for each broker.
+"""What is known of the znodes under one, so that a change costs one request, not one for each of them.
 
-A broker that goes takes its node from every topic, and everybody who follows a topic looks. The list of brokers says
-who has gone or come; the nodes of the others are as they were, unless their own watches have told otherwise.
+A broker that goes takes its node from every topic, and everybody who follows a topic looks. The list of names says
+which have gone or come; the other nodes are as they were, unless their own watches have told otherwise.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from zk.nodes import Listed, Node, Nodes
 
 
-class KnownTopic:
-    """A topic's nodes as they were read last; a watch of all of them, which calls `wake` when one has changed."""
+class KnownNodes:
+    """The nodes under a path as they were read last; a watch of all of them, which calls `wake` when one has changed."""
 
-    def __init__(self, topic: str, wake: Callable[[], object]) -> None:
-        self.topic = topic
-        self.path = paths.topic(topic)
+    def __init__(self, path: str, wake: Callable[[], object]) -> None:
+        self.path = path
         self.wake = wake
         self._is_current = False
         self._names: frozenset[str] = frozenset()
@@ -36,7 +35,7 @@ class KnownTopic:
 
     @property
     def nodes(self) -> list[Node]:
-        """The brokers' nodes, by name."""
+        """Return them, sorted by name."""
         return [node for node in self._nodes.values() if node is not None]
 
     def compare(self, changes: int | None) -> None:
@@ -94,12 +93,20 @@ class KnownTopic:
         self.wake()
 
 
+class KnownTopic(KnownNodes):
+    """The brokers of a topic."""
+
+    def __init__(self, topic: str, wake: Callable[[], object]) -> None:
+        super().__init__(paths.topic(topic), wake)
+        self.topic = topic
+
+
 class _NodeWatch:
-    """The watch of one node of a topic."""
+    """The watch of one node."""
 
     __slots__ = ("_known", "_name")
 
-    def __init__(self, known: KnownTopic, name: str) -> None:
+    def __init__(self, known: KnownNodes, name: str) -> None:
         self._known = known
         self._name = name
 
@@ -119,9 +126,9 @@ class _NodeWatch:
         return hash(self._name)
 
 
-def read_again(nodes: Nodes, topics: Iterable[KnownTopic]) -> None:
-    """Read what has changed of topics, together. Raises ZkUnavailable."""
-    unread = {known.path: known for known in topics if known.begin()}
+def read_again(nodes: Nodes, wanted: Iterable[KnownNodes]) -> None:
+    """Read what has changed, together. Raises ZkUnavailable."""
+    unread = {known.path: known for known in wanted if known.begin()}
     try:
         missing = {
             paths.child(path, name): _NodeWatch(unread[path], name)

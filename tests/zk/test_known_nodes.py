@@ -13,7 +13,7 @@ from tests.support.zk_in_memory import ZkClientInMemory
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.errors import ZkUnavailable
-from zk.known_topic import KnownTopic, _NodeWatch
+from zk.known_nodes import KnownTopic, _NodeWatch
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:

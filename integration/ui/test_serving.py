@@ -1,0 +1,215 @@
+"""What the console answers to those who ask it by HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from integration.ui.conftest import GROUP, TOPIC, Shown, members, owners
+from kafka2011 import Producer
+from kafka2011.ui import sampler
+from kafka2011.ui.app import HEADERS
+from kafka2011.ui.serving import serve
+from tests.support.waiting import TIMEOUT_S, eventually
+from zk.connecting import connect
+from zk.four_letters import ask
+from zk.nodes import Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zk.local_zookeeper import LocalZooKeeper
+
+PAGE = ("", "app.css", "app.js", "cluster.js", "dom.js", "icon.svg", "members.js", "rebalances.js")
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def get(address: str, path: str = "", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", f"/{path}", headers=headers)
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+class Events:
+    """What a browser hears; `latest` has the newest of each kind."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._response = response
+        self.latest: dict[str, Any] = {}
+        self.sizes: list[int] = []
+
+    def next(self) -> str:
+        kind = ""
+        while line := self._response.readline():
+            if line.startswith(b"event: "):
+                kind = line[7:].decode().strip()
+            elif line.startswith(b"data: "):
+                self.sizes.append(len(line))
+                self.latest[kind] = json.loads(line[6:])
+                return kind
+        raise AssertionError("the stream has ended")
+
+    def until(self, condition: Any) -> Any:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            found = self.latest.get("picture") and condition(self.latest)
+            if found:
+                return found
+            assert time.monotonic() < deadline_s, self.latest
+            self.next()
+
+
+@contextmanager
+def events(address: str, query: str = "") -> Iterator[Events]:
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", f"/events?{query}")
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        yield Events(response)
+    finally:
+        connection.close()
+
+
+def test_the_page_is_whole_and_shut_in(shown: Shown) -> None:
+    """Every file is there with its kind, and no browser is to load or run anything else."""
+    kinds = {"": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    for name in PAGE:
+        status, headers, body = get(shown.address, name)
+        assert (status, headers["content-type"].partition(";")[0]) == (200, kinds[name.rpartition(".")[2]]), name
+        assert headers.items() >= HEADERS.items()
+        assert b"http://www.w3.org" in body or b"http:" not in body
+    status, headers, _ = get(shown.address, "../picture.py")
+    assert (status, headers.items() >= HEADERS.items()) == (404, True)
+
+
+def test_a_stranger_s_name_for_this_address_is_refused(shown: Shown) -> None:
+    """A page elsewhere may have its own name point to 127.0.0.1, and would read everything."""
+    assert get(shown.address, Host="evil.example")[0] == 400
+    assert get(shown.address, Host=f"localhost:{urlsplit(shown.address).port}")[0] == 200
+
+
+def group_of(latest: dict[str, Any], name: str = GROUP) -> dict[str, Any]:
+    return next((each for each in latest["picture"]["groups"] if each["name"] == name), {"partitions": []})
+
+
+def test_the_picture_is_that_of_the_registries(shown: Shown) -> None:
+    """Owners, offsets and ends are what `groups` says; a member that dies is replaced, and the steps are told."""
+    with Producer({"zk.connect": shown.cluster.zk_connect, "confirm": True}) as producer:
+        for number in range(50):
+            producer.send(TOPIC, b"%d" % number)
+    with members(shown.cluster.zk_connect, 2) as its, events(shown.address, f"group={GROUP}&history={GROUP}") as heard:
+
+        def of_owners(latest: dict[str, Any]) -> dict[str, str]:
+            return {f"{row[0]}/{row[1]}-{row[2]}": row[3] for row in group_of(latest)["partitions"] if row[3]}
+
+        def are_same(latest: dict[str, Any]) -> bool:
+            its_owners = owners(shown.client)
+            return len(its_owners) == 4 and of_owners(latest) == {
+                where: stream.rpartition("-")[0] for where, stream in its_owners.items()
+            }
+
+        heard.until(are_same)
+        assert [each["id"] for each in heard.latest["picture"]["brokers"]] == [0, 1]
+        heard.until(lambda latest: all(row[7] == 0 for row in group_of(latest)["partitions"]))
+        its[0].kill()
+        heard.until(lambda latest: len(group_of(latest)["members"]) == 1 and are_same(latest))
+        its_kinds = heard.until(kinds_of_a_loss)
+        assert its_kinds[-5:] == ["left", "released", "released", "claimed", "claimed"]
+        assert heard.latest["beat"]["trouble"] == ""
+
+
+def kinds_of_a_loss(latest: dict[str, Any]) -> list[str]:
+    """Return the steps of the newest rebalance, once a member has left in it and all is owned again."""
+    [newest, *_] = latest["history"]["rebalances"] or [{"steps": [], "waiting": 1}]
+    kinds = [step[1] for step in newest["steps"]]
+    return kinds if "left" in kinds and not newest["waiting"] else []
+
+
+def test_hostile_names_arrive_as_they_are(shown: Shown) -> None:
+    """Whoever can write znodes can name topics and groups; the page makes text of it."""
+    nodes = Nodes(shown.client)
+    for path in (f"/brokers/topics/{HOSTILE}", f"/consumers/{HOSTILE}/ids", f"/consumers/{HOSTILE}/owners/{HOSTILE}"):
+        nodes.ensure_persistent(path)
+    nodes.create_with_parents(f"/consumers/{HOSTILE}/ids/{HOSTILE}", HOSTILE.encode(), ephemeral=True)
+    nodes.create(f"/consumers/{HOSTILE}/owners/{HOSTILE}/0-0", b"\xff\xfe", ephemeral=True)
+    with events(shown.address) as heard:
+        found = heard.until(lambda latest: group_of(latest, HOSTILE).get("members"))
+        assert found[0]["subscription"] == HOSTILE
+        assert HOSTILE in heard.latest["picture"]["topics"]
+
+
+def test_so_many_browsers_and_no_more(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is told so; when one goes, there is room again."""
+    monkeypatch.setattr(sampler, "MOST_VIEWERS", 2)
+    with events(shown.address) as first:
+        first.next()
+        with events(shown.address) as second:
+            second.next()
+            assert (get(shown.address, "events")[0]) == 503
+        eventually(lambda: _is_let_in(shown.address), what="room for another browser")
+
+
+def _is_let_in(address: str) -> bool:
+    try:
+        with events(address) as heard:
+            return heard.next() == "beat"
+    except AssertionError:
+        return False
+
+
+@pytest.mark.parametrize("query", ["topic=views&partition=x", "topic=views&partition=0"])
+def test_what_cannot_be_looked_at_is_refused(shown: Shown, query: str) -> None:
+    """In words."""
+    status, _, body = get(shown.address, f"events?{query}")
+    assert (status, "broker-number" in json.loads(body)["error"]) == (400, True)
+
+
+def received(zookeeper: LocalZooKeeper) -> int:
+    text = ask(*zookeeper.connect_string.split(":"), b"srvr", TIMEOUT_S)  # type: ignore[arg-type]
+    return int(next(line for line in text.splitlines() if line.startswith("Received")).split()[1])
+
+
+def test_little_is_asked_of_zookeeper_and_nothing_while_nobody_looks(own_zookeeper: LocalZooKeeper) -> None:
+    """Of 100 topics less than ten requests a second once they are known; without a browser only the session's pings."""
+    with connect(own_zookeeper.connect_string) as client:
+        nodes = Nodes(client)
+        nodes.create_with_parents("/brokers/ids/0", b"me-1:127.0.0.1:1", ephemeral=True)
+        for number in range(100):
+            nodes.create_with_parents(f"/brokers/topics/t{number}/0", b"2", ephemeral=True)
+            for partition in range(2):
+                nodes.upsert(f"/consumers/g/offsets/t{number}/0-{partition}", b"0")
+        with connect(own_zookeeper.connect_string) as its_own, serve(its_own, "127.0.0.1", 0) as address:
+            quiet = _requests_in(3, own_zookeeper)
+            with events(address) as heard:
+                heard.until(lambda latest: len(group_of(latest, "g")["partitions"]) == 200)
+                looking = threading.Thread(target=_listen, args=(heard,), daemon=True)
+                looking.start()
+                busy = _requests_in(5, own_zookeeper)
+    assert quiet <= 3 * 2
+    assert busy <= 5 * 12  # ten, and the two sessions' pings
+
+
+def _requests_in(seconds: float, zookeeper: LocalZooKeeper) -> int:
+    before = received(zookeeper)
+    threading.Event().wait(seconds)
+    return received(zookeeper) - before
+
+
+def _listen(heard: Events) -> None:
+    try:
+        while True:
+            heard.next()
+    except (OSError, AssertionError, ValueError, AttributeError):
+        return

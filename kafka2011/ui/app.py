@@ -1,0 +1,192 @@
+"""What the console answers to browsers: the page's files, the newest picture as it changes, and bounded reads.
+
+Everything that comes from a cluster is JSON here, and the page makes text of it, never markup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from http import HTTPStatus
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from kafka2011.errors import KafkaError
+from kafka2011.ui.sampler import Focus, TooManyViewersError, Viewer
+from zk.cluster import TopicPartition
+from zk.errors import MalformedNode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from kafka2011.ui.sampler import Sampler
+
+    Ask = Callable[[Mapping[str, str]], dict[str, Any]]
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_BEAT_S = 2.0
+"""A page that hears nothing for longer knows that it shows what was."""
+_PATIENCE_S = 20.0
+"""A browser that takes nothing for so long is let go."""
+_LEAST_S = 0.2
+"""Between two pictures to one browser."""
+
+
+def make_app(
+    sampler: Sampler, asked: Mapping[str, Ask], clock_ms: Callable[[], int], hosts: Collection[str]
+) -> Starlette:
+    """Return the application: the page, `/events`, and `/api/{name}` for each question in `asked`.
+
+    `hosts` are the names by which browsers may ask for it: any other is a page of a stranger's that has its name point
+    here. The questions are answered in threads, a few at a time; they raise KafkaError.
+    """
+    at_a_time = asyncio.Semaphore(4)
+
+    def answer_to(ask: Ask) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            async with at_a_time:
+                try:
+                    found = await asyncio.to_thread(ask, request.query_params)
+                except KafkaError as error:
+                    return JSONResponse({"error": str(error)}, HTTPStatus.BAD_GATEWAY)
+                except ValueError as error:
+                    return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+            return JSONResponse(found)
+
+        return answer
+
+    async def events(request: Request) -> Response:
+        return _EventStream(sampler, request.query_params, clock_ms)
+
+    return Starlette(
+        routes=[
+            *_pages(),
+            Route("/events", events),
+            *(Route(f"/api/{name}", answer_to(ask)) for name, ask in asked.items()),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)), Middleware(_Headers)],
+    )
+
+
+def partition_from(query: Mapping[str, str]) -> TopicPartition:
+    """Read the partition that a query names as `topic` and `partition` (broker-number). Raises ValueError."""
+    try:
+        return TopicPartition.from_znode_name(query.get("topic", ""), query.get("partition", ""))
+    except MalformedNode as error:
+        raise ValueError(f"partition={query.get('partition', '')}: it is named broker-number, as in 0-1") from error
+
+
+def _pages() -> list[Route]:
+    """Return a route for each file of the page; they are read once."""
+
+    def route(path: str, content: bytes, kind: str) -> Route:
+        async def page(_request: Request) -> Response:
+            return Response(content, media_type=kind)
+
+        return Route(path, page)
+
+    found = []
+    for file in files("kafka2011.ui").joinpath("page").iterdir():
+        kind = _KINDS.get(f".{file.name.rpartition('.')[2]}")
+        if kind is not None:
+            path = "/" if file.name == "index.html" else f"/{file.name}"
+            found.append(route(path, file.read_bytes(), kind))
+    return found
+
+
+class _Headers:
+    """Adds what keeps a browser from running or loading anything else."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message.get("headers", ()), *added]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class _EventStream(Response):
+    """Server-Sent Events to one browser. It has no queue: a browser that is slow gets the newest picture, not each."""
+
+    def __init__(self, sampler: Sampler, query: Mapping[str, str], clock_ms: Callable[[], int]) -> None:
+        super().__init__(media_type="text/event-stream")
+        self._sampler = sampler
+        self._query = query
+        self._clock_ms = clock_ms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            where = partition_from(self._query) if "partition" in self._query else None
+            viewer = Viewer(Focus(self._query.get("group", ""), where), lambda: loop.call_soon_threadsafe(news.set))
+            self._sampler.add(viewer)
+        except (ValueError, TooManyViewersError) as error:
+            status = HTTPStatus.BAD_REQUEST if isinstance(error, ValueError) else HTTPStatus.SERVICE_UNAVAILABLE
+            await JSONResponse({"error": str(error)}, status)(scope, receive, send)
+            return
+        try:
+            await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": self._kind_only()})
+            gone = asyncio.ensure_future(_gone(receive))
+            try:
+                await self._follow(send, news, gone)
+            finally:
+                gone.cancel()
+        except (TimeoutError, OSError):
+            pass  # it has gone, or takes nothing
+        finally:
+            self._sampler.remove(viewer)
+
+    def _kind_only(self) -> list[tuple[bytes, bytes]]:
+        return [(name, value) for name, value in self.raw_headers if name != b"content-length"]
+
+    async def _follow(self, send: Send, news: asyncio.Event, gone: asyncio.Future[None]) -> None:
+        number, changes = -1, -1
+        group = self._query.get("history", "")
+        while not gone.done():
+            news.clear()
+            published = self._sampler.published
+            said = json.dumps({"at_ms": self._clock_ms(), "trouble": published.trouble})
+            parts = [f"event: beat\ndata: {said}\n\n"]
+            if published.number != number:
+                number = published.number
+                parts.append(f"event: picture\ndata: {published.text}\n\n")
+            if group and self._sampler.history_changes != changes:
+                changes = self._sampler.history_changes
+                parts.append(f"event: history\ndata: {json.dumps(self._sampler.history(group))}\n\n")
+            async with asyncio.timeout(_PATIENCE_S):
+                await send({"type": "http.response.body", "body": "".join(parts).encode(), "more_body": True})
+            waiting = asyncio.ensure_future(news.wait())
+            both: set[asyncio.Future[Any]] = {waiting, gone}
+            await asyncio.wait(both, timeout=_BEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            await asyncio.wait({gone}, timeout=_LEAST_S)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
