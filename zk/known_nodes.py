@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KnownNodes:
-    """The nodes under a path as they were read last; a watch of all of them, which calls `wake` when one has changed."""
+    """The nodes under a path as they were read last; a watch of all of them, which calls `wake` when one changes."""
 
     def __init__(self, path: str, wake: Callable[[], object]) -> None:
         self.path = path

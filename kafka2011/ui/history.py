@@ -169,10 +169,17 @@ def _cause(step: Step) -> str:
 
 
 def _steps(known: _GroupHistory, was: SeenGroup, group: SeenGroup, before_ms: int, now_ms: int) -> Iterator[Step]:
+    of_owners = list(_owner_steps(known, was, group, before_ms, now_ms))
     for member in sorted(was.members.keys() - group.members.keys()):
-        yield Step(now_ms, LEFT, member)
+        # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once.
+        lost_ms = (step.at_ms for step in of_owners if step.kind == RELEASED and member_of(step.who) == member)
+        yield Step(min(lost_ms, default=now_ms), LEFT, member)
     for member in sorted(group.members.keys() - was.members.keys()):
         yield Step(_between(before_ms, group.members[member].since_ms, now_ms), JOINED, member)
+    yield from of_owners
+
+
+def _owner_steps(known: _GroupHistory, was: SeenGroup, group: SeenGroup, before_ms: int, now_ms: int) -> Iterator[Step]:
     for where in sorted(was.owners.keys() | group.owners.keys()):
         owner, before = group.owners.get(where), was.owners.get(where)
         if _is_same(owner, before):

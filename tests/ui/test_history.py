@@ -54,6 +54,13 @@ def test_a_member_that_dies_is_told_step_by_step() -> None:
     assert history.last("g") == found
 
 
+def test_who_left_did_so_before_another_claimed() -> None:
+    """Also when both were seen at once, and ZooKeeper's time of the claim is the only one."""
+    taken = cluster({"a": 500}, {ONE: ("a", 700), TWO: ("a", 5800)})
+    [found] = history_of((5000, BOTH), (6000, taken)).rebalances("g")
+    assert [(step.at_ms, step.kind) for step in found.steps] == [(5800, LEFT), (5800, RELEASED), (5800, CLAIMED)]
+
+
 def test_clocks_that_are_apart_do_not_change_the_order() -> None:
     """A stamp of ZooKeeper's is kept between the looks before and after it."""
     early = cluster({"a": 500, "c": 10}, {ONE: ("c", 20), TWO: ("b", 99_000)})

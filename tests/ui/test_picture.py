@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from kafka2011.ui import picture as picture_module
 from kafka2011.ui.history import History
@@ -14,6 +12,9 @@ from kafka2011.ui.seen import Ends, SeenBroker, SeenCluster, SeenGroup, SeenMemb
 from zk.cluster import Broker, TopicPartition
 from zk.offsets import CommittedOffset
 from zk.owners import Owner
+
+if TYPE_CHECKING:
+    import pytest
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 WHERES = [TopicPartition("views", number // 2, number % 2) for number in range(4)]
@@ -39,10 +40,7 @@ def test_it_says_who_owns_what_and_how_far_they_are() -> None:
     [of_group] = found["groups"]
     assert of_group["partitions"] == [
         ["views", 0, 0, "g_a", 500, 700, 600, 300, None, "learning"],
-        *(
-            ["views", each.broker_id, each.partition, None, None, None, None, None, None, "learning"]
-            for each in WHERES[1:]
-        ),
+        *([*each, None, None, None, None, None, None, "learning"] for each in WHERES[1:]),
     ]
     assert (of_group["ownerless"], of_group["lag_bytes"], of_group["state"]) == (3, 300, "learning")
     assert found["partitions"][0] == ["views", 0, 0, 100, 1000]
