@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka2011.ui.seen import SeenCluster, SeenGroup, member_of
@@ -171,12 +172,21 @@ def _cause(step: Step) -> str:
 def _steps(known: _GroupHistory, was: SeenGroup, group: SeenGroup, before_ms: int, now_ms: int) -> Iterator[Step]:
     of_owners = list(_owner_steps(known, was, group, before_ms, now_ms))
     for member in sorted(was.members.keys() - group.members.keys()):
-        # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once.
-        lost_ms = (step.at_ms for step in of_owners if step.kind == RELEASED and member_of(step.who) == member)
+        # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once, or was
+        # missing already at the look before.
+        lost_ms = (
+            step.at_ms
+            for step in (*_newest(known.steps, before_ms), *of_owners)
+            if step.kind == RELEASED and member_of(step.who) == member
+        )
         yield Step(min(lost_ms, default=now_ms), LEFT, member)
     for member in sorted(group.members.keys() - was.members.keys()):
         yield Step(_between(before_ms, group.members[member].since_ms, now_ms), JOINED, member)
     yield from of_owners
+
+
+def _newest(steps: deque[Step], since_ms: int) -> Iterable[Step]:
+    return takewhile(lambda step: step.at_ms >= since_ms, reversed(steps))
 
 
 def _owner_steps(known: _GroupHistory, was: SeenGroup, group: SeenGroup, before_ms: int, now_ms: int) -> Iterator[Step]:

@@ -61,6 +61,14 @@ def test_who_left_did_so_before_another_claimed() -> None:
     assert [(step.at_ms, step.kind) for step in found.steps] == [(5800, LEFT), (5800, RELEASED), (5800, CLAIMED)]
 
 
+def test_who_left_is_stamped_by_the_first_look_that_missed_something_of_theirs() -> None:
+    """The list of members may be read a moment before a session ends, and the owners after it."""
+    ownerless = cluster({"a": 500, "b": 600}, {ONE: ("a", 700)})
+    taken = cluster({"a": 500}, {ONE: ("a", 700), TWO: ("a", 6800)})
+    [found] = history_of((5000, BOTH), (6000, ownerless), (7000, taken)).rebalances("g")
+    assert [(step.at_ms, step.kind) for step in found.steps] == [(6000, RELEASED), (6000, LEFT), (6800, CLAIMED)]
+
+
 def test_clocks_that_are_apart_do_not_change_the_order() -> None:
     """A stamp of ZooKeeper's is kept between the looks before and after it."""
     early = cluster({"a": 500, "c": 10}, {ONE: ("c", 20), TWO: ("b", 99_000)})
