@@ -5,6 +5,7 @@
 
    Only the stable ABI of Python 3.11 is used, so one build serves every later version. */
 
+#define _GNU_SOURCE /* preadv2, syscall */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -12,8 +13,15 @@
 #include <errno.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
-enum { MOST_PARTS = 64 };
+#ifndef SYS_cachestat
+#define SYS_cachestat 451 /* the same for every architecture, as all that came this late */
+#endif
+
+enum { MOST_PARTS = 64, FILE_ENDED = -1, NOT_IN_MEMORY = -2 };
 
 typedef struct {
     const char *head;
@@ -23,12 +31,54 @@ typedef struct {
     Py_ssize_t size;
 } Part;
 
-/* Send on from where `*sent` bytes of all parts have gone, until everything has or `until` have, or an error comes.
-   Return 0, or that error; -1 where a file ends early. */
+/* Say whether a page of a file can be read without waiting. Where that cannot be told, it can. */
 static int
-send_on(int out_fd, const Part *parts, Py_ssize_t count, Py_ssize_t *sent, Py_ssize_t until)
+page_is_there(int fd, off_t position)
+{
+    char byte;
+    struct iovec into = {&byte, 1};
+    return preadv2(fd, &into, 1, position, RWF_NOWAIT) >= 0 || errno != EAGAIN;
+}
+
+/* Say whether a piece of a file is in memory, or sending it would wait for the disk. Linux 6.5 and later count its
+   pages, without touching any; before, its ends have to do. */
+static int
+is_there(int fd, off_t position, Py_ssize_t size)
+{
+    static int counts = 1;
+    static long page_bytes = 0;
+    if (size <= 0) {
+        return 1;
+    }
+    if (!page_bytes) {
+        page_bytes = sysconf(_SC_PAGESIZE);
+    }
+    if (counts) {
+        struct {
+            unsigned long long position, size;
+        } piece = {(unsigned long long)position, (unsigned long long)size};
+        struct {
+            unsigned long long cached, dirty, written_back, evicted, recently_evicted;
+        } found;
+        if (syscall(SYS_cachestat, fd, &piece, &found, 0) == 0) {
+            off_t pages = (position + size - 1) / page_bytes - position / page_bytes + 1;
+            return found.cached >= (unsigned long long)pages;
+        }
+        if (errno == ENOSYS || errno == EPERM) {
+            counts = 0;
+        }
+    }
+    return page_is_there(fd, position) && page_is_there(fd, position + size - 1);
+}
+
+/* Send on from where `*sent` bytes of all parts have gone, until everything has or `until` have, or an error comes.
+   Return 0, or that error; FILE_ENDED where a file ends early, and NOT_IN_MEMORY where sending on would wait for the
+   disk, which `may_wait` allows. */
+static int
+send_on(int out_fd, const Part *parts, Py_ssize_t count, Py_ssize_t *sent, Py_ssize_t until, int may_wait)
 {
     Py_ssize_t before = 0; /* bytes of the parts before this one */
+    Py_ssize_t seen = 0;   /* so many bytes were in memory a moment ago */
     for (Py_ssize_t i = 0; i < count; i++) {
         const Part *part = &parts[i];
         Py_ssize_t end = before + part->head_bytes + part->size;
@@ -46,9 +96,16 @@ send_on(int out_fd, const Part *parts, Py_ssize_t count, Py_ssize_t *sent, Py_ss
                 Py_ssize_t in_file = within - part->head_bytes;
                 off_t at = part->position + in_file;
                 Py_ssize_t left = part->size - in_file;
-                done = sendfile(out_fd, part->fd, &at, (size_t)(left < until - *sent ? left : until - *sent));
+                left = left < until - *sent ? left : until - *sent;
+                if (!may_wait && *sent >= seen) {
+                    if (!is_there(part->fd, at, left)) {
+                        return NOT_IN_MEMORY;
+                    }
+                    seen = *sent + left;
+                }
+                done = sendfile(out_fd, part->fd, &at, (size_t)left);
                 if (done == 0) {
-                    return -1;
+                    return FILE_ENDED;
                 }
             }
             if (done < 0) {
@@ -65,10 +122,10 @@ static PyObject *
 send_parts(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     Part parts[MOST_PARTS];
-    int out_fd;
+    int out_fd, may_wait;
     PyObject *list;
     Py_ssize_t sent, until;
-    if (!PyArg_ParseTuple(arguments, "iO!nn:send_parts", &out_fd, &PyTuple_Type, &list, &sent, &until)) {
+    if (!PyArg_ParseTuple(arguments, "iO!nnp:send_parts", &out_fd, &PyTuple_Type, &list, &sent, &until, &may_wait)) {
         return NULL;
     }
     Py_ssize_t count = PyTuple_Size(list);
@@ -94,12 +151,25 @@ send_parts(PyObject *Py_UNUSED(module), PyObject *arguments)
     }
     int error;
     Py_BEGIN_ALLOW_THREADS
-    error = send_on(out_fd, parts, count, &sent, until);
+    error = send_on(out_fd, parts, count, &sent, until, may_wait);
     Py_END_ALLOW_THREADS
     return Py_BuildValue("(ni)", sent, error);
 }
 
+static PyObject *
+is_in_memory(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    int fd;
+    long long position;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(arguments, "iLn:is_in_memory", &fd, &position, &size)) {
+        return NULL;
+    }
+    return PyBool_FromLong(is_there(fd, (off_t)position, size));
+}
+
 static PyMethodDef methods[] = {
+    {"is_in_memory", is_in_memory, METH_VARARGS, "Say whether a piece of a file can be read without the disk."},
     {"send_parts", send_parts, METH_VARARGS, "Return how many bytes have gone by now, and why not more."},
     {NULL, NULL, 0, NULL},
 };

@@ -28,22 +28,24 @@ from gevent.hub import Waiter
 from kafka2011.broker.handlers import Reply
 from kafka2011.broker.memory_budget import MemoryRefusedError
 from kafka2011.broker.parking import End
-from kafka2011.broker.sending import FILE_ENDED, batches, send_parts
+from kafka2011.broker.sending import FILE_ENDED, NOT_IN_MEMORY, batches, pieces_between, send_parts
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.message.header import AnyBytes
 from kafka2011.wire.protocol import FrameReader
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Sequence
 
     from gevent.lock import Semaphore
 
     from kafka2011.broker.memory_budget import MemoryBudget
+    from kafka2011.broker.page_reads import PageReads
     from kafka2011.broker.parking import Awaited, ParkedRequest, Parking
     from kafka2011.broker.quota import ClientQuota, Toll
     from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
     from kafka2011.broker.request_times import RequestTimes
-    from kafka2011.broker.sending import Part
+    from kafka2011.broker.sending import Part, Piece
     from kafka2011.broker.small_share import SmallShare
     from kafka2011.log.segment import LogSlice
 
@@ -114,6 +116,7 @@ class Connection:
         "_has_large_turn",
         "_large_bytes",
         "_large_turns",
+        "_page_reads",
         "_parked",
         "_readable",
         "_reader",
@@ -141,6 +144,7 @@ class Connection:
         counts: Counter[str],
         large_turns: Semaphore,
         buffer: ReceiveBuffer | None,
+        page_reads: PageReads,
     ) -> None:
         self.socket = accepted
         self.name = name
@@ -151,6 +155,7 @@ class Connection:
         self._small = small.claim(name, self._evict)
         self._large_turns = large_turns
         self._buffer = buffer
+        self._page_reads = page_reads
         self._readable: Any = None  # what gevent watches the socket by, once it had to be waited for
         self._large_bytes = budget.max_bytes * LARGE_SHARE
         self._has_large_turn = False
@@ -480,9 +485,14 @@ class Connection:
     def _send_parts(self, parts: tuple[Part, ...], size: int) -> None:
         """Send what a batch has; pieces of files go out by sendfile(2), for which gevent copies through Python."""
         sent_bytes = 0
+        may_wait = False  # for the disk, since all of it was read just now
         while sent_bytes < size:
-            sent_bytes, error = send_parts(self.socket, parts, sent_bytes, min(size, sent_bytes + SENDFILE_BYTES))
-            if error == errno.EAGAIN:
+            until_bytes = min(size, sent_bytes + SENDFILE_BYTES)
+            sent_bytes, error = send_parts(self.socket, parts, sent_bytes, until_bytes, may_wait=may_wait)
+            may_wait = error == NOT_IN_MEMORY
+            if may_wait:
+                self._read_pages(pieces_between(parts, sent_bytes, until_bytes))
+            elif error == errno.EAGAIN:
                 self._await_room(self.socket.fileno())
             elif error in _CONNECTION_ERRORS:
                 raise BrokerConnectionError(f"sending an answer failed: {os.strerror(error)}")
@@ -491,6 +501,15 @@ class Connection:
                 raise SegmentReadError(f"reading a segment file failed, {size - sent_bytes} bytes to go: {problem}")
             elif sent_bytes < size:
                 self.pause()
+
+    def _read_pages(self, pieces: Sequence[Piece]) -> None:
+        """Have others run while the disk is read."""
+        try:
+            self._page_reads.read(pieces)
+        except OSError as error:
+            raise SegmentReadError(f"reading a segment file failed: {error}") from error
+        self.counts["disk_read_bytes"] += sum(size for _, _, size in pieces)
+        self._turn_ends_s = 0.0
 
     def _await_room(self, out_fd: int) -> None:
         try:

@@ -72,7 +72,7 @@ class DiskThreads(Disk):
             written = os.write(fd, data)
             took_s = time.monotonic() - started_s
         else:
-            written, took_s = _in_pool(self._writers, _timed_write, fd, data)
+            written, took_s = in_pool(self._writers, _timed_write, fd, data)
         if took_s > SLOW_WRITE_S and written < LARGE_WRITE_BYTES:
             self._slow_until_s = time.monotonic() + SLOW_FOR_S
         return written
@@ -177,7 +177,7 @@ def _fsync_each(syncs: Sequence[Sync]) -> None:
     running = gevent.get_hub().threadpool.spawn(_outcomes_of_fsync, [sync.fd for sync in syncs])
     try:
         running.get()
-    finally:  # also of who is being stopped, as in _in_pool
+    finally:  # also of who is being stopped, as in in_pool
         for sync, error in zip(syncs, cast("list[OSError | None]", running.get()), strict=True):
             sync.end(error)
 
@@ -192,10 +192,10 @@ def _timed_write(fd: int, data: AnyBytes) -> tuple[int, float]:
 
 
 def _in_thread(call: Callable[..., None], *arguments: object) -> None:
-    _in_pool(gevent.get_hub().threadpool, call, *arguments)
+    in_pool(gevent.get_hub().threadpool, call, *arguments)
 
 
-def _in_pool(pool: ThreadPool, call: Callable[..., _Result], *arguments: object) -> _Result:
+def in_pool(pool: ThreadPool, call: Callable[..., _Result], *arguments: object) -> _Result:
     """Call in a thread, and let others run meanwhile.
 
     Even a greenlet that is being killed waits for it: its file must stay open, and its error must not get lost.

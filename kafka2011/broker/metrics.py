@@ -98,6 +98,7 @@ _TOTALS = {
     "bytes_in": counter("broker_received_bytes", "Bytes that came over connections, once decrypted."),
     "bytes_out": counter("broker_sent_bytes", "Bytes that went over connections, before they were encrypted."),
     "sendfile_bytes": counter("broker_sendfile_bytes", "Those of them that went by sendfile."),
+    "disk_read_bytes": counter("broker_disk_read_bytes", "Those of them that memory had no room for."),
     "zookeeper_sessions": counter(
         "broker_zookeeper_sessions", "Sessions that the broker has registered in; each but the first follows a loss."
     ),

@@ -20,29 +20,40 @@ if TYPE_CHECKING:
 
     Part: TypeAlias = tuple[bytes, int, int, int]
     """Bytes, and after them a piece of a file: its descriptor, where in it, how many bytes."""
+    Piece: TypeAlias = tuple[int, int, int]
+    """A piece of a file alone."""
 
 MOST_PARTS = 64
 """What one call sends."""
 FILE_ENDED = -1
+NOT_IN_MEMORY = -2
 
 
 class SendCode(Protocol):
     """What C does."""
 
-    def send_parts(self, out_fd: int, parts: tuple[Part, ...], sent_bytes: int, until_bytes: int, /) -> tuple[int, int]:
+    def send_parts(
+        self, out_fd: int, parts: tuple[Part, ...], sent_bytes: int, until_bytes: int, may_wait: bool, /
+    ) -> tuple[int, int]:
         """Go on where so many bytes of all parts were sent, until so many are; return how many are, and an errno.
 
-        The errno is 0 as long as nothing is wrong, and FILE_ENDED where a file is shorter than it should be.
+        The errno is 0 as long as nothing is wrong, and FILE_ENDED where a file is shorter than it should be. It is
+        NOT_IN_MEMORY where what comes next would have to be waited for at the disk, unless that may be.
         """
+
+    def is_in_memory(self, fd: int, position: int, size: int, /) -> bool:
+        """Say whether a piece of a file can be read without waiting for the disk."""
 
 
 compiled: SendCode | None = c_code.load("broker._send")
 
 
-def send_parts(out: Socket, parts: tuple[Part, ...], sent_bytes: int, until_bytes: int) -> tuple[int, int]:
-    """Send without waiting. See SendCode."""
+def send_parts(
+    out: Socket, parts: tuple[Part, ...], sent_bytes: int, until_bytes: int, *, may_wait: bool = False
+) -> tuple[int, int]:
+    """Send without waiting for the socket. See SendCode; without C the disk is always waited for."""
     if compiled is not None:
-        return compiled.send_parts(out.fileno(), parts, sent_bytes, until_bytes)
+        return compiled.send_parts(out.fileno(), parts, sent_bytes, until_bytes, may_wait)
     out.settimeout(0.0)
     try:
         return _send_parts(out, parts, sent_bytes, until_bytes)
@@ -73,6 +84,24 @@ def _send_parts(out: Socket, parts: tuple[Part, ...], sent_bytes: int, until_byt
             sent_bytes += done
         before_bytes = end_bytes
     return sent_bytes, 0
+
+
+def is_in_memory(fd: int, position: int, size: int) -> bool:
+    """Say whether a piece of a file can be read without waiting for the disk. See SendCode; without C it always can."""
+    return compiled is None or compiled.is_in_memory(fd, position, size)
+
+
+def pieces_between(parts: tuple[Part, ...], from_bytes: int, until_bytes: int) -> list[Piece]:
+    """Return what the files of parts give for these bytes of all parts."""
+    found = []
+    before_bytes = 0
+    for head, fd, position, size in parts:
+        start_bytes = before_bytes + len(head)
+        before_bytes = start_bytes + size
+        begin, end = max(from_bytes, start_bytes), min(until_bytes, before_bytes)
+        if begin < end:
+            found.append((fd, position + begin - start_bytes, end - begin))
+    return found
 
 
 def batches(parts: tuple[bytes | LogSlice, ...]) -> Iterator[list[tuple[bytes, LogSlice | None]]]:

@@ -13,6 +13,7 @@ from gevent.pool import Group
 
 from kafka2011.broker.client_connection import Connection
 from kafka2011.broker.notices import Notices
+from kafka2011.broker.page_reads import PageReads
 from kafka2011.errors import BrokerConnectionError, KafkaError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class SocketServer:
         self._doors = doors
         self._new_handlers = new_handlers
         self._buffer = buffer
+        self._page_reads = PageReads()
         self._budget = budget
         self._small = small
         self._max_frame_bytes = max_frame_bytes
@@ -173,7 +175,8 @@ class SocketServer:
                 )
                 continue
             connection = new_connection(
-                accepted, name, self._budget, self._small, self.counts, self._large_turns, self._buffer
+                *(accepted, name, self._budget, self._small, self.counts, self._large_turns),
+                *(self._buffer, self._page_reads),
             )
             self._by_address[host] += 1
             self._connections.add(connection)  # here, so that `stop` also sees those that have not begun

@@ -14,6 +14,7 @@ import gevent
 
 from kafka2011.broker.client_connection import NOBODY, SEND_STALL_TIMEOUT_S, Connection, SegmentReadError
 from kafka2011.broker.file_changes import FileChanges
+from kafka2011.broker.sending import is_in_memory
 from kafka2011.errors import BrokerConnectionError, ConfigError
 from kafka2011.wire.tls_socket import TlsSocket
 
@@ -155,8 +156,11 @@ class TlsConnection(Connection):
                 self._send(head)
             position, end = start, start + file_bytes
             while position < end:
+                piece = fd, position, min(end - position, READ_BYTES)
+                if not is_in_memory(*piece):
+                    self._read_pages([piece])
                 try:
-                    data = os.pread(fd, min(end - position, READ_BYTES), position)
+                    data = os.pread(fd, piece[2], position)
                 except OSError as error:
                     raise SegmentReadError(f"reading a segment file at {position} failed: {error}") from error
                 if not data:

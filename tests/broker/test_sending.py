@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 import gevent.socket
 import pytest
 
-from kafka2011.broker.sending import FILE_ENDED, MOST_PARTS, batches, send_parts
+from kafka2011.broker import sending
+from kafka2011.broker.page_reads import PageReads
+from kafka2011.broker.sending import (
+    FILE_ENDED,
+    MOST_PARTS,
+    NOT_IN_MEMORY,
+    batches,
+    is_in_memory,
+    pieces_between,
+    send_parts,
+)
 from kafka2011.log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -86,11 +96,44 @@ def test_all_parts_arrive_whole_and_in_order(ends: Ends, seed: int) -> None:
 def test_a_file_that_ends_early_is_told_from_the_end_of_a_connection(ends: Ends) -> None:
     """The bytes before have gone."""
     parts = ((b"head", ends.fd, len(DATA) - 10, 20),)
-    assert send_parts(ends.out, parts, 0, 24) == (14, FILE_ENDED)
+    assert send_parts(ends.out, parts, 0, 24, may_wait=True) == (14, FILE_ENDED)
     assert ends.read() == b"head" + DATA[-10:]
     ends.peer.close()
     assert send_parts(ends.out, ((b"head", -1, 0, 0),), 0, 4) == (0, errno.EPIPE)
     assert send_parts(ends.out, ((b"", ends.fd, 0, 9),), 0, 9) == (0, errno.EPIPE)
+
+
+def test_what_is_not_in_memory_is_read_first(tmp_path: Path, ends: Ends) -> None:
+    """What stands before it has gone; once it was read, all goes. Without C the disk is waited for."""
+    path = tmp_path / "cold"
+    path.write_bytes(DATA)
+    fd = os.open(path, os.O_RDWR)
+    try:
+        assert is_in_memory(fd, 0, len(DATA))
+        os.fsync(fd)  # what is not written yet cannot go
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        if sending.compiled is not None and is_in_memory(fd, 0, len(DATA)):
+            pytest.skip("a file system that lives in memory")
+        parts = ((b"head", ends.fd, 0, 5000), (b"next", fd, 70_000, 100_000))
+        sent = 5008 if sending.compiled is not None else 105_008
+        assert send_parts(ends.out, parts, 0, 105_008) == (sent, NOT_IN_MEMORY if sent == 5008 else 0)
+        PageReads().read(pieces_between(parts, 5008, 105_008))
+        assert is_in_memory(fd, 70_000, 100_000)
+        if sending.compiled is not None:
+            assert not is_in_memory(fd, 0, len(DATA)), "more was read than is sent"
+            assert send_parts(ends.out, parts, sent, 105_008) == (105_008, 0)
+        assert ends.read() == b"head" + DATA[:5000] + b"next" + DATA[70_000:170_000]
+    finally:
+        os.close(fd)
+
+
+def test_pieces_of_files_are_found_among_the_parts() -> None:
+    """Wherever sending begins and ends: bytes that are no file's are left out."""
+    parts = ((b"head", 3, 100, 10), (b"", 4, 0, 5), (b"end", -1, 0, 0))
+    assert pieces_between(parts, 0, 22) == [(3, 100, 10), (4, 0, 5)]
+    assert pieces_between(parts, 0, 4) == []
+    assert pieces_between(parts, 6, 15) == [(3, 102, 8), (4, 0, 1)]
+    assert pieces_between(parts, 19, 22) == []
 
 
 def test_a_batch_opens_one_file_at_most(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def open_sending() -> Iterator[Run]:
                 while sent < total and not error:
                     before = sent
                     sent, error = sending.compiled.send_parts(
-                        near.fileno(), tuple(parts), sent, min(total, sent + step)
+                        near.fileno(), tuple(parts), sent, min(total, sent + step), True
                     )
                     assert sent > before or error
                 if far.fileno() < 0:
