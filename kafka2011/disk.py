@@ -58,6 +58,15 @@ class Disk:
         """Write as much as one call takes, into the page cache; return how many bytes."""
         return os.write(fd, data)
 
+    def write_all(self, fd: int, data: bytes | memoryview) -> None:
+        """Write everything: a full disk, a signal, or more than one call can write, ends a write early."""
+        written = self.write(fd, data)
+        while written < len(data):
+            count = self.write(fd, memoryview(data)[written:])
+            if not count:
+                raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+            written += count
+
     def fsync(self, fd: int) -> None:
         """Make a file's bytes, or a directory's names, survive a power cut."""
         os.fsync(fd)

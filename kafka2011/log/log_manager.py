@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kafka2011.disk import SYSTEM_DISK, is_directory, is_regular_file, open_directory
+from kafka2011.disk import SYSTEM_DISK, is_directory, open_directory
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
 from kafka2011.log.label import is_label
 from kafka2011.log.log import Log, LogFailedError
@@ -159,14 +159,14 @@ class LogManager:
     def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
         try:
             self._counts.load()
-            self._remove_deleted(path for path in self.log_dir.iterdir() if _is_deleted(path))
+            self._end_deletions()
             found = self._find_log_directories()
             self._claim_log_dir(has_logs=bool(found))
             recover = not self._take_mark()
-            if recover and found:
-                self._disk.fsync(self._lock_fd)  # the names of logs that were made just before the process ended
-            elif recover:
-                self._sync_name(self.log_dir)
+            if recover:
+                self._disk.fsync(self._lock_fd)  # names that were made just before the process ended
+                if not found:
+                    self._sync_name(self.log_dir)
             is_synced = recover and len(found) >= SYNCED_TOGETHER and self._disk.sync_file_system()
         except OSError as error:
             raise LogError(os_error_text("cannot use log.dir", self.log_dir, error)) from error
@@ -189,6 +189,13 @@ class LogManager:
                     recovery = recover_last_segment(directory, self._disk, report, is_synced=is_synced)
             if recovery is not None:
                 self.recoveries.append(recovery)
+
+    def _end_deletions(self) -> None:
+        doomed = [path for path in self.log_dir.iterdir() if _is_deleted(path)]
+        if doomed:
+            # Or a power cut could give a log that the process was deleting its name back, without some of its files.
+            self._disk.fsync(self._lock_fd)
+            self._remove_deleted(doomed)
 
     def _claim_log_dir(self, *, has_logs: bool) -> None:
         if self._label is not None and self._label.claim(self.log_dir, has_logs=has_logs):
@@ -387,9 +394,11 @@ class LogManager:
     def _remove_deleted(self, directories: Iterable[Path]) -> None:
         for directory in directories:
             for path in directory.iterdir():
-                if is_regular_file(path):  # these may be large
-                    self._disk.unlink(path)
-            shutil.rmtree(directory)
+                if is_directory(path) and not path.is_symlink():  # a stranger's
+                    shutil.rmtree(path)
+                else:
+                    self._disk.unlink(path)  # it may be large
+            directory.rmdir()
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -80,8 +80,7 @@ class PartitionCounts:
     def _write(self, grown: dict[str, int]) -> None:
         new = self._log_dir / _NEW_NAME
         with new.open("wb") as opened:
-            opened.write(json.dumps(grown, indent=2, sort_keys=True).encode() + b"\n")
-            opened.flush()
+            self._disk.write_all(opened.fileno(), json.dumps(grown, indent=2, sort_keys=True).encode() + b"\n")
             self._disk.fsync(opened.fileno())
         new.replace(self._log_dir / FILE_NAME)
         self._disk.fsync_directory(self._log_dir)

@@ -230,7 +230,7 @@ class LogSegment:
     def append(self, data: AnyBytes) -> None:
         """Write all of `data` after the last byte, into the page cache. Raises OSError; none of it then counts."""
         try:
-            self._write(data)
+            self._disk.write_all(self._fd, data)
         except BaseException as error:  # also when a greenlet is stopped while it waits
             self.has_remains = True
             try:
@@ -240,14 +240,6 @@ class LogSegment:
                     raise
             raise
         self.size_bytes += len(data)
-
-    def _write(self, data: AnyBytes) -> None:
-        written = self._disk.write(self._fd, data)
-        while written < len(data):  # a full disk, a signal, or more than one call can write
-            count = self._disk.write(self._fd, memoryview(data)[written:])
-            if not count:
-                raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
-            written += count
 
     def begin_sync(self) -> int:
         """Return the descriptor of what is to be brought to disk, all of it. The segment must be held for appending."""

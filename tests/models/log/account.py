@@ -17,29 +17,61 @@ class Promise(NamedTuple):
 
     Everything below `flushed_end` is there, from a start on that lies between the two: retention has said that it
     deleted what lies before `lowest_start`, and it may have deleted what lies before `highest_start`. Everything below
-    `written_end` was appended, and is there if only the process ends.
+    `written_end` was appended, and is there if only the process ends. While its topic is deleted, all of it may be
+    gone; the next log of that name is another one. While its topic grows, there are the partitions of before or after.
     """
 
     flushed_end: int = 0
     written_end: int = 0
     lowest_start: int = 0
     highest_start: int = 0
+    number: int = 0
+    may_be_gone: bool = False
+    least_partitions: int = 1
+    most_partitions: int = 1
 
 
-class Account:
-    """All that was appended to one log, since its first offset, beside what the log says about itself."""
+class Written:
+    """All that was appended to one log since its first offset."""
 
     def __init__(self) -> None:
         self.data = b""  # as the appends that succeeded left it
         self.tried: dict[int, set[bytes]] = {}  # the messages that were ever written at an offset
-        self.promise = Promise()
-        self._payloads = 0
 
-    def copy(self) -> Account:
-        """Return an account of a log that may go on otherwise than this one."""
-        copied = Account()
+    def copy(self) -> Written:
+        """Return the same for a log that may go on otherwise than this one."""
+        copied = Written()
         copied.data = self.data
         copied.tried = {offset: set(messages) for offset, messages in self.tried.items()}
+        return copied
+
+
+class Account:
+    """What was written to the logs that a topic has had, one after the other, beside what the last says of itself."""
+
+    def __init__(self) -> None:
+        self.promise = Promise()
+        self._logs = [Written()]
+        self._payloads = 0
+
+    @property
+    def data(self) -> bytes:
+        """What was appended to the log that the promise is of."""
+        return self._logs[self.promise.number].data
+
+    @data.setter
+    def data(self, data: bytes) -> None:
+        self._logs[self.promise.number].data = data
+
+    @property
+    def tried(self) -> dict[int, set[bytes]]:
+        """The messages that were ever written at an offset of it."""
+        return self._logs[self.promise.number].tried
+
+    def copy(self) -> Account:
+        """Return an account of logs that may go on otherwise than these."""
+        copied = Account()
+        copied._logs = [each.copy() for each in self._logs]
         copied.promise = self.promise
         copied._payloads = self._payloads
         return copied
@@ -62,7 +94,26 @@ class Account:
     def promise_now(self, log: Log) -> Promise:
         """Return what holds if the log crashes now, by what it says to readers."""
         assert log.end_offset >= self.promise.flushed_end, "the flushed end went back"
-        return Promise(log.end_offset, len(self.data), self.promise.lowest_start, log.start_offset)
+        return self.promise._replace(
+            flushed_end=log.end_offset, written_end=len(self.data), highest_start=log.start_offset
+        )
+
+    def begin_growth(self, partitions: int) -> None:
+        """Note that there may be more partitions from now on."""
+        self.promise = self.promise._replace(most_partitions=max(partitions, self.promise.most_partitions))
+
+    def grown(self) -> None:
+        """Note that there are."""
+        self.promise = self.promise._replace(least_partitions=self.promise.most_partitions)
+
+    def begin_deletion(self) -> None:
+        """Note that all of the log may be gone from now on, and how many partitions the topic has."""
+        self.promise = self.promise._replace(may_be_gone=True, least_partitions=1)
+
+    def gone(self) -> None:
+        """Note that the log is gone: whatever is written next is at the beginning of another one."""
+        self.promise = Promise(number=len(self._logs))
+        self._logs.append(Written())
 
     def deleted(self, log: Log) -> None:
         """Note that retention has returned: what it deleted will not come back."""
@@ -79,10 +130,16 @@ class Account:
         assert log.offsets_before(LATEST, 1000) == newest_first
         assert log.offsets_before(EARLIEST, 1) == newest_first[-1:]
 
-    def take_over(self, log: Log | None) -> None:
-        """Check a log that was opened again, and go on from what it holds."""
-        flushed_end, written_end, lowest_start, highest_start = self.promise
+    def take_over(self, log: Log | None, partitions: int) -> None:
+        """Check a log that was opened again, of a topic with so many partitions, and go on from what it holds."""
+        flushed_end, written_end, lowest_start, highest_start, number, may_be_gone, least, most = self.promise
         least_end = max(flushed_end, written_end)
+        assert least <= partitions <= most, f"{partitions} partitions, not {least} to {most}"
+        if log is None and may_be_gone:
+            self.gone()
+            self.promise = self.promise._replace(least_partitions=partitions, most_partitions=partitions)
+            return
+        self.promise = self.promise._replace(least_partitions=partitions, most_partitions=partitions, may_be_gone=False)
         if log is None:
             assert (least_end, highest_start) == (0, 0), f"the log is gone, which had {least_end} bytes"
             self.data = b""
@@ -96,7 +153,7 @@ class Account:
         for offset, message in _messages(data, start):
             assert message in self.tried.get(offset, ()), f"{log} holds {message!r} at {offset}"
         self.data = self.data[:start] + data
-        self.promise = Promise(end, end, lowest_start, start)
+        self.promise = Promise(end, end, lowest_start, start, number, False, partitions, partitions)
 
 
 def read_all(log: Log) -> bytes:

@@ -2,7 +2,8 @@
 
 Until it is synced, every change may or may not survive a power cut: each sector of what was written, each change of a
 file's size, each name that was added to or removed from a directory. Changes to one name keep their order, since they
-happen in one place; nothing else does. What a file has room for but was never written reads as zeros.
+happen in one place; nothing else does. A rename survives as a whole or not at all, as on a file system with a journal.
+What a file has room for but was never written reads as zeros.
 """
 
 from __future__ import annotations
@@ -40,17 +41,21 @@ class File(NamedTuple):
     cached: bytes = b""
 
 
+Naming: TypeAlias = "tuple[tuple[str, int | None], ...]"
+"""What one change does to names: gives them numbers, or with None takes them away. All of it survives, or nothing."""
+
+
 class Directory(NamedTuple):
-    """The names on the disk, and the changes that may be there, in order; None takes a name away."""
+    """The names on the disk, and the changes that may be there, in order."""
 
     durable: tuple[tuple[str, int], ...] = ()
-    pending: tuple[tuple[str, int | None], ...] = ()
+    pending: tuple[Naming, ...] = ()
 
     def cached(self) -> dict[str, int]:
         """Return the names that processes see, with the numbers of what they stand for."""
         names = dict(self.durable)
-        for name, number in self.pending:
-            _rename(names, name, number)
+        for naming in self.pending:
+            _name(names, naming)
         return names
 
 
@@ -114,17 +119,26 @@ class ModelDisk:
         """Add a file or directory, whose name is pending, and return its number."""
         number = len(self.nodes)
         self.nodes[number] = node
-        self._name(parent, name, number)
+        self._change_names(parent, ((name, number),))
         return number
 
     def remove(self, parent: int, name: str) -> None:
         """Take a name away; what it stood for stays for those who have it open."""
-        self._name(parent, name, None)
+        self._change_names(parent, ((name, None),))
 
-    def _name(self, parent: int, name: str, number: int | None) -> None:
-        directory = self.nodes[parent]
+    def rename(self, parent: int, name: str, new_name: str) -> None:
+        """Give what a name stands for another one in the same directory, in place of what had that."""
+        number = self._directory(parent).cached()[name]
+        self._change_names(parent, ((name, None), (new_name, number)))
+
+    def _directory(self, number: int) -> Directory:
+        directory = self.nodes[number]
         assert isinstance(directory, Directory)
-        self.nodes[parent] = directory._replace(pending=(*directory.pending, (name, number)))
+        return directory
+
+    def _change_names(self, parent: int, naming: Naming) -> None:
+        directory = self._directory(parent)
+        self.nodes[parent] = directory._replace(pending=(*directory.pending, naming))
 
     def append(self, number: int, data: bytes) -> None:
         """Write behind a file's last byte."""
@@ -154,8 +168,8 @@ class ModelDisk:
             self.nodes[number] = File(_applied(node.durable, node.pending[:count]), node.pending[count:], node.cached)
         else:
             names = dict(node.durable)
-            for name, child in node.pending[:count]:
-                _rename(names, name, child)
+            for naming in node.pending[:count]:
+                _name(names, naming)
             self.nodes[number] = Directory(tuple(names.items()), node.pending[count:])
 
     def fail_sync(self, number: int, count: int, seed: int) -> None:
@@ -185,8 +199,7 @@ class ModelDisk:
         return self._tree(ROOT, survival, random.Random(survival.seed))
 
     def _tree(self, number: int, survival: Survival | None, draw: random.Random) -> Tree:
-        directory = self.nodes[number]
-        assert isinstance(directory, Directory)
+        directory = self._directory(number)
         names = directory.cached() if survival is None else _surviving_names(directory, survival, draw)
         tree: Tree = {}
         for name, child in sorted(names.items()):
@@ -203,21 +216,22 @@ def frozen(tree: Tree) -> Frozen:
     return tuple((name, frozen(content) if isinstance(content, dict) else content) for name, content in tree.items())
 
 
-def _rename(names: dict[str, int], name: str, number: int | None) -> None:
-    if number is None:
-        del names[name]
-    else:
-        names[name] = number
+def _name(names: dict[str, int], naming: Naming) -> None:
+    for name, number in naming:
+        if number is None:
+            del names[name]
+        else:
+            names[name] = number
 
 
 def _surviving_names(directory: Directory, survival: Survival, draw: random.Random) -> dict[str, int]:
     names = dict(directory.durable)
     stuck: set[str] = set()
-    for name, number in directory.pending:
-        if name not in stuck and draw.random() < survival.names:
-            _rename(names, name, number)
+    for naming in directory.pending:
+        if stuck.isdisjoint(name for name, _ in naming) and draw.random() < survival.names:
+            _name(names, naming)
         else:
-            stuck.add(name)
+            stuck.update(name for name, _ in naming)
     return names
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafka2011.message.header import AnyBytes
     from tests.support.clocks import ManualClock
 
-CHANGES = frozenset({"create", "mkdir", "write", "sendfile", "fsync", "unlink", "ftruncate"})
+CHANGES = frozenset({"create", "mkdir", "write", "sendfile", "fsync", "unlink", "ftruncate", "rename", "rmdir"})
 """The calls that change what the disk holds, now or at last."""
 
 WAITING = frozenset({"write", "fsync", "unlink"})
@@ -33,7 +33,7 @@ WAITING = frozenset({"write", "fsync", "unlink"})
 CALLS = CHANGES | {"open", "close", "stat", "fstat", "listdir", "pread", "fadvise", "flock"}
 
 ERRORS = {
-    errno.ENOSPC: frozenset({"create", "mkdir", "write", "sendfile", "fsync"}),
+    errno.ENOSPC: frozenset({"create", "mkdir", "write", "sendfile", "fsync", "rename"}),
     errno.EMFILE: frozenset({"create", "open"}),
     errno.EIO: CALLS,
 }
@@ -41,10 +41,10 @@ ERRORS = {
 
 MODELLED = (
     *("open", "close", "stat", "fstat", "listdir", "scandir", "mkdir", "unlink", "ftruncate", "pread", "sendfile"),
-    "posix_fadvise",
+    *("posix_fadvise", "rename", "replace", "rmdir"),
 )
 
-REFUSED = ("rename", "replace", "link", "symlink", "rmdir", "remove", "truncate", "pwrite", "writev", "fdatasync")
+REFUSED = ("link", "symlink", "remove", "truncate", "pwrite", "writev", "fdatasync")
 """Calls that nobody makes: the disk would have to know them first."""
 
 
@@ -242,14 +242,16 @@ class FileLayer(Disk):
         names = self._names(path)
         if names is None:
             return int(_real.open(path, flags, mode, dir_fd=dir_fd))
-        assert not flags & os.O_TRUNC, "not modelled"
         is_new = bool(flags & os.O_CREAT) and self.disk.find(names) is None
-        self._check("create" if is_new else "open")
+        is_cut = bool(flags & os.O_TRUNC) and not is_new
+        self._check("create" if is_new else "ftruncate" if is_cut else "open")
         fd: int = _real.open(path, flags, mode)
         number = self.disk.make(self._parent(names), names[-1], File()) if is_new else self.disk.find(names)
         assert number is not None
         self._numbers[fd] = number
-        if is_new:
+        if is_cut:
+            self.disk.resize(number, 0)
+        if is_new or is_cut:
             self._set_time(fd)
         return fd
 
@@ -323,6 +325,25 @@ class FileLayer(Disk):
         assert names is not None
         self._check("unlink")
         _real.unlink(path)
+        self.disk.remove(self._parent(names), names[-1])
+
+    def rename(self, path: object, new_path: object) -> None:
+        names, new_names = self._names(path), self._names(new_path)
+        assert names is not None
+        assert new_names is not None
+        assert names[:-1] == new_names[:-1], "not modelled"
+        self._check("rename")
+        _real.rename(path, new_path)
+        self.disk.rename(self._parent(names), names[-1], new_names[-1])
+
+    def replace(self, path: object, new_path: object) -> None:
+        self.rename(path, new_path)
+
+    def rmdir(self, path: object) -> None:
+        names = self._names(path)
+        assert names is not None
+        self._check("rmdir")
+        _real.rmdir(path)
         self.disk.remove(self._parent(names), names[-1])
 
     def mkdir(self, path: object, mode: int = 0o777) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import KafkaError, LogClosedError
 from kafka2011.log.label import Label
-from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
+from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, DELETED_SUFFIX, LogManager
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet
 from tests.models.log.account import Account, Promise
@@ -19,7 +19,7 @@ from tests.models.log.file_layer import BlockedError, FileLayer, StoppedError, r
 from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafka2011.log.log import Log
     from kafka2011.log.log_settings import LogSettings
@@ -100,11 +100,12 @@ class Life:
         if self.manager is None:
             assert not self.layer.open_descriptors(), "a start that failed left files open"
             return
+        assert not list((self.root / LOG_DIR).glob(f"*{DELETED_SUFFIX}")), "files of a deleted topic stay"
         self.recoveries = manager.recoveries
         with self.layer.installed(), self.layer.without_faults():
             for topic, account in self.accounts.items():
                 log = manager.get(topic, 0)
-                account.take_over(log)
+                account.take_over(log, manager.num_partitions(topic))
                 if log is not None:
                     self._logs[topic] = log
 
@@ -140,6 +141,37 @@ class Life:
             for topic, log in self._logs.items():
                 self.accounts[topic].deleted(log)
         self._after_step()
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic; a broker that cannot stops, and is started again."""
+        account = self.accounts[topic]
+        if topic in self._logs:
+            account.promise = account.promise_now(self._logs.pop(topic))
+        account.begin_deletion()
+        if self._is_done(lambda manager: manager.delete_topic(topic)):
+            account.gone()
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions; a broker that cannot stops, and is started again."""
+        account = self.accounts[topic]
+        account.begin_growth(partitions)
+        if self._is_done(lambda manager: manager.grow_topic(topic, partitions)):
+            account.grown()
+
+    def _is_done(self, request: Callable[[LogManager], None]) -> bool:
+        """Carry out what an operator asks for, while nobody writes; stop and start again if that fails."""
+        others_write, self.others_write = self.others_write, False
+        is_done = False
+        with self._shipped():
+            request(self._opened())
+            is_done = True
+        self.others_write = others_write
+        if is_done:
+            self._after_step()
+        else:
+            self.stop()
+            self.start()
+        return is_done
 
     def stop(self) -> None:
         """Close the logs, if they are open.

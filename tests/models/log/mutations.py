@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka2011.disk import Disk
 from kafka2011.log import recovery
 from kafka2011.log.log import Log
 from kafka2011.log.log_manager import LogManager
+from kafka2011.log.partition_counts import PartitionCounts
 from kafka2011.log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -120,6 +122,36 @@ BY_CRASHES = {
     "more deleted than said": Mutation(
         "retain", Log._delete, "enumerate(doomed)", "enumerate((*doomed, self._segments.segments[0]))"
     ),
+    "files of a deleted topic gone before its name is": Mutation(
+        "delete", LogManager.delete_topic, "self._disk.fsync(self._lock_fd)", "pass"
+    ),
+    "a deleted topic that keeps its name": Mutation(
+        "delete",
+        LogManager.delete_topic,
+        "path.rename(path.with_name(path.name + DELETED_SUFFIX))",
+        "path",
+    ),
+    "what a deletion left is not removed": Mutation(
+        "delete",
+        LogManager._end_deletions,
+        "self._remove_deleted(doomed)",
+        "pass",
+    ),
+    "files of a deletion that goes on gone before its name is": Mutation(
+        "delete", LogManager._end_deletions, "self._disk.fsync(self._lock_fd)", "pass"
+    ),
+    "a deleted topic whose growth stays": Mutation(
+        "delete", LogManager.delete_topic, "self._counts.forget(topic)", "pass"
+    ),
+    "growth whose file is not on disk": Mutation(
+        "grow", PartitionCounts._write, "self._disk.fsync(opened.fileno())", "pass"
+    ),
+    "growth whose file's name is not on disk": Mutation(
+        "grow", PartitionCounts._write, "self._disk.fsync_directory(self._log_dir)", "pass"
+    ),
+    "growth written over what was there": Mutation(
+        "grow", PartitionCounts._write, "new = self._log_dir / _NEW_NAME", "new = self._log_dir / FILE_NAME"
+    ),
     "offsets that restart": Mutation(
         "retain",
         Log._part_with,
@@ -163,6 +195,6 @@ BY_FAULTS = {
         "begin", Log._roll_or_wait, "if error.errno not in NO_FILES_ERRORS:", "if True:", "create"
     ),
     "a short write taken for a whole one": Mutation(
-        "begin", LogSegment._write, "while written < len(data)", "while False", "write"
+        "begin", Disk.write_all, "while written < len(data)", "while False", "write"
     ),
 }

@@ -106,6 +106,41 @@ def meanwhile(life: Life) -> None:
     life.start()
 
 
+def delete(life: Life) -> None:
+    """Delete a topic that has grown, make it anew, delete that one too, and stop between."""
+    life.start()
+    life.append("a", 60)
+    life.append("b", 20)
+    life.append("a", 60)
+    life.grow("a", 3)
+    life.append("a", 5)
+    life.delete("a")
+    life.append("a", 7)
+    life.flush("a")
+    life.delete("a")
+    life.append("b", 9)
+    life.stop()
+    life.start()
+    life.append("a", 11)
+    life.flush("a")
+    life.delete("b")
+
+
+def grow(life: Life) -> None:
+    """Give topics more partitions, one before anything was written to it, and one twice."""
+    life.start()
+    life.grow("b", 2)
+    life.append("a", 20)
+    life.grow("a", 2)
+    life.append("a", 20)
+    life.end()
+    life.start()
+    life.grow("a", 5)
+    life.append("b", 20)
+    life.stop()
+    life.start()
+
+
 SMALL = LogSettings(
     max_segment_bytes=50,
     flush_interval=3,
@@ -116,5 +151,5 @@ SMALL = LogSettings(
 
 SCENARIOS = {
     scenario.__name__: Scenario(scenario.__name__, SMALL, scenario)
-    for scenario in (begin, roll, retain, retain_empty, compress, kill, meanwhile)
+    for scenario in (begin, roll, retain, retain_empty, compress, kill, meanwhile, delete, grow)
 }

@@ -78,6 +78,15 @@ def test_names_survive_on_their_own_but_those_of_one_kind_in_order() -> None:
     assert disk.after_power_cut(NAMES) == {"d": {}}
 
 
+def test_a_rename_survives_whole_or_not_at_all() -> None:
+    """And what had the name before is there if it does not."""
+    disk = ModelDisk.of({"a": b"old", "new": b"new"})
+    disk.rename(ROOT, "new", "a")
+    assert disk.cached() == {"a": b"new"}
+    left = {tuple(disk.after_power_cut(Survival(0.5, 0, 0, seed)).items()) for seed in range(100)}
+    assert left == {(("a", b"old"), ("new", b"new")), (("a", b"new"),)}
+
+
 def test_a_file_that_was_synced_is_lost_with_its_name() -> None:
     disk = ModelDisk()
     number = disk.make(ROOT, "f", File())
@@ -150,5 +159,5 @@ def test_calls_fail_where_they_are_told_to(layer: FileLayer, tmp_path: Path) -> 
 
 
 def test_a_call_that_nobody_made_so_far_is_noticed(layer: FileLayer, tmp_path: Path) -> None:
-    with layer.installed(), pytest.raises(AssertionError, match="rename"):
-        (tmp_path / "a").rename(tmp_path / "b")
+    with layer.installed(), pytest.raises(AssertionError, match="symlink"):
+        (tmp_path / "a").symlink_to(tmp_path / "b")

@@ -20,7 +20,18 @@ from tests.models.log.scenarios import DAY_MS
 if TYPE_CHECKING:
     from pathlib import Path
 
-STEPS = {"append": 8, "flush": 2, "flush_due": 1, "retain": 2, "stop": 1, "end": 1, "cut_power": 3, "fail": 2}
+STEPS = {
+    "append": 8,
+    "flush": 2,
+    "flush_due": 1,
+    "retain": 2,
+    "stop": 1,
+    "end": 1,
+    "cut_power": 3,
+    "fail": 2,
+    "delete": 1,
+    "grow": 1,
+}
 """What happens, and how often."""
 
 FIRST_SEED = secrets.randbelow(10**9) if IS_DEEP else 0
@@ -53,6 +64,10 @@ def do(life: Life, step: str, draw: random.Random) -> None:
     elif step == "end":
         life.end()
         life.start()
+    elif step == "delete":
+        life.delete(topic)
+    elif step == "grow":
+        life.grow(topic, draw.randint(1, 4))
     elif life.layer.fault is None:
         life.layer.fault = some_fault(draw, len(life.layer.calls) + draw.randrange(30))
 
@@ -61,7 +76,7 @@ def cut_power(life: Life, draw: random.Random) -> Life:
     """Cut the power at some moment of one more step."""
     life.crashes.clear()
     life.notes_crashes = True
-    do(life, draw.choice(["append", "flush", "retain", "stop"]), draw)
+    do(life, draw.choice(["append", "flush", "retain", "stop", "delete", "grow"]), draw)
     crash = draw.choice([*life.crashes, life.crash_now()])
     life.end()
     begun = life.after(crash, some_survival(draw))
