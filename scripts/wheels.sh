@@ -104,7 +104,9 @@ exec {lock}>build/wheels.lock
 flock "$lock"
 [ -d "$DIRECTORY" ] || ensure_compiler "$python"
 # pip's cache may hold a crcmod that was made without a compiler.
-fill "$DIRECTORY" "$(requirements build-system requires && requirements project dependencies)" --no-cache-dir
+wanted=$(requirements build-system requires && requirements project dependencies &&
+    requirements project optional-dependencies metrics)
+fill "$DIRECTORY" "$wanted" --no-cache-dir
 if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/null; then
     rm -rf "$DIRECTORY"
     fail "crcmod was not compiled: a C compiler and Python's headers are needed (apt-get install gcc python3-dev)"
