@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.consumer.columns import column_decoder
+from kafka2011.consumer.threads import in_thread
 from kafka2011.errors import ErrorCodes
 from kafka2011.message.message_set import Message, complete_prefix_bytes, decode, scan
 from kafka2011.message.topic import partition_text
@@ -40,6 +43,8 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 """The most that is asked for at once, unless a single fetch.size is larger."""
 MAX_SETS = 8
 """How many sets of one partition are taken at once by who is behind, if the broker gives them soon."""
+_SETS_AHEAD = 2
+"""As many while as many are decoded: with more, what is decoded has left the processor's cache."""
 
 
 class FetchedSet:
@@ -188,17 +193,29 @@ class SimpleConsumer:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the messages from an offset to the end of the log as Arrow's record batches, see `FetchedSet.arrow`.
 
-        Fetches up to `max_bytes` (default: fetch.size) at a time, and several such sets while there are so many. To go
-        on later, begin at the last `next_offset`. Raises as `fetch` does, and as iterating over what it returns.
+        Fetches up to `max_bytes` (default: fetch.size) at a time, and several such sets while there are so many: the
+        next ones come while these are decoded. To go on later, begin at the last `next_offset`. Raises as `fetch` does,
+        and as iterating over what it returns.
         """
         max_bytes = self._config.fetch_size if max_bytes is None else max_bytes
-        most = min(MAX_SETS, max(1, MAX_FETCH_BYTES // max(1, max_bytes)))
+        most = min(_SETS_AHEAD, max(1, MAX_FETCH_BYTES // max(1, max_bytes)))
+        fetch = partial(self.fetch_on, topic, partition, max_bytes=max_bytes, most=most)
+        fetched_sets = fetch(offset=offset)
         while True:
-            for fetched in self.fetch_on(topic, partition, offset, max_bytes, most):
-                yield from fetched.arrow(max_messages)
-                if not fetched.data:
+            last = fetched_sets[-1]
+            offset = last.offset + last.complete_bytes
+            is_behind = 2 * len(last.data) >= max_bytes and last.complete_bytes > 0
+            ahead = in_thread(partial(fetch, offset=offset)) if is_behind else None
+            try:
+                for fetched in fetched_sets:
+                    yield from fetched.arrow(max_messages)
+                if not last.data:
                     return
-                offset = fetched.offset + fetched.complete_bytes
+            except BaseException:
+                if ahead is not None:
+                    wait([ahead])  # nobody else is to find the connection in use
+                raise
+            fetched_sets = fetch(offset=offset) if ahead is None else ahead.result()
 
     def multifetch(
         self, fetches: Iterable[tuple[str, int, int, int]], *, wait_ms: int = 0, min_bytes: int = 1

@@ -11,8 +11,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafka2011.consumer.threads import in_thread
 from kafka2011.errors import KafkaError
-from kafka2011.spark.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

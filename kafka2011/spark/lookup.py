@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.consumer.threads import in_thread
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.spark.cluster_lookup import open_lookup
 from kafka2011.spark.end_watch import EndWatch
 from kafka2011.spark.errors import BrokerAwayError
 from kafka2011.spark.offset_ranges import LogBounds, Walk, log_bounds, walk
-from kafka2011.spark.threads import in_thread
 from kafka2011.wire.protocol import LATEST
 from zk.errors import ZkUnavailable
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.consumer.threads import in_thread
 from kafka2011.errors import BrokerConnectionError, InvalidMessageError, OffsetOutOfRangeError
 from kafka2011.message.columns import MessageColumns
 from kafka2011.message.compression import decompress
 from kafka2011.message.header import LENGTH, LENGTH_BYTES
-from kafka2011.message.message_set import decode, scan
+from kafka2011.message.message_set import complete_prefix_bytes, decode, scan
 from kafka2011.spark.batches import source_batch
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.spark.offset_ranges import log_bounds, next_boundary, walk
@@ -72,6 +75,14 @@ class PlannedRange(NamedTuple):
     broker: Broker
 
 
+class _Ahead(NamedTuple):
+    """A fetch that is under way before anybody has asked for it."""
+
+    offset: int
+    max_bytes: int
+    data: Future[bytes]
+
+
 def read_partition(partition: InputPartition, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
     """Read one task's range; nothing for the partition without a range that Spark adds when none was planned."""
     if isinstance(partition.value, PlannedRange):
@@ -105,6 +116,7 @@ class RangeReader:
         self._offset = offset_range.start
         self._columns = MessageColumns(*self._partition)
         self._trusted_until = offset_range.start
+        self._ahead: _Ahead | None = None
         self.corrupt_messages = 0
         self.corrupt_bytes = 0
 
@@ -119,6 +131,7 @@ class RangeReader:
                     self._offset = self._after_loss()
                     continue
                 start = self._offset
+                self._fetch_ahead(data, asked_bytes)
                 yield from self._read(data, asked_bytes)
                 fetch_bytes = self._settings.fetch_bytes
                 if self._offset == start:  # not even one whole message
@@ -236,16 +249,39 @@ class RangeReader:
 
     # Fetching
 
+    def _fetch_ahead(self, data: bytes, asked_bytes: int) -> None:
+        """Have what most likely follows the data on its way while they are decoded, if the reader is far behind."""
+        offset = self._offset + complete_prefix_bytes(data)
+        if 2 * len(data) >= asked_bytes and self._offset < offset < self._range.end:
+            max_bytes = min(self._settings.fetch_bytes, self._range.end - offset)
+            self._ahead = _Ahead(offset, max_bytes, in_thread(partial(self._ask, offset, max_bytes)))
+
+    def _ask(self, offset: int, max_bytes: int) -> bytes:
+        """Fetch bytes; none where the log does not have that offset. Raises BrokerConnectionError."""
+        topic, _, partition = self._partition
+        with contextlib.suppress(OffsetOutOfRangeError):
+            return self._consumer.fetch(topic, partition, offset, max_bytes).data
+        return b""
+
+    def _fetched_ahead(self, offset: int, max_bytes: int) -> bytes | None:
+        """Wait for what was asked for ahead; None if that is something else. Raises BrokerConnectionError."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return None
+        if (ahead.offset, ahead.max_bytes) == (offset, max_bytes):
+            return ahead.data.result()
+        wait([ahead.data])
+        return None
+
     def _fetch(self, offset: int, max_bytes: int) -> bytes:
         """Fetch bytes from an offset, waiting for a broker that is away; none when it no longer has that offset."""
         deadline_s = self._clock.monotonic_s() + self._settings.away_timeout_ms / 1000
         wait_s = FIRST_WAIT_S
-        topic, broker_id, partition = self._partition
         while True:
             try:
-                data = b""
-                with contextlib.suppress(OffsetOutOfRangeError):
-                    data = self._consumer.fetch(topic, partition, offset, max_bytes).data
+                data = self._fetched_ahead(offset, max_bytes)
+                if data is None:
+                    data = self._ask(offset, max_bytes)
                 if data or not self._is_there(offset):
                     return data
                 problem: object = "the broker sends nothing, though there are messages"
@@ -253,8 +289,8 @@ class RangeReader:
                 problem = error
             if self._clock.monotonic_s() >= deadline_s:
                 raise BrokerAwayError(
-                    f"broker {broker_id} was away for {self._settings.away_timeout_ms} ms (kafkaConsumer.pollTimeoutMs)"
-                    f" while {self._partition} was read at offset {offset}: {problem}"
+                    f"broker {self._partition.broker_id} was away for {self._settings.away_timeout_ms} ms"
+                    f" (kafkaConsumer.pollTimeoutMs) while {self._partition} was read at offset {offset}: {problem}"
                 )
             logger.warning("trying again %s at offset %d: %s", self._partition, offset, problem)
             self._sleep(wait_s)

@@ -94,6 +94,11 @@ class Progress:
             self.messages += count
             self._note()
 
+    @property
+    def left(self) -> int:
+        """How many messages are still to be handled."""
+        return self._total - self.messages
+
     def read(self, count: int) -> bool:
         """Note that so many more were read; return whether there are more to come."""
         if self._part:

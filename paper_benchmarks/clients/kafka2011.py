@@ -21,6 +21,7 @@ from paper_benchmarks.measuring.payloads import FETCH_BYTES, STORED_BYTES, batch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafka2011.consumer.stream import MessageStream
     from paper_benchmarks.clients.job import Prepared
 
 _WARM_MESSAGES = 200  # one batch of an asynchronous producer
@@ -136,6 +137,47 @@ def _simple(job: Job) -> Prepared:
 
 
 @contextmanager
+def _simple_columns(job: Job) -> Prepared:
+    """Read the log as record batches, from its beginning to its end."""
+    with SimpleConsumer(job.host, job.port) as consumer:
+        progress = Progress(job)
+        next(consumer.fetch(job.topic, 0, 0, FETCH_BYTES).arrow())
+
+        def run() -> Mapping[str, Any]:
+            progress.start()
+            for batch in consumer.arrow(job.topic, 0, 0, FETCH_BYTES):
+                if not progress.read(batch.num_rows):
+                    break
+            return progress.facts()
+
+        yield {}, run
+
+
+def _one_by_one(stream: MessageStream, progress: Progress, every: int) -> None:
+    more = True
+    while more:
+        count = 0
+        for _ in islice(stream, min(every, progress.left)):
+            count += 1
+        more = progress.read(count)
+
+
+def _in_lists(stream: MessageStream, progress: Progress, _every: int) -> None:
+    for messages in stream.batches():
+        if not progress.read(len(messages)):
+            break
+
+
+def _in_columns(stream: MessageStream, progress: Progress, _every: int) -> None:
+    for batch in stream.arrow():
+        if not progress.read(batch.num_rows):
+            break
+
+
+_WAYS = {"batches": _in_lists, "columns": _in_columns, "stream": _one_by_one}
+
+
+@contextmanager
 def _stream(job: Job) -> Prepared:
     """Own the partition, read something of it, and go back to its beginning when told to."""
     # A group of its own: one that has read the topic already may have committed its end, and would wait there.
@@ -146,24 +188,13 @@ def _stream(job: Job) -> Prepared:
         first = next(stream)
         broker_id = first.broker_id
         assert broker_id is not None
-
-        def one_by_one() -> None:
-            more = True
-            while more:
-                count = 0
-                for _ in islice(stream, min(job.every, job.messages - progress.messages)):
-                    count += 1
-                more = progress.read(count)
-
-        def in_lists() -> None:
-            for messages in stream.batches():
-                if not progress.read(len(messages)):
-                    break
+        if job.client == "columns":
+            next(stream.arrow())  # imports PyArrow, and what that imports later
 
         def run() -> Mapping[str, Any]:
             consumer.rewind(first.topic, broker_id, first.partition, offset=0)
             progress.start()
-            (in_lists if job.client == "batches" else one_by_one)()
+            _WAYS[job.client](stream, progress, job.every)
             return progress.facts()
 
         yield {}, run
@@ -209,8 +240,10 @@ CLIENTS = {
     },
     "consume": {
         "simple": _simple,
+        "simple-columns": _simple_columns,
         "stream": _stream,
         "batches": _stream,
+        "columns": _stream,
         "raw": _raw_consumer,
         "raw-again": _raw_consumer,
     },

@@ -116,6 +116,8 @@ KIND = Kind(
         Line(Way.SEND_EACH, "async-confirmed", 400_000, 1, "Producer, async, confirmed"),
         Line(Way.SEND_BYTES, "raw", 1_500_000, 50),
         Line(Way.READ_LISTS, "batches", 1_500_000, title="a stream, batches()"),
+        Line(Way.READ_COLUMNS, "columns", 1_500_000, title="a stream, arrow()"),
+        Line(Way.READ_COLUMNS, "simple-columns", 1_500_000, title="SimpleConsumer, arrow()"),
         Line(Way.READ_EACH, "stream", 1_500_000, title="a stream"),
         Line(Way.READ_EACH, "simple", 1_500_000, title="SimpleConsumer"),
         Line(Way.READ_BYTES, "raw", 1_500_000),
@@ -135,7 +137,7 @@ PURE_KIND = replace(
 
 def kind_of(broker: KafkaBroker) -> Kind:
     """Return a kind for a broker that runs elsewhere: no groups, as nothing is known of a ZooKeeper of it."""
-    lines = tuple(line for line in KIND.lines if line.client not in {"batches", "stream"})
+    lines = tuple(line for line in KIND.lines if line.client not in {"batches", "columns", "stream"})
     return replace(KIND, name=broker.name, title=broker.name, lines=lines, start=lambda _: nullcontext(broker))
 
 

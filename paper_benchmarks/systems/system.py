@@ -59,6 +59,7 @@ class Way(StrEnum):
     SEND_EACH = "produce, a message a call"
     SEND_BYTES = "produce, encoded before"
     READ_LISTS = "consume, lists"
+    READ_COLUMNS = "consume, columns"
     READ_EACH = "consume, message by message"
     READ_BYTES = "consume, bytes counted"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka2011.consumer import simple_consumer
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import (
     BrokerConnectionError,
@@ -20,6 +21,7 @@ from kafka2011.message.message_set import Message, decode, encode
 from kafka2011.wire import connection
 from kafka2011.wire.protocol import FetchRequest, encode_response_header
 from tests.support.interruption import StoppedError, interruptible
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -291,3 +293,25 @@ def test_columns_of_a_log_end_with_the_error(serve: Serve) -> None:
         pytest.raises(OffsetOutOfRangeError, match=f"t/4-0 at offset {2 * len(HELLO)}"),
     ):
         list(client.arrow("t", 0, 0, MAX_BYTES))
+
+
+def test_the_next_sets_of_a_log_come_while_these_are_decoded(serve: Serve) -> None:
+    """They are asked for before the application comes back, and nobody else meets what is under way."""
+    broker = serve(serving(HELLO * 100))
+    with consumer(broker.port) as client:
+        batches = client.arrow("views", 2, 0, MAX_BYTES)
+        first = next(batches)
+        taken = 1 if connection.compiled is None else 2
+        eventually(lambda: len(broker.requests) > taken)
+        batches.close()  # type: ignore[attr-defined]
+        assert client.fetch("views", 2, 30, MAX_BYTES).next_offset == 60
+        assert first.column("next_offset").to_pylist() == [15, 30]
+        assert sum(batch.num_rows for batch in client.arrow("views", 2, 0, MAX_BYTES)) == 100
+
+
+def test_whoever_reads_little_needs_no_thread(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small set is the last one most likely."""
+    monkeypatch.setattr(simple_consumer, "in_thread", None)
+    broker = serve(serving(HELLO))
+    with consumer(broker.port) as client:
+        assert [batch.num_rows for batch in client.arrow("views", 2, 0, 4 * MAX_BYTES)] == [1]

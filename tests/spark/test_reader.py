@@ -21,6 +21,7 @@ from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.reader import RangeReader, ReadSettings
 from tests.support.clocks import ManualClock
 from tests.support.logs_in_memory import ConsumerInMemory, LogInMemory
+from tests.support.waiting import eventually
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
@@ -106,6 +107,28 @@ def _edges(data: bytes) -> set[int]:
         position += LENGTH_BYTES + int.from_bytes(data[position : position + LENGTH_BYTES])
         found.add(position)
     return found
+
+
+def test_the_next_bytes_come_while_these_are_decoded() -> None:
+    """One fetch is ahead of what is decoded, as long as much comes; it ends with the range."""
+    log = LogInMemory([bytes(MessageSet([b"x" * 5] * 40_000))])
+    half = len(log.data) // 2
+    batches = reader(log, settings(half)).batches()
+    first = next(batches)
+    eventually(lambda: log.fetched_bytes == 2 * half)
+    assert first.num_rows + sum(batch.num_rows for batch in batches) == 40_000
+    assert log.fetched_bytes == 2 * half
+
+
+def test_what_was_fetched_ahead_of_a_corrupt_message_is_not_used() -> None:
+    """Lengths lead elsewhere than the reader goes then."""
+    good = bytes(MessageSet([b"x" * 20] * 8))
+    data = bytearray(good * 4)
+    data[len(good) + 3] += 1  # the length of a message
+    log = LogInMemory([bytes(data[: 2 * len(good)]), bytes(data[2 * len(good) :])])
+    rows = rows_of(reader(log, settings(SMALL_FETCH, "drop")))
+    assert rows[:8] == expected(good)
+    assert rows[-16:] == expected(good * 2, 2 * len(good))
 
 
 def test_batches_are_of_limited_size() -> None:
