@@ -71,6 +71,24 @@ def test_what_is_sent_comes_in_order(here: dict[str, object], topic: str) -> Non
     run(main())
 
 
+def test_a_stream_gives_columns(here: dict[str, object], topic: str) -> None:
+    """The task waits for them as for messages."""
+
+    async def main() -> None:
+        async with AsyncioConsumer(group(here)) as consumer:
+            [stream] = (await consumer.create_message_streams({topic: 1}))[topic]
+            async with AsyncioProducer(here) as producer:
+                await producer.send(topic, [b"1", b"2", b"3"])
+            found: list[bytes] = []
+            async for batch in stream.arrow():
+                found += batch.column("payload").to_pylist()
+                if len(found) == 3:
+                    break
+            assert found == [b"1", b"2", b"3"]
+
+    run(main())
+
+
 def test_a_batch_wakes_the_loop_once(here: dict[str, object], topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many wait for its messages; other tasks have their turn meanwhile."""
 

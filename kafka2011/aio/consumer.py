@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from types import TracebackType
 
+    import pyarrow as pa
+
     from kafka2011.consumer.rebalance_listener import RebalanceListener
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.consumer.topic_filter import TopicFilter
@@ -56,6 +58,10 @@ class AsyncioStream:
     def batches(self, max_messages: int = 250) -> AsyncIterator[list[Message]]:
         """Yield lists of messages of one partition each, as `MessageStream.batches` does."""
         return self._each(lambda: self._stream.poll_list(max_messages) or None)
+
+    def arrow(self, max_messages: int = 10_000) -> AsyncIterator[pa.RecordBatch]:
+        """Yield Arrow's record batches of one partition each, as `MessageStream.arrow` does. Needs PyArrow."""
+        return self._each(lambda: self._stream.poll_arrow(max_messages))
 
     def count_in_hand_as_done(self) -> None:
         """Count the message in hand as consumed, if the task that runs now has it."""

@@ -142,14 +142,11 @@ class MessageStream:
         A batch is consumed when the application comes back for the next. Waits, ends and raises as iteration does.
         Needs PyArrow: MissingExtraError.
         """
-        if max_messages < 1:
-            raise ValueError(f"max_messages is {max_messages}: a batch has at least one message")
-        decode_columns = column_decoder()
-
-        def look(chunk: Chunk) -> bool:
-            return self._has_batch(chunk, decode_columns, max_messages)
-
-        while (batch := self._next_batch(look)) is not None:
+        while True:
+            self._breathe()
+            batch = self._next_batch(max_messages, self._timeout_s)
+            if batch is None:
+                return
             yield batch
 
     def poll(self, timeout_s: float = 0.0) -> Message | None:
@@ -167,6 +164,13 @@ class MessageStream:
         if max_messages < 1:
             raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
         return self._next_list(max_messages, timeout_s)
+
+    def poll_arrow(self, max_messages: int = 10_000, timeout_s: float = 0.0) -> pa.RecordBatch | None:
+        """Return the next record batch, as `arrow` would yield it, waiting up to `timeout_s`; None without one.
+
+        None also after `shutdown`. Raises as `arrow` does.
+        """
+        return self._next_batch(max_messages, timeout_s)
 
     def on_change(self, call: Callable[[], None]) -> None:
         """Have `call` called, from any thread, whenever there may be something to hand out, and at the end.
@@ -307,13 +311,19 @@ class MessageStream:
             self._start_over()
             raise
 
-    def _next_batch(self, look: Callable[[Chunk], bool]) -> pa.RecordBatch | None:
-        """Wait for a batch that `look` makes ready, and hand it out; None after the timeout and after the end."""
-        self._breathe()
+    def _next_batch(self, max_messages: int, timeout_s: float | None) -> pa.RecordBatch | None:
+        """Wait for a batch, and hand it out; None after the timeout and after the end."""
+        if max_messages < 1:
+            raise ValueError(f"max_messages is {max_messages}: a batch has at least one message")
+        decode_columns = column_decoder()
+
+        def look(chunk: Chunk) -> bool:
+            return self._has_batch(chunk, decode_columns, max_messages)
+
         delivered_messages = self.delivered_messages
         try:
             with self._lock:
-                chunk = self._come_back(self._timeout_s, look=look)
+                chunk = self._come_back(timeout_s, look=look)
                 if chunk is None:
                     return None
                 batch, self._batch = self._batch, None

@@ -1129,6 +1129,21 @@ def test_batches_of_columns_have_a_limit() -> None:
         next(rig.stream.arrow(0))
 
 
+def test_columns_are_polled_for() -> None:
+    """What is there comes at once, and None where nothing is; a batch is consumed when the application comes back."""
+    rig = Rig()
+    feed = rig.own()
+    assert rig.stream.poll_arrow() is None
+    rig.fetch(feed, messages([b"a", b"b"]))
+    batch = rig.stream.poll_arrow()
+    assert [message.payload for message in rows(batch)] == [b"a", b"b"]
+    assert feed.consumed_offset == 0
+    assert rig.stream.poll_arrow() is None
+    assert feed.consumed_offset == 2 * ONE
+    with pytest.raises(ValueError, match="max_messages is 0"):
+        rig.stream.poll_arrow(0)
+
+
 def test_messages_and_columns_take_turns() -> None:
     """None is missing and none comes twice, but of a compressed set that was begun all comes again."""
     rig = Rig()
