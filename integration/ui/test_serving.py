@@ -8,12 +8,12 @@ import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from integration.ui.conftest import GROUP, TOPIC, Shown, members, owners
-from kafka2011 import Producer
+from kafka2011 import LocalCluster, Producer, SyncProducer
 from kafka2011.ui import sampler
 from kafka2011.ui.app import HEADERS
 from kafka2011.ui.serving import serve
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from zk.local_zookeeper import LocalZooKeeper
 
-PAGE = ("", "app.css", "app.js", "cluster.js", "dom.js", "icon.svg", "members.js", "rebalances.js")
+VIEWS = ("cluster", "log", "messages", "rebalances")
+PAGE = ("", "app.css", "icon.svg", *(f"{name}.js" for name in ("app", "dom", "members", *VIEWS)))
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -213,3 +214,75 @@ def _listen(heard: Events) -> None:
             heard.next()
     except (OSError, AssertionError, ValueError, AttributeError):
         return
+
+
+def api(address: str, name: str, **query: object) -> tuple[int, Any]:
+    status, headers, body = get(address, f"api/{name}?{urlencode(query)}")
+    assert headers.items() >= HEADERS.items()
+    return status, json.loads(body)
+
+
+def test_a_log_and_its_messages(shown: Shown) -> None:
+    """Segments with their ages; messages from an offset, a time, the first and the last, each as it was sent."""
+    payloads = [b"%05d " % number + HOSTILE.encode() * 3 for number in range(500)]
+    with SyncProducer(shown.cluster.brokers[0].host, shown.cluster.brokers[0].port) as producer:
+        for payload in payloads:
+            producer.send("logged", [payload], partition=0)
+    where = {"topic": "logged", "partition": "0-0"}
+    size = len(payloads[0]) + 10
+    eventually(lambda: api(shown.address, "log", **where)[1].get("end") == 500 * size, what="all of it is flushed")
+    status, log = api(shown.address, "log", **where)
+    starts = [start for start, *_ in log["segments"]]
+    assert (status, starts[0], len(starts) > 10, log["is_cut"]) == (200, 0, True, False)
+    assert all(start % size == 0 for start in starts)
+
+    def texts(**query: object) -> list[str]:
+        status, found = api(shown.address, "messages", **where, **query)
+        assert status == 200, found
+        assert not any(each["fault"] for each in found["messages"])
+        return [each["text"] for each in found["messages"]]
+
+    expected = [payload.decode() for payload in payloads]
+    assert texts() == expected[-10:]
+    assert texts(**{"from": "earliest"}, count=3) == expected[:3]
+    assert texts(**{"from": 7 * size}, count=2) == expected[7:9]
+    assert texts(**{"from": "@1"}, count=1) == expected[:1]
+    assert texts(before=400 * size, count=2) == expected[398:400]
+    assert texts(**{"from": 500 * size}) == []
+    assert len(texts(**{"from": "earliest"}, count=10_000)) == 50
+    _, found = api(shown.address, "messages", **where, **{"from": 3})
+    assert found["messages"][0]["fault"]
+    for query, said in (({"from": "x"}, 400), ({"from": 10**9}, 502), ({"count": "many"}, 400)):
+        assert api(shown.address, "messages", **where, **query)[0] == said
+
+
+def test_the_last_messages_of_a_large_segment(shown: Shown) -> None:
+    """They are found without reading the segment from its beginning; one that is too long for that is named."""
+    with (
+        LocalCluster(
+            1, zk_connect=f"{shown.cluster.zk_connect}/large", properties={"log.flush.interval": 1}
+        ) as cluster,
+        connect(cluster.zk_connect) as client,
+        serve(client, "127.0.0.1", 0, is_always_on=True) as address,
+    ):
+        with SyncProducer(cluster.brokers[0].host, cluster.brokers[0].port) as producer:
+            producer.send("large", [b"x" * 1000] * 300)
+            producer.send("large", [b"last but one", b"last"])
+            producer.send("huge", [b"y" * 100_000] * 2)
+        large, huge = ({"topic": name, "partition": "0-0"} for name in ("large", "huge"))
+        eventually(lambda: api(address, "log", **large)[1].get("end") == 303_036, what="all of it is flushed")
+        eventually(lambda: api(address, "log", **huge)[1].get("end") == 200_020, what="all of it is flushed")
+        _, found = api(address, "messages", **large, count=3)
+        assert [each["text"][:12] for each in found["messages"]] == ["x" * 12, "last but one", "last"]
+        status, found = api(address, "messages", **huge)
+        assert (status, "no message of huge/0-0 begins" in found["error"]) == (502, True)
+        _, found = api(address, "messages", **huge, **{"from": "earliest"})
+        assert found["messages"][0]["fault"] == "only 65536 of its 100010 bytes were fetched"
+
+
+@pytest.mark.parametrize("where", [("nosuch", "0-0"), (TOPIC, "0-9"), (TOPIC, "7-0"), (HOSTILE, "0-0"), (TOPIC, "0")])
+def test_partitions_that_are_not_there(shown: Shown, where: tuple[str, str]) -> None:
+    """No broker is asked for them."""
+    for name in ("log", "messages"):
+        status, found = api(shown.address, name, topic=where[0], partition=where[1])
+        assert (status in {400, 502}, bool(found["error"])) == (True, True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.cli.formats import as_object
 from kafka2011.cli.output import counted
 from kafka2011.errors import KafkaError
 from kafka2011.events.errors import UndecodableEventError
+from kafka2011.events.shown import as_json, shown
 
 if TYPE_CHECKING:
     from kafka2011.cli.formats import Format
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from kafka2011.message.message_set import Message
 
 logger = logging.getLogger(__name__)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS = {"timestamp-micros": timedelta(microseconds=1), "timestamp-millis": timedelta(milliseconds=1)}
 
 
 class Decoding:
@@ -61,39 +57,9 @@ class Decoding:
         return printed
 
 
-def shown(event: Event) -> dict[str, Any]:
-    """Return an event's fields for people: times as ISO 8601 in UTC."""
-    found = dict(event.fields)
-    for field in event.schema.document["fields"]:
-        unit = _unit(field["type"])
-        if unit is not None and isinstance(found.get(field["name"]), int):
-            found[field["name"]] = _time(found[field["name"]], unit)
-    return found
-
-
-def _unit(schema: Any) -> timedelta | None:
-    """Return the unit of a time, also of one that may be null; None for what is no time."""
-    for each in schema if isinstance(schema, list) else [schema]:
-        if isinstance(each, dict) and each.get("logicalType") in _UNITS:
-            return _UNITS[each["logicalType"]]
-    return None
-
-
-def _time(number: int, unit: timedelta) -> str | int:
-    try:
-        return (_EPOCH + number * unit).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return number
-
-
 def _line(event: Event) -> bytes:
     return event.schema.name.encode() + b" " + _json(shown(event))
 
 
 def _json(document: Any) -> bytes:
-    return json.dumps(document, ensure_ascii=False, default=_plain).encode()
-
-
-def _plain(value: object) -> str:
-    """Return what JSON has not: bytes as Avro's own JSON writes them, and decimals."""
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    return as_json(document).encode()

@@ -33,7 +33,14 @@ from kafka2011.cli.stopping import stop_signals
     is_flag=True,
     help="Follow members and owners even while no browser looks, to know in the morning what happened at night.",
 )
-def command(zk_connect: str, host: str, port: int, is_always_on: bool) -> None:
+@click.option(
+    "--retention-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    default=168.0,
+    show_default=True,
+    help="log.retention.hours of the brokers, which do not tell: where to draw the edge of retention.",
+)
+def command(zk_connect: str, host: str, port: int, is_always_on: bool, retention_hours: float) -> None:
     """Show the cluster to browsers, live, until Ctrl-C.
 
     It only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without --always-on nothing at
@@ -44,7 +51,7 @@ def command(zk_connect: str, host: str, port: int, is_always_on: bool) -> None:
     with (
         stop_signals() as stop,
         open_session(zk_connect) as client,
-        serve(client, host, port, is_always_on=is_always_on) as address,
+        serve(client, host, port, is_always_on=is_always_on, retention_hours=retention_hours) as address,
     ):
         click.echo(f"the cluster is shown at {address}; Ctrl-C stops it")
         stop.wait()

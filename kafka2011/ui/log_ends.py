@@ -22,6 +22,11 @@ _AGAIN_S = 10.0
 """A broker that has not answered is left alone for so long."""
 
 
+def asking(broker: Broker) -> SimpleConsumer:
+    """Return a consumer that does not wait long."""
+    return SimpleConsumer.of(broker, {"socket.timeout.ms": ASK_TIMEOUT_MS})
+
+
 class LogEnds:
     """For one thread. `errors` says of each broker that does not answer why."""
 
@@ -65,5 +70,5 @@ class LogEnds:
 
     def _consumer(self, broker: Broker) -> SimpleConsumer:
         if broker not in self._consumers:
-            self._consumers[broker] = SimpleConsumer.of(broker, {"socket.timeout.ms": ASK_TIMEOUT_MS})
+            self._consumers[broker] = asking(broker)
         return self._consumers[broker]

@@ -12,6 +12,7 @@ import uvicorn
 
 from kafka2011.errors import KafkaError
 from kafka2011.ui.app import make_app
+from kafka2011.ui.reading import PartitionReads
 from kafka2011.ui.sampler import Sampler
 from zk.clock import SYSTEM_CLOCK
 
@@ -27,11 +28,20 @@ _SLOW_S = 2
 
 
 @contextmanager
-def serve(client: ZkClient, host: str, port: int, *, is_always_on: bool = False) -> Iterator[str]:
+def serve(
+    client: ZkClient,
+    host: str,
+    port: int,
+    *,
+    is_always_on: bool = False,
+    retention_hours: float = 168.0,
+) -> Iterator[str]:
     """Serve until the end of the block, and give the address of the page. Raises KafkaError when it is taken."""
     with Sampler(client, is_always_on=is_always_on) as sampler, _listening(host, port) as listening:
         address = listening.getsockname()[:2]
-        app = make_app(sampler, {}, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), _names(host))
+        reads = PartitionReads(sampler, client, retention_hours)
+        asked = {"log": reads.log, "messages": reads.messages}
+        app = make_app(sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), _names(host))
         config = uvicorn.Config(
             app,
             log_level="warning",

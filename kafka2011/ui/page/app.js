@@ -2,10 +2,14 @@
 
 import { become, h, link } from "./dom.js";
 import { cluster } from "./cluster.js";
+import { log } from "./log.js";
+import { messages } from "./messages.js";
 import { rebalances } from "./rebalances.js";
 
 const VIEWS = {
   cluster: { title: "Cluster", draw: cluster },
+  log: { title: "A log", draw: log },
+  messages: { title: "Messages", draw: messages },
   rebalances: { title: "Rebalances", draw: rebalances },
 };
 const SILENCE_MS = 6000;
