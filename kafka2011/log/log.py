@@ -1,7 +1,8 @@
 """A partition's log: segment files of about equal size, appended to at the end (paper, section 3.1).
 
 A message is addressed by the byte offset where it starts. Only what was flushed can be read, and every "end" visible
-from outside is the flushed one. There is no message cache: the page cache is the cache.
+from outside is the readable one: the flushed one, or, with replicas, what all of them have flushed (replicated_log.py).
+There is no message cache: the page cache is the cache.
 
 Appends, flushes and readers run side by side; waiting for the disk may let other greenlets or threads run:
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import os
+from bisect import bisect_right
 from contextlib import ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -59,11 +61,18 @@ class LogFailedError(LogClosedError):
     """Writing, flushing or deleting failed. The log takes nothing more: only recovery finds out what is on disk."""
 
 
-class _End(NamedTuple):
+class End(NamedTuple):
     """An end of the log, with how many messages this process has appended up to there."""
 
     offset: int
     messages: int
+
+
+class Place(NamedTuple):
+    """Where bytes belong that another log has already: at an offset, in the segment that starts at `segment`."""
+
+    offset: int
+    segment: int
 
 
 class BegunFlush:
@@ -74,7 +83,7 @@ class BegunFlush:
 
     __slots__ = ("_has_ended", "_log", "end_of_log", "failure", "fd", "segment")
 
-    def __init__(self, log: Log, segment: LogSegment, end_of_log: _End) -> None:
+    def __init__(self, log: Log, segment: LogSegment, end_of_log: End) -> None:
         self._log = log
         self._has_ended = False
         self.segment = segment
@@ -147,11 +156,15 @@ class Log:
         except OSError as error:
             raise LogError(os_error_text("cannot open the log in", directory, error)) from error
         self._opened_at = self._segments.active.end_offset
-        self._appended = self._flushed = self._flushing = _End(self._opened_at, 0)
+        self._appended = self._flushed = self._flushing = End(self._opened_at, 0)
+        self._readable = self._first_readable_end()
         self.is_flush_requested = False
         self.last_flush_s = clock.monotonic_s()  # when it began, on the steady clock
         self._first_append_s: float | None = None  # to the active segment, by this process
         self._next_roll_s = 0.0  # not before, on the steady clock
+
+    def _first_readable_end(self) -> int:
+        return self._flushed.offset
 
     def _open_segments(self) -> SegmentList:
         files = find_segment_files(self.directory, warn_of_others=True)
@@ -178,8 +191,8 @@ class Log:
 
     @property
     def end_offset(self) -> int:
-        """Offset after the last byte that can be read: the flushed end."""
-        return self._flushed.offset
+        """Offset after the last byte that can be read: the flushed end, unless there are replicas."""
+        return self._readable
 
     @property
     def appended_end_offset(self) -> int:
@@ -218,25 +231,28 @@ class Log:
 
     # Appending
 
-    def append(self, data: AnyBytes, messages: int) -> int:
+    def append(self, data: AnyBytes, messages: int, at: Place | None = None) -> int:
         """Append whole, validated messages and return the offset where they start.
 
-        `messages` counts them, including those inside compressed sets. Raises LogFailedError after an I/O error, always
-        from then on, and LogClosedError when closed.
+        `messages` counts them, including those inside compressed sets. With `at` they are appended there and nowhere
+        else, and a segment is begun there and nowhere else: LogError says if they do not belong at the end.
+        Raises LogFailedError after an I/O error, always from then on, and LogClosedError when closed.
         """
         with self._append_lock:
             self._check_open()
             if not data:
                 return self._appended.offset
             try:
-                if self._is_roll_due():
+                if at is not None:
+                    self._go_to(at)
+                elif self._is_roll_due():
                     self._roll_or_wait()
                 segment = self._segments.active
                 segment.append(data)
             except OSError as error:
                 self._fail("append to", error)
             start = self._appended
-            self._appended = end = _End(start.offset + len(data), start.messages + messages)
+            self._appended = end = End(start.offset + len(data), start.messages + messages)
             if self._timer.waiting_since_s is None:
                 self._timer.waiting_since_s = self._clock.monotonic_s()
             if self._first_append_s is None:
@@ -278,6 +294,35 @@ class Log:
                     raise
                 self._next_roll_s = now_s + ROLL_RETRY_S
                 self._wait_for_files("cannot roll to a new segment for now", error)
+
+    def _go_to(self, place: Place) -> None:
+        """Roll if a segment begins at this place. Needs the append lock. Raises LogError."""
+        offset, segment = place
+        end, active = self._appended.offset, self._segments.starts[-1]
+        if offset != end:
+            raise LogError(
+                f"bytes of offset {offset} cannot be appended to {self.topic}-{self.partition}: it ends at offset {end}"
+            )
+        if segment == active:
+            return
+        if segment != end:
+            raise LogError(
+                f"bytes of the segment that starts at offset {segment} cannot be appended to"
+                f" {self.topic}-{self.partition} at {end}: there its segment starts at {active}"
+            )
+        with self._flush_lock:
+            self._sync()
+            try:
+                self._roll(self._segments.segments)
+            except OSError as error:
+                if error.errno not in NO_FILES_ERRORS:
+                    raise
+                self._refuse_for_now(f"roll {self.topic}-{self.partition} at offset {end}", error)
+
+    def _refuse_for_now(self, doing: str, error: OSError) -> NoReturn:
+        """Raise LogError for what can be tried again, since nothing was changed."""
+        self.waits_for_files += error.errno in NO_FILES_ERRORS
+        raise LogError(os_error_text(f"cannot {doing} for now, in", self.directory, error)) from error
 
     def _wait_for_files(self, doing: str, error: OSError) -> None:
         self.waits_for_files += 1
@@ -374,7 +419,7 @@ class Log:
             self._segments.active.sync()
             self._end_sync(end)
 
-    def _begin_sync(self) -> _End | None:
+    def _begin_sync(self) -> End | None:
         """Note how far a sync goes; None if there is nothing to bring to disk."""
         if self.failure is not None:
             # A second fsync may succeed although the first one's pages were dropped: never ask again.
@@ -387,23 +432,25 @@ class Log:
         self._timer.begin(self.last_flush_s)
         return end
 
-    def _end_sync(self, end: _End) -> None:
+    def _end_sync(self, end: End) -> None:
         self._flushed = end
+        self._readable = self._flushed.offset
         self.flushes += 1
         self._timer.end(self._clock.monotonic_s())
         self._on_readable(self)
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int) -> LogSlice:
-        """Return at most `max_bytes` of flushed bytes at `offset`, ready for sendfile; none at the flushed end.
+    def read(self, offset: int, max_bytes: int, until: int | None = None) -> LogSlice:
+        """Return at most `max_bytes` of readable bytes at `offset`, ready for sendfile; none at the readable end.
 
-        Never more than the rest of one segment. Costs the same whatever the offset and size. Raises
-        OffsetOutOfRangeError, and LogError when the segment's file cannot be opened.
+        With `until` they may go up to that offset, which must have been appended. Never more than the rest of one
+        segment. Costs the same whatever the offset and size. Raises OffsetOutOfRangeError, and LogError when the
+        segment's file cannot be opened.
         """
         while True:
             # The end before the list: a list is never older than the end, so the end lies within it.
-            end = self._flushed.offset
+            end = self._readable if until is None else until
             segments = self._segments
             if not segments.starts[0] <= offset <= end:
                 raise OffsetOutOfRangeError(
@@ -426,12 +473,12 @@ class Log:
     def offsets_before(self, time_ms: int, max_count: int, pause: Callable[[], None] = lambda: None) -> list[int]:
         """Return where segments start that were last written at or before a time, newest first, at most `max_count`.
 
-        The flushed end counts as one more, written now, when the last segment has flushed bytes. LATEST starts at the
+        The readable end counts as one more, written now, when it is after a segment's start. LATEST starts at the
         newest of these; EARLIEST is the oldest alone. `pause` is called now and then: there may be very many segments.
         """
-        end = self._flushed.offset
+        end = self._readable
         segments = self._segments
-        offsets = list(segments.starts)
+        offsets = list(segments.starts[: max(1, bisect_right(segments.starts, end))])
         has_end = end > offsets[-1]
         if has_end:
             offsets.append(end)
@@ -462,6 +509,15 @@ class Log:
     def delete_old_segments(self, *, by_age: bool = True) -> list[DeletedSegment]:
         """Delete, oldest first, the segments that are older than retention_ms or beyond retention_bytes.
 
+        Raises LogFailedError.
+        """
+        return self._delete_oldest(lambda: self._choose_old_segments(by_age=by_age))
+
+    def _delete_oldest(
+        self, choose: Callable[[], tuple[tuple[LogSegment, ...], Callable[[int], str]]]
+    ) -> list[DeletedSegment]:
+        """Delete the segments that are chosen, the oldest ones. `choose` also returns why, for each by its number.
+
         Slices that readers hold stay good. When all go, an empty segment opens at the end, so that offsets never
         restart. That end is flushed first, even if nobody will read the bytes: otherwise a power cut between here
         and the deletion could leave a file that ends before the next one starts. Deletes nothing while no new file can
@@ -473,7 +529,7 @@ class Log:
                     return []
                 self._check_open()
                 try:
-                    doomed, expired = self._choose_old_segments(by_age=by_age)
+                    doomed, reason = choose()
                     doomed = self._prepare(doomed)
                     if not doomed:
                         return []
@@ -485,7 +541,7 @@ class Log:
                         self._wait_for_files("cannot delete old segments for now", error)
                         return []
                     self._fail("choose old segments of", error)
-            return self._delete(doomed, expired, directory_fd)
+            return self._delete(doomed, reason, directory_fd)
 
     def _prepare(self, doomed: tuple[LogSegment, ...]) -> tuple[LogSegment, ...]:
         """Return those before the first one that a reader still waits for."""
@@ -509,18 +565,27 @@ class Log:
             self._segments = SegmentList.of(self._segments.segments[-1:])
         return doomed
 
-    def _choose_old_segments(self, *, by_age: bool) -> tuple[tuple[LogSegment, ...], int]:
-        """Return the segments to delete, and how many of them because of their age."""
+    def _choose_old_segments(self, *, by_age: bool) -> tuple[tuple[LogSegment, ...], Callable[[int], str]]:
+        """Return the segments to delete, and why."""
         segments = self._segments.segments
         now_ms = self._clock.wall_s() * 1000
         written_ms = (segment.modified_ms() for segment in segments)
         expired = count_expired(written_ms, now_ms, self.settings.retention_ms) if by_age else 0
         remaining = segments[expired:]
-        flushed = [min(segment.end_offset, self.end_offset) - segment.start_offset for segment in remaining]
+        end = self._flushed.offset
+        flushed = [min(segment.end_offset, end) - segment.start_offset for segment in remaining]
         excess = count_excess(flushed, sum(flushed), self.settings.retention_bytes)
-        return segments[: expired + excess], expired
 
-    def _delete(self, doomed: tuple[LogSegment, ...], expired: int, directory_fd: int) -> list[DeletedSegment]:
+        def reason(index: int) -> str:
+            if index < expired:
+                return f"last written more than {self.settings.retention_ms:.0f} ms ago"
+            return f"beyond {self.settings.retention_bytes} bytes"
+
+        return segments[: expired + excess], reason
+
+    def _delete(
+        self, doomed: tuple[LogSegment, ...], reason: Callable[[int], str], directory_fd: int
+    ) -> list[DeletedSegment]:
         deleted = []
         for index, segment in enumerate(doomed):
             try:
@@ -529,18 +594,12 @@ class Log:
                 self._disk.fsync(directory_fd)
             except OSError as error:
                 self._fail("delete a segment of", error)
-            reason = (
-                f"last written more than {self.settings.retention_ms:.0f} ms ago"
-                if index < expired
-                else f"beyond {self.settings.retention_bytes} bytes"
-            )
+            why = reason(index)
             self.deleted_segments += 1
             deleted.append(
-                DeletedSegment(
-                    self.topic, self.partition, segment.start_offset, segment.size_bytes, segment.path, reason
-                )
+                DeletedSegment(self.topic, self.partition, segment.start_offset, segment.size_bytes, segment.path, why)
             )
-            logger.info("deleted %s (%d bytes): %s", segment.path, segment.size_bytes, reason)
+            logger.info("deleted %s (%d bytes): %s", segment.path, segment.size_bytes, why)
         return deleted
 
     # Ending

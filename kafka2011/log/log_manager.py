@@ -13,6 +13,7 @@ import random
 import shutil
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka2011.disk import SYSTEM_DISK, is_directory, open_directory
@@ -23,6 +24,7 @@ from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.log_times import LogTimes
 from kafka2011.log.partition_counts import PartitionCounts, is_partition_counts
 from kafka2011.log.recovery import Recovery, TotalProgress, recover_last_segment
+from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
 from kafka2011.log.segment import os_error_text
 from kafka2011.message.topic import (
@@ -63,7 +65,8 @@ class LogManager:
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `settings_for`
     how a topic's logs are kept. `on_new_topic(topic, number of partitions)` is called when a topic gets its first
     log. `clock`, `disk`, `request_flush`, `on_readable` and `on_awaited` are as for Log. With a `label`, the directory
-    must be its broker's.
+    must be its broker's. With `on_flushed` all logs are a ReplicatedLog each, and it is as for these. `is_others` says
+    which other files in the directory are known.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class LogManager:
         on_awaited: Callable[[Log], None] = lambda _: None,
         on_new_topic: Callable[[str, int], None] | None = None,
         label: Label | None = None,
+        on_flushed: Callable[[ReplicatedLog], None] | None = None,
+        is_others: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         self.log_dir = log_dir
         self.recoveries: list[Recovery] = []
@@ -96,6 +101,8 @@ class LogManager:
         self._on_awaited = on_awaited
         self._on_new_topic = on_new_topic
         self._label = label
+        self._make_log = Log if on_flushed is None else partial(ReplicatedLog, on_flushed=on_flushed)
+        self._is_others = is_others
         self._logs: dict[tuple[str, int], Log] = {}
         self._topics: set[str] = set()
         self._of_deleted: Counter[str] = Counter()  # what logs had counted that are no longer there
@@ -215,6 +222,8 @@ class LogManager:
         for path in sorted(self.log_dir.iterdir()):
             if path.name == CLEAN_SHUTDOWN_MARK or is_label(path.name) or is_partition_counts(path.name):
                 continue
+            if self._is_others(path.name):
+                continue
             parsed = parse_log_directory_name(path.name)
             # The name must be the one we would give: "t-01" would be a second directory for "t-1".
             if parsed is None or path.name != log_directory_name(*parsed) or not is_directory(path):
@@ -233,7 +242,7 @@ class LogManager:
         is_synced: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Log:
-        return Log(
+        return self._make_log(
             directory,
             topic,
             partition,

@@ -156,11 +156,11 @@ def _recover(file: BinaryIO, path: Path, start_offset: int, disk: Disk, progress
     size = os.fstat(fd).st_size
     # After an fsync that failed, the page cache may hold what the disk does not. Only the disk counts.
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    walk = _walk(fd, 0, size, progress)
+    walk = walk_messages(fd, 0, size, progress)
     if walk.end == size:
         return Recovery(path, start_offset, size, size, walk.messages)
     survivors = _find_survivors(fd, walk.end, size, start_offset)
-    cut_path = _keep(fd, walk.end, size, path, start_offset + walk.end, disk)
+    cut_path = keep(fd, walk.end, size, path, start_offset + walk.end, disk)
     os.ftruncate(fd, walk.end)
     disk.fsync(fd)
     progress(size - walk.end)
@@ -183,7 +183,7 @@ def _report(recovery: Recovery, survivors: Survivors) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class Walk:
     """Where a walk over good messages ended, how many there were, and what stands there unless it is the end."""
 
     end: int
@@ -191,7 +191,7 @@ class _Walk:
     fault: str | None
 
 
-def _walk(fd: int, position: int, size: int, progress: Callable[[int], None]) -> _Walk:
+def walk_messages(fd: int, position: int, size: int, progress: Callable[[int], None] = lambda _bytes: None) -> Walk:
     """Go from message to message, from `position` to the file's `size` or the first that is not good."""
     messages = 0
     while position < size:
@@ -205,8 +205,8 @@ def _walk(fd: int, position: int, size: int, progress: Callable[[int], None]) ->
         position += step
         progress(step)
         if fault is not None:
-            return _Walk(position, messages, fault)
-    return _Walk(position, messages, None)
+            return Walk(position, messages, fault)
+    return Walk(position, messages, None)
 
 
 def _check_large(fd: int, head: bytes, position: int, size: int) -> tuple[str | None, int]:
@@ -238,7 +238,7 @@ def _find_survivors(fd: int, bad: int, size: int, start_offset: int) -> Survivor
         found = _find_message(fd, position + 1, size, effort)
         if found is None:
             break
-        walk = _walk(fd, found, size, lambda _bytes: None)
+        walk = walk_messages(fd, found, size)
         first = start_offset + found if first is None else first
         messages += walk.messages
         found_bytes += walk.end - found
@@ -281,8 +281,8 @@ def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | N
     return None
 
 
-def _keep(fd: int, position: int, size: int, path: Path, cut_offset: int, disk: Disk) -> Path | None:
-    """Copy what will be cut to a new file and bring it to disk; never write over an earlier one.
+def keep(fd: int, position: int, size: int, path: Path, cut_offset: int, disk: Disk) -> Path | None:
+    """Copy what will be cut to a new file beside its segment and bring it to disk; never write over an earlier one.
 
     Returns None when the disk is full: the log must be cut all the same, or the broker could not start again.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from zk.clock import Clock
@@ -52,6 +52,15 @@ def count_excess(sizes_bytes: Iterable[int], total_bytes: int, retention_bytes: 
             break
         count += 1
     return count
+
+
+def most_deletable(segment_offsets: Sequence[int], readable: int) -> int:
+    """Return how many segments, from the oldest on, retention may delete of a log of which there are copies.
+
+    All that is deleted must be readable, and so must the first message of the segment that is then the oldest: until
+    then another replica may lead whose segment does not start there, and a log would begin in the midst of one.
+    """
+    return sum(1 for start in segment_offsets[1:] if start < readable)
 
 
 class ClockJumpGuard:

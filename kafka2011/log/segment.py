@@ -161,9 +161,10 @@ class LogSegment:
         return self.start_offset + self.size_bytes
 
     def hold_for_append(self, flags: int = 0) -> None:
-        """Open the file for appending and keep it open until `release()`."""
+        """Open the file for appending and keep it open until `release()`. Raises OSError, EBUSY while it is read."""
         with self._lock:
-            assert self._fd < 0, "the file is open already"
+            if self._fd >= 0:
+                raise OSError(errno.EBUSY, "it is being read")
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o666)
             self._holders = 1
 
@@ -254,6 +255,17 @@ class LogSegment:
         except BaseException:
             self.has_remains = True
             raise
+
+    def cut(self, size_bytes: int) -> None:
+        """Remove what comes after these bytes, on disk. The segment must be held for appending."""
+        os.ftruncate(self._fd, size_bytes)
+        self.size_bytes = size_bytes
+        self.sync()
+
+    def rename(self, path: Path, start_offset: int) -> None:
+        """Give the file the name of a segment that starts elsewhere. The name is not on disk then."""
+        self.path.rename(path)
+        self.path, self.start_offset = path, start_offset
 
     def modified_ms(self) -> int:
         """Say when the file was last written, in whole wall clock milliseconds since the epoch."""

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from kafka2011.log.retention import most_deletable
 from kafka2011.replica.exchange import Ask, ReplicaFetch, WrongEpochError
 from kafka2011.replica.followed_log import FollowedLog, LeaderLacksReadableError
 from kafka2011.replica.following import Following
 from kafka2011.replica.in_sync import InSync, LeadLostError, StateRead
-from kafka2011.replica.retention import most_deletable
 from kafka2011.replica.serving import Answer, answer_to_fetch
 from kafka2011.replica.state import Follow, Replica, ReplicaState, StateWrite
 from kafka2011.replica.term import Term, TermRules

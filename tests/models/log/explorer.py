@@ -38,6 +38,7 @@ class Scenario(NamedTuple):
     name: str
     settings: LogSettings
     run: Callable[[Life], None]
+    is_replica: bool = False
 
 
 class ViolationError(AssertionError):
@@ -80,7 +81,7 @@ class Explorer:
             _forget(life)
 
     def _live(self, scenario: Scenario, fault: Fault | None = None) -> Life:
-        life = Life(self._parent, scenario.settings)
+        life = Life(self._parent, scenario.settings, is_replica=scenario.is_replica)
         life.notes_crashes = True
         life.layer.fault = fault
         with _telling(f"{scenario.name}, {fault}"):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import KafkaError, LogClosedError
 from kafka2011.log.label import Label
+from kafka2011.log.log import Place
 from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, DELETED_SUFFIX, LogManager
+from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet
-from tests.models.log.account import Account, Promise
+from tests.models.log.account import Account, Promise, flushed_end_of
 from tests.models.log.disk import Directory, File, ModelDisk, Survival, Tree, frozen
 from tests.models.log.file_layer import BlockedError, FileLayer, StoppedError, read_tree, write_tree
 from tests.support.clocks import ManualClock
@@ -59,8 +61,11 @@ class Life:
         settings: LogSettings,
         disk: ModelDisk | None = None,
         accounts: dict[str, Account] | None = None,
+        *,
+        is_replica: bool = False,
     ) -> None:
         self.settings = settings
+        self._is_replica = is_replica
         self.accounts = accounts or {topic: Account() for topic in TOPICS}
         self.clock = ManualClock(now_s=1000, wall_lead_s=1.6e9)
         self.root = Path(tempfile.mkdtemp(dir=parent))
@@ -93,6 +98,7 @@ class Life:
             disk=self.layer,
             request_flush=self._to_flush.append,
             label=Label(0),
+            on_flushed=(lambda _log: None) if self._is_replica else None,
         )
         with self._shipped():
             manager.open()
@@ -109,14 +115,19 @@ class Life:
                 if log is not None:
                     self._logs[topic] = log
 
-    def append(self, topic: str, *sizes: int, codec: Codec = Codec.NONE) -> None:
-        """Append messages with payloads of these sizes, and flush if that is due."""
+    def append(self, topic: str, *sizes: int, codec: Codec = Codec.NONE, rolls: bool | None = None) -> None:
+        """Append messages with payloads of these sizes, and flush if that is due.
+
+        As a follower if it is told whether the leader `rolls` before them.
+        """
         account = self.accounts[topic]
         data = bytes(MessageSet([account.next_payload(size) for size in sizes], codec))
         account.try_append(data)
         with self._shipped(may_stop=True):
             log = self._logs[topic] = self._opened().get_or_create(topic, 0)
-            account.appended(log.append(data, len(sizes)), data)
+            end = log.appended_end_offset
+            place = None if rolls is None else Place(end, end if rolls else log.segment_offsets[-1])
+            account.appended(log.append(data, len(sizes), place), data)
         self._after_step()
 
     def flush(self, topic: str) -> None:
@@ -173,6 +184,57 @@ class Life:
             self.start()
         return is_done
 
+    # What happens to a replica
+
+    def let_read(self, topic: str) -> None:
+        """Let clients read what is on this disk."""
+        if topic in self._logs:
+            with self._shipped():
+                self._replicated(topic).let_read(flushed_end_of(self._logs[topic]))
+        self._after_step()
+
+    def cut(self, topic: str, offset: int) -> None:
+        """Cut a log, if it is there, at or before the first message that starts at an offset or later."""
+        if topic not in self._logs:
+            return
+        log, account = self._replicated(topic), self.accounts[topic]
+        with self.layer.without_faults(), self.layer.installed():
+            offset = log.message_start(min(max(offset, log.end_offset), log.appended_end_offset))
+        account.begin_cut(offset)
+        self._change(topic, lambda: log.cut(offset))
+
+    def begin_at(self, topic: str, offset: int) -> None:
+        """Remove everything in a log, if it is there, and begin at an offset."""
+        if topic not in self._logs:
+            return
+        log, account = self._replicated(topic), self.accounts[topic]
+        log.let_nobody_read()
+        account.begin_cut(log.start_offset, offset)
+        self._change(topic, lambda: log.begin_at(offset))
+
+    def _change(self, topic: str, change: Callable[[], None]) -> None:
+        is_done = False
+        with self._shipped():
+            change()
+            is_done = True
+        self.accounts[topic].end_cut(self._logs[topic], is_done=is_done)
+        self._after_step()
+
+    def delete_before(self, topic: str, offset: int) -> None:
+        """Delete what the leader has deleted."""
+        if topic in self._logs:
+            with self._shipped():
+                self._replicated(topic).delete_before(offset)
+                self.accounts[topic].deleted(self._logs[topic])
+        self._after_step()
+
+    def _replicated(self, topic: str) -> ReplicatedLog:
+        log = self._logs[topic]
+        assert isinstance(log, ReplicatedLog)
+        return log
+
+    # How it ends
+
     def stop(self) -> None:
         """Close the logs, if they are open.
 
@@ -221,6 +283,7 @@ class Life:
             self.settings,
             disk,
             accounts,
+            is_replica=self._is_replica,
         )
 
     def tree(self) -> Tree:

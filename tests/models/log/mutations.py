@@ -13,6 +13,7 @@ from kafka2011.log import recovery
 from kafka2011.log.log import Log
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.partition_counts import PartitionCounts
+from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -43,18 +44,18 @@ BY_CRASHES = {
         "[flush.end(None) for flush in begun]; self._disk.fsync_all(begun)",
     ),
     "exposed though appended during the fsync": Mutation(
-        "meanwhile", Log._end_sync, "self._flushed = end", "self._flushed = self._appended"
+        "meanwhile", Log._end_sync, "self._flushed = end", "self._end_sync(self._appended)"
     ),
     "no fsync": Mutation("begin", Log._sync, "self._segments.active.sync()", "pass"),
     "no fsync of many": Mutation(
         "begin", LogManager._flush_together, "self._disk.fsync_all(begun)", "[flush.end(None) for flush in begun]"
     ),
     "no fsync of the old segment in a roll": Mutation(
-        "roll", Log._roll_or_wait, "self._sync()", "self._flushed = self._appended"
+        "roll", Log._roll_or_wait, "self._sync()", "self._end_sync(self._appended)"
     ),
     "a roll that leaves the old segment unflushed": Mutation("roll", Log._roll_or_wait, "self._sync()", "pass"),
     "no fsync before all segments go": Mutation(
-        "retain", Log._part_with, "self._sync()", "self._flushed = self._appended"
+        "retain", Log._part_with, "self._sync()", "self._end_sync(self._appended)"
     ),
     "no sync of the directory with a new segment": Mutation(
         "begin", Log._create_segment, "self._disk.fsync(directory_fd)", "pass"
@@ -111,9 +112,9 @@ BY_CRASHES = {
     "the first segment recovered, not the last": Mutation(
         "begin", recovery.recover_last_segment, "path = files[-1]", "path = files[0]"
     ),
-    "the copy of what is cut not on disk": Mutation("begin", recovery._keep, "disk.fsync(cut_fd)", "pass"),
+    "the copy of what is cut not on disk": Mutation("begin", recovery.keep, "disk.fsync(cut_fd)", "pass"),
     "the name of the copy of what is cut not on disk": Mutation(
-        "begin", recovery._keep, "disk.fsync_directory(path.parent)", "pass"
+        "begin", recovery.keep, "disk.fsync_directory(path.parent)", "pass"
     ),
     "deletions not brought to disk": Mutation("retain", Log._delete, "self._disk.fsync(directory_fd)", "pass"),
     "the newest segment deleted first": Mutation(
@@ -156,8 +157,26 @@ BY_CRASHES = {
         "retain",
         Log._part_with,
         "self._roll(())",
-        "self._appended = self._flushed = _End(0, 0); self._roll(())",
+        "self._appended = self._flushed = End(0, 0); self._roll(())",
     ),
+    "a cut not on disk": Mutation("follow", LogSegment.cut, "self.sync()", "pass"),
+    "no cut": Mutation("follow", LogSegment.cut, "os.ftruncate(self._fd, size_bytes)", "pass"),
+    "segments that go not brought to disk": Mutation(
+        "follow", ReplicatedLog._drop_last, "self._disk.fsync(directory_fd)", "pass"
+    ),
+    "a cut from its start": Mutation(
+        "follow",
+        ReplicatedLog._cut_back_to,
+        "while len(",
+        "self._segments.segments[-2 if len(self._segments.starts) > 1 else -1].path.unlink() or 0\n    while len(",
+    ),
+    "a new beginning not on disk": Mutation(
+        "begin_anew", ReplicatedLog._move_to, "self._disk.fsync(directory_fd)", "pass"
+    ),
+    "a new beginning that keeps bytes": Mutation(
+        "begin_anew", ReplicatedLog._cut_last, "last.cut(offset - last.start_offset)", "pass"
+    ),
+    "no fsync before a leader's segment ends": Mutation("follow", Log._go_to, "self._sync()", "pass"),
 }
 
 BY_FAULTS = {

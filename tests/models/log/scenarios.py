@@ -141,6 +141,43 @@ def grow(life: Life) -> None:
     life.start()
 
 
+def follow(life: Life) -> None:
+    """Append in a leader's segments, cut within one and across several, and go on with other messages."""
+    life.start()
+    life.append("a", 20, rolls=False)
+    life.append("a", 30, rolls=False)
+    life.let_read("a")
+    life.append("a", 10, rolls=True)
+    life.append("a", 70, rolls=False)
+    life.cut("a", 110)
+    life.append("a", 25, rolls=False)
+    life.append("a", 40, rolls=True)
+    life.flush("a")
+    life.append("a", 8, rolls=True)
+    life.cut("a", 75)
+    life.append("a", 12, rolls=False)
+    life.cut("a", 0)
+    life.append("a", 33, rolls=False)
+    life.flush("a")
+    life.stop()
+    life.start()
+    life.append("a", 6, rolls=True)
+
+
+def begin_anew(life: Life) -> None:
+    """Begin empty where the leader's log starts, twice, and delete what the leader deletes."""
+    life.start()
+    life.append("a", 20, rolls=False)
+    life.append("a", 60, rolls=True)
+    life.begin_at("a", 500)
+    life.append("a", 20, rolls=False)
+    life.append("a", 9, rolls=True)
+    life.delete_before("a", 530)
+    life.begin_at("a", 300)
+    life.append("a", 15, rolls=False)
+    life.flush("a")
+
+
 SMALL = LogSettings(
     max_segment_bytes=50,
     flush_interval=3,
@@ -152,4 +189,7 @@ SMALL = LogSettings(
 SCENARIOS = {
     scenario.__name__: Scenario(scenario.__name__, SMALL, scenario)
     for scenario in (begin, roll, retain, retain_empty, compress, kill, meanwhile, delete, grow)
+} | {
+    scenario.__name__: Scenario(scenario.__name__, SMALL, scenario, is_replica=True)
+    for scenario in (follow, begin_anew)
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka2011.replica import comparison, retention, serving, state
+from kafka2011.log import retention
+from kafka2011.replica import comparison, serving, state
 from kafka2011.replica.barriers import ClientAppends
 from kafka2011.replica.comparison import Comparison
 from kafka2011.replica.followed_log import FollowedLog

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kafka2011.log.retention import most_deletable
 from kafka2011.replica.exchange import ReplicaData, WrongEpochError
 from kafka2011.replica.following import Following
 from kafka2011.replica.in_sync import LeadLostError, StateRead
-from kafka2011.replica.retention import most_deletable
 from kafka2011.replica.state import Follow, Lead, Replica, choose_role
 from kafka2011.replica.term import Term, TermRules
 from tests.models.replica.logs import SIZE, ModelLog
