@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
     from zk.known_nodes import KnownTopic
-    from zk.nodes import Node, Watch
+    from zk.nodes import Check, Node, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ class BrokerRegistry:
 
     Readers leave out others' malformed znodes, log each once, and count them in `malformed.count`.
     Every method raises ZkUnavailable when ZooKeeper does not answer. `as_registered` gives brokers the addresses of
-    their own znodes, whatever the client's security says.
+    their own znodes, whatever the client's security says. With `session_id`, all calls are of that session.
     """
 
-    def __init__(self, client: ZkClient, *, as_registered: bool = False) -> None:
-        self._nodes = Nodes(client)
+    def __init__(self, client: ZkClient, *, as_registered: bool = False, session_id: int | None = None) -> None:
+        self._nodes = Nodes(client, session_id)
         self._security = Security() if as_registered else client.security
         self.malformed = MalformedNodes(logger)
 
@@ -46,19 +46,25 @@ class BrokerRegistry:
         self._nodes.ensure_persistent(paths.BROKER_IDS)
         self._nodes.ensure_persistent(paths.BROKER_TOPICS)
 
-    def register(self, broker: Broker, wait_ms: int = 0, tls: TlsListener | None = None) -> None:
+    def register(
+        self, broker: Broker, wait_ms: int = 0, tls: TlsListener | None = None, check: Check | None = None
+    ) -> None:
         """Register a broker, waiting up to `wait_ms` for an old node of its id to go.
 
         Where it listens by `tls` is there first: whoever sees the broker sees that too.
 
         A broker that is restarted at once meets its own old node until that session times out, so wait a little longer
-        than a session timeout. Raises NodeHeld, naming the holder, when the node stays.
+        than a session timeout. Raises NodeHeld, naming the holder, when the node stays. With a `check` it
+        registers in one step with that, and waits for no node of its id; raises VersionConflict when that one fails.
         """
         self.ensure_parents()
         if tls is not None:
             self._nodes.ensure_persistent(paths.BROKER_LISTENERS)
             ephemeral.hold(self._nodes, paths.listeners(broker.id), tls.text.encode(), wait_ms)
-        ephemeral.hold(self._nodes, paths.broker(broker.id), broker.text.encode(), wait_ms)
+        if check is None:
+            ephemeral.hold(self._nodes, paths.broker(broker.id), broker.text.encode(), wait_ms)
+        else:
+            ephemeral.claim_while(self._nodes, paths.broker(broker.id), broker.text.encode(), check)
         logger.info("Registered broker %d as %s", broker.id, broker.text)
 
     def register_topic(self, broker_id: int, topic: str, partitions: int, wait_ms: int = 0) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import NodeExists, NodeHeld, SessionExpired, ZkError, ZkUnavailable, raise_first
-from zk.nodes import Write
+from zk.nodes import Creation, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
     from zk.clock import Clock
-    from zk.nodes import Nodes
+    from zk.nodes import Check, Nodes
 
 _CLAIMS = 5
 """How often a node may vanish between create and read before that is an error."""
@@ -29,6 +29,21 @@ _LOOK_AGAIN_S = 1.0
 def claim(nodes: Nodes, path: str, data: bytes) -> None:
     """Make an ephemeral node of ours hold `data`, in one attempt, in one session. Raises NodeHeld."""
     raise_first(claim_many(nodes, {path: data}).values())
+
+
+def claim_while(nodes: Nodes, path: str, data: bytes, check: Check) -> None:
+    """Make an ephemeral node of ours hold `data` as long as another znode is at a version, in one step.
+
+    Raises NodeHeld, and VersionConflict or NoNode for that other znode.
+    """
+    bound = nodes.within(nodes.session_id)
+    try:
+        bound.transact([check, Creation(path, data, ephemeral=True)])
+    except NodeExists:
+        found = bound.get(path)
+        if found is None or found.owner != bound.session_id:
+            raise NodeHeld(path, *((None, 0) if found is None else (found.data, found.owner))) from None
+        bound.transact([check, Write(path, data, found.version)])
 
 
 def claim_many(nodes: Nodes, data_by_path: Mapping[str, bytes]) -> dict[str, NodeHeld]:

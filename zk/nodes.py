@@ -28,7 +28,7 @@ from zk.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from zk.client import ZkClient
@@ -47,6 +47,10 @@ _OF_A_PATH = {
 }
 
 
+_NOT_TRIED = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
+"""What a transaction answers for the steps before and after the one that stood in the way."""
+
+
 def _no_watch(_path: str) -> None:
     return None
 
@@ -57,6 +61,27 @@ class Write(NamedTuple):
     path: str
     data: bytes | None
     version: int
+
+
+class Creation(NamedTuple):
+    """A znode to be made."""
+
+    path: str
+    data: bytes | None
+    ephemeral: bool = False
+
+
+class Check(NamedTuple):
+    """A znode that must be at that version."""
+
+    path: str
+    version: int
+
+
+class Deletion(NamedTuple):
+    """A znode to be deleted."""
+
+    path: str
 
 
 class Listed(NamedTuple):
@@ -280,19 +305,32 @@ class Nodes:
                 continue  # another created it meanwhile: set it
             return 0
 
+    def transact(self, steps: Sequence[Write | Creation | Check | Deletion]) -> list[Any]:
+        """Do all of it in one step, or nothing, and return kazoo's answer to each.
+
+        Raises for the step that stood in the way: VersionConflict, NodeExists, NoNode.
+        """
+        with self.client.within_session(self._wanted):
+            transaction = self.client.transaction()
+            for step in steps:
+                _ADD[type(step)](transaction, step)
+            result = transaction.commit_async()
+        answers: list[Any] = list(self._answer(result, steps[0].path))
+        for step, answer in zip(steps, answers, strict=True):
+            if not isinstance(answer, kazoo_errors.KazooException) or isinstance(answer, _NOT_TRIED):
+                continue
+            if isinstance(answer, kazoo_errors.BadVersionError):
+                raise VersionConflict(step.path, getattr(step, "version", None)) from answer
+            named = _OF_A_PATH.get(type(answer))
+            raise ZkError(f"{step.path}: {type(answer).__name__}") if named is None else named(step.path)
+        return answers
+
     def replace_ephemeral(self, path: str, data: bytes) -> None:
         """Delete a node and create it anew in one step, so that those who watch its parent's children look again.
 
         Raises ZkError when it is absent.
         """
-        with self.client.within_session(self._wanted):
-            transaction = self.client.transaction()
-            transaction.delete(path)
-            transaction.create(path, data, ephemeral=True)
-            result = transaction.commit_async()
-        for answer in self._answer(result, path):
-            if isinstance(answer, kazoo_errors.KazooException):
-                raise ZkError(f"{path}: not replaced: {type(answer).__name__}") from answer
+        self.transact([Deletion(path), Creation(path, data, ephemeral=True)])
 
     def delete(self, path: str, version: int = ANY_VERSION) -> bool:
         """Delete a znode; False when it was absent. Raises VersionConflict and NodeNotEmpty."""
@@ -383,6 +421,14 @@ class Nodes:
             raise SessionExpired(f"{path}: the ZooKeeper session has expired") from error
         except kazoo_errors.KazooException as error:
             raise ZkError(f"{path}: {type(error).__name__} {error}") from error
+
+
+_ADD: dict[type, Callable[[Any, Any], object]] = {
+    Write: lambda transaction, step: transaction.set_data(step.path, step.data, step.version),
+    Creation: lambda transaction, step: transaction.create(step.path, step.data, ephemeral=step.ephemeral),
+    Check: lambda transaction, step: transaction.check(step.path, step.version),
+    Deletion: lambda transaction, step: transaction.delete(step.path),
+}
 
 
 def _node(path: str, answer: Any) -> Node:

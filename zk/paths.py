@@ -12,6 +12,9 @@
     /audit/cluster                                      persistent  the id of the cluster in the audit's reports
     /audit/brokers/{id}                                 persistent  a broker that may hold reports
     /requests/{id}/{topic}                              persistent  what a broker is to do with a topic
+    /replicas/{id}/state                                persistent  which replica of a broker id leads, who is in sync
+    /replicas/{id}/leader                               ephemeral   the replica that leads
+    /replicas/{id}/members/{name}                       ephemeral   where a replica listens, and its disk's id
 
 The nodes between are persistent, hold null data, and stay.
 """
@@ -36,6 +39,7 @@ SCHEMA_TOPICS = "/schemas/topics"
 AUDIT_CLUSTER = "/audit/cluster"
 AUDIT_BROKERS = "/audit/brokers"
 REQUESTS = "/requests"
+REPLICAS = "/replicas"
 
 ROOTS = (BROKERS, CONSUMERS)
 """What a dump of all registries walks."""
@@ -158,6 +162,26 @@ def requests(broker_id: int) -> str:
 def request(broker_id: int, topic_name: str) -> str:
     """Return where a broker is asked for something about a topic."""
     return f"{requests(broker_id)}/{component(topic_name, 'topic')}"
+
+
+def replica_state(broker_id: int) -> str:
+    """Return where the replicas of a broker id agree on who leads, and who is in sync."""
+    return f"{REPLICAS}/{broker_id}/state"
+
+
+def replica_leader(broker_id: int) -> str:
+    """Return where the replica that leads says so."""
+    return f"{REPLICAS}/{broker_id}/leader"
+
+
+def replica_members(broker_id: int) -> str:
+    """Return the parent of the replicas that live."""
+    return f"{REPLICAS}/{broker_id}/members"
+
+
+def replica_member(broker_id: int, name: str) -> str:
+    """Return where a replica says where it listens."""
+    return f"{replica_members(broker_id)}/{component(name, 'replica')}"
 
 
 def _partition_name(where: TopicPartition) -> str:

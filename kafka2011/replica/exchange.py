@@ -37,6 +37,17 @@ class Ask(NamedTuple):
     compare: tuple[Range, ...] = ()
 
 
+class Piece(Protocol):
+    """Bytes of a log that are not in memory, but on their way from its file to a follower."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def release(self) -> None:
+        """Let go of the file; may be called twice."""
+
+
 class Given(NamedTuple):
     """What a leader gives of one partition.
 
@@ -49,7 +60,12 @@ class Given(NamedTuple):
     readable: int
     equal: int = 0
     segment: int = 0
-    data: bytes = b""
+    data: bytes | Piece = b""
+
+    @property
+    def data_bytes(self) -> int:
+        """How many bytes of the log it has."""
+        return len(self.data) if isinstance(self.data, bytes) else self.data.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +83,12 @@ class ReplicaData:
 
     epoch: int
     given: Mapping[TopicPartition, Given] = field(default_factory=dict)
+
+    def release(self) -> None:
+        """Let go of the files that data would come from."""
+        for each in self.given.values():
+            if not isinstance(each.data, bytes):
+                each.data.release()
 
 
 class CopiedLog(Protocol):
@@ -93,8 +115,11 @@ class CopiedLog(Protocol):
     def message_start(self, offset: int) -> int:
         """Return where the message starts that a byte belongs to."""
 
-    def read(self, offset: int, max_bytes: int) -> tuple[int, bytes]:
-        """Return whole messages of one segment from an offset on, with the segment's start; none at the end."""
+    def read(self, offset: int, max_bytes: int) -> tuple[int, bytes | Piece]:
+        """Return bytes of one segment from an offset on, with the segment's start; none at the end.
+
+        At least the first message whole, however large it is; the last need not be.
+        """
 
     def append(self, data: bytes, segment: int) -> None:
         """Append to the segment that starts at `segment`, which is begun if it starts at the end."""

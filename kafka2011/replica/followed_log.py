@@ -43,6 +43,7 @@ class FollowedLog:
             self._comparison = None
         elif comparison is None:
             if given.data:
+                assert isinstance(given.data, bytes), "a follower has what it was sent in memory"
                 log.append(given.data, given.segment)
         elif given.start > comparison.start:
             self._comparison = self._compare_from(given.start)  # what the leader has deleted is not compared

@@ -37,14 +37,19 @@ class Following:
         self.role = role
         self._new_log = new_log
         self._range_bytes = range_bytes
+        self._fetches = 0
         self._logs = {
             where: FollowedLog(where, log, readable.get(where, 0), range_bytes=range_bytes)
             for where, log in logs.items()
         }
 
     def fetch(self) -> ReplicaFetch:
-        """Return what to ask the leader next."""
-        return ReplicaFetch(self.role.epoch, self.me, {where: log.ask() for where, log in self._logs.items()})
+        """Return what to ask the leader next, each time another partition first: what it may give is limited."""
+        logs = list(self._logs.items())
+        first = self._fetches % len(logs) if logs else 0
+        self._fetches += 1
+        asks = {where: log.ask() for where, log in (*logs[first:], *logs[:first])}
+        return ReplicaFetch(self.role.epoch, self.me, asks)
 
     def take(self, data: ReplicaData) -> None:
         """Do what the answer to the newest question asks for.

@@ -53,6 +53,10 @@ class Known:
             raise ValueError("epoch and offsets must be numbers, and not negative")
         return cls(Replica.of(document["replica"]), epoch, readable)
 
+    def named(self, name: str) -> Known:
+        """Return the same of a replica of another name."""
+        return replace(self, replica=Replica(name, self.replica.disk))
+
     def entering(self, state: ReplicaState) -> Known:
         """Return what is known in the epoch of a state that was read.
 

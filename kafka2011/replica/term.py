@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class TermRules(NamedTuple):
-    """The settings that a term goes by: `replica.lag.time.max.ms`, `min.insync.replicas`, and a follower's fetch."""
+    """The settings that a term goes by: `replica.lag.time.max.ms`, `min.insync.replicas`, and the most for a fetch.
+
+    A single message may be larger than `max_bytes`.
+    """
 
     max_lag_s: float
     min_in_sync: int
@@ -98,13 +101,17 @@ class Term:
         """Return the offset after the last byte that may be read."""
         return self._readable.get(where, 0)
 
-    def advance(self) -> list[TopicPartition]:
-        """Move the readable ends to what all who count have fsynced, and return the partitions whose end has moved."""
+    def advance(self, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
+        """Move the readable ends to what all who count have fsynced, and return the partitions whose end has moved.
+
+        Of all partitions, or of these alone.
+        """
         counted = self._in_sync.counted() | {self.me}
         if len(counted) < self._rules.min_in_sync:
             return []
         moved = []
-        for where, log in self._logs.items():
+        for where in self._logs if partitions is None else partitions:
+            log = self._logs[where]
             ends = [log.flushed_end_offset]
             ends += [self._flushed_by(each, where) for each in counted if each != self.me]
             end = min(ends)
@@ -124,16 +131,46 @@ class Term:
 
     def answer(self, fetch: ReplicaFetch, now_s: float) -> ReplicaData:
         """Note what a follower has, and answer it. Raises WrongEpochError."""
-        if fetch.epoch != self.epoch or self.has_ended:
-            raise WrongEpochError(f"{fetch.follower} follows epoch {fetch.epoch}; here it is {self.epoch}")
+        self.hear(fetch, now_s)
+        return self.give(fetch)
+
+    def hear(self, fetch: ReplicaFetch, now_s: float) -> list[TopicPartition]:
+        """Note what a follower has, and return the partitions whose readable end has moved. Raises WrongEpochError."""
+        self._check(fetch)
         follower = self._followers.setdefault(fetch.follower, _Follower(now_s))
         follower.note(fetch, self._appended(), now_s)
-        self.advance()
-        given = {where: self._give(where, ask) for where, ask in fetch.asks.items()}
-        given |= {where: self._give(where, None) for where in self._logs.keys() - given.keys()}
+        return self.advance()
+
+    def has_news(self, fetch: ReplicaFetch) -> bool:
+        """Say whether a follower would get anything now: an answer to a comparison, bytes, or a partition."""
+        asks, logs = fetch.asks, self._logs
+        return logs.keys() != asks.keys() or any(
+            ask.flushed is None or not logs[where].start_offset <= ask.offset == logs[where].appended_end_offset
+            for where, ask in asks.items()
+        )
+
+    def give(self, fetch: ReplicaFetch) -> ReplicaData:
+        """Return what a follower gets. Whoever sends it releases the data. Raises WrongEpochError."""
+        self._check(fetch)
+        given: dict[TopicPartition, Given] = {}
+        left_bytes = self._rules.max_bytes
+        try:
+            for where, ask in fetch.asks.items():
+                given[where] = each = self._give(where, ask, left_bytes)
+                left_bytes -= each.data_bytes
+            for where in self._logs.keys() - given.keys():
+                given[where] = self._give(where, None, 0)
+            self._check(fetch)  # comparing may take a while
+        except BaseException:
+            ReplicaData(self.epoch, given).release()
+            raise
         return ReplicaData(self.epoch, given)
 
-    def _give(self, where: TopicPartition, ask: Ask | None) -> Given:
+    def _check(self, fetch: ReplicaFetch) -> None:
+        if fetch.epoch != self.epoch or self.has_ended:
+            raise WrongEpochError(f"{fetch.follower} follows epoch {fetch.epoch}; here it is {self.epoch}")
+
+    def _give(self, where: TopicPartition, ask: Ask | None, max_bytes: int) -> Given:
         log, readable = self._logs.get(where), self.readable(where)
         if log is None:
             return Given(0, 0, readable)
@@ -142,9 +179,9 @@ class Term:
             return Given(start, end, readable)
         if ask.flushed is None:
             return Given(start, end, readable, equal=count_equal(log, ask.compare))
-        if not start <= ask.offset < end:
+        if not start <= ask.offset < end or max_bytes <= 0:
             return Given(start, end, readable)
-        segment, data = log.read(ask.offset, self._rules.max_bytes)
+        segment, data = log.read(ask.offset, max_bytes)
         return Given(start, end, readable, segment=segment, data=data)
 
     # The in-sync set

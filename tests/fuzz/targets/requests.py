@@ -15,6 +15,7 @@ from kafka2011.broker.message_check import MessageChecker
 from kafka2011.errors import KafkaError, ProtocolError
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
+from kafka2011.replica.codec import decode_data, decode_fetch, encode_data, encode_fetch
 from kafka2011.wire.protocol import (
     FrameReader,
     ProduceRequest,
@@ -163,7 +164,26 @@ def open_handlers() -> Iterator[Run]:
         logging.disable(logging.NOTSET)
 
 
+@contextmanager
+def open_replicas() -> Iterator[Run]:
+    """Check what follower and leader say to each other: what is taken is written as it came."""
+
+    def run(data: bytes) -> Hashable:
+        first, body = data[:1], data[1:]
+        if first == b"Q":
+            request = decode_fetch(body, 0)
+            assert decode_fetch(encode_fetch(request)[4:], 0) == request
+            return "question", min(len(request.fetch.asks), 3)
+        answer = decode_data(body, 0)
+        parts = [part for part in encode_data(answer)[1:] if isinstance(part, bytes)]
+        assert decode_data(b"".join(parts), 0) == answer
+        return "answer", min(len(answer.given), 3)
+
+    yield run
+
+
 TARGETS = (
     Target("frames", 140_000, open_frames, (ProtocolError,), TOKENS),
+    Target("replicas", 40_000, open_replicas, (ProtocolError,), TOKENS),
     Target("handlers", 60_000, open_handlers, (KafkaError,), TOKENS),
 )

@@ -194,7 +194,7 @@ MUTATIONS = (
     ),
     Mutation(
         "requests of another epoch are served",
-        Term.answer,
+        Term._check,
         "fetch.epoch != self.epoch or",
         "",
         meets="a request is late",

@@ -1,0 +1,66 @@
+"""The file `replica` in a log.dir: what a replica knows of itself, on disk before it acts on it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from kafka2011.disk import SYSTEM_DISK
+from kafka2011.replica.known import Known
+from kafka2011.replica.state import Replica
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafka2011.disk import Disk
+
+FILE_NAME = "replica"
+_NEW_SUFFIX = ".new"
+_DISK_ID_BYTES = 12
+
+
+class KnownFile:
+    """Reads and writes the file. Methods let OSError through."""
+
+    def __init__(self, log_dir: Path, disk: Disk = SYSTEM_DISK) -> None:
+        self._path = log_dir / FILE_NAME
+        self._disk = disk
+
+    def load(self) -> Known | None:
+        """Return what it says; None without one. Raises ReplicaStateError if it is damaged."""
+        try:
+            text = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        return Known.of(text, str(self._path))
+
+    def load_or_begin(self, name: str) -> Known:
+        """Return what it says of a replica of this name; begin it with a new disk's id where there is none.
+
+        A disk goes on under another name: what counts is what is on it.
+        """
+        known = self.load()
+        if known is None:
+            known = Known(Replica(name, secrets.token_hex(_DISK_ID_BYTES)))
+            self.store(known)
+        return known.named(name)
+
+    def store(self, known: Known) -> None:
+        """Write it whole, and bring it to disk."""
+        new = self._path.with_name(FILE_NAME + _NEW_SUFFIX)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            data = known.text.encode()
+            while data:
+                data = data[os.write(fd, data) :]
+            self._disk.fsync(fd)
+        finally:
+            os.close(fd)
+        new.replace(self._path)
+        self._disk.fsync_directory(self._path.parent)
+
+
+def is_known_file(name: str) -> bool:
+    """Say whether a file in log.dir is that of a replica."""
+    return name in {FILE_NAME, FILE_NAME + _NEW_SUFFIX}
