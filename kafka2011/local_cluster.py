@@ -16,16 +16,22 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Self
 
 from kafka2011 import local_security
 from kafka2011.broker.ready import Ready
 from kafka2011.errors import KafkaError
+from kafka2011.replica.known_file import KnownFile
+from kafka2011.replica.state import ReplicaState
+from zk.brokers import BrokerRegistry
 from zk.child import ChildProcess, stop_all
+from zk.connecting import connect
 from zk.local_zookeeper import LocalZooKeeper
+from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
@@ -35,6 +41,7 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 _HOST = "127.0.0.1"
 _POLL_S = 0.02
+_ZK_TIMEOUT_MS = 20_000
 _LOG_TAIL_BYTES = 2000
 
 
@@ -175,8 +182,9 @@ class LocalCluster:
     `zk_connect` names a ZooKeeper to use instead of starting one. `properties` are settings of every broker, by
     0.7's names. `directory` keeps logs and outputs; without it they lie in a temporary one, which goes with `close`.
     Everything listens on 127.0.0.1, on free ports unless told otherwise; `first_port` is what broker 0 takes, and the
-    others those after it, each only if it is free. With `secure`, ZooKeeper and brokers are met by TLS alone, and
-    `zk_connect` names the file that says how; `directory`/security holds it.
+    others those after it, each only if it is free. Of each broker there are `replicas` processes, which hold the same
+    logs; `brokers` are the first ones, which lead at first, and `processes` all of them. With `secure`, ZooKeeper and
+    brokers are met by TLS alone, and `zk_connect` names the file that says how; `directory`/security holds it.
     """
 
     def __init__(
@@ -189,6 +197,7 @@ class LocalCluster:
         properties: Mapping[str, object] | None = None,
         first_port: int = 0,
         secure: bool = False,
+        replicas: int = 1,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
             raise TypeError(f"brokers is how many there are, not {type(brokers).__name__}")
@@ -214,7 +223,9 @@ class LocalCluster:
             self._properties = {**self._security.properties, **self._properties}
         self._first_count = brokers
         self._first_port = first_port
+        self._replicas = replicas
         self.brokers: dict[int, LocalBroker] = {}
+        self.processes: list[LocalBroker] = []
 
     def __repr__(self) -> str:
         running = sum(broker.running for broker in self.brokers.values())
@@ -238,21 +249,25 @@ class LocalCluster:
             self.zookeeper.start()
         while len(self.brokers) < self._first_count:
             self._new_broker()
-        idle = [broker for broker in self.brokers.values() if not broker.running]
+        if self._replicas > 1:
+            self._begin_replicas()
+        idle = [broker for broker in self.processes if not broker.running]
         for broker in idle:
             broker.launch()
         for broker in idle:
             broker.wait_ready()
+        if self._replicas > 1:
+            self._await_leaders()
 
     def add_broker(self) -> LocalBroker:
         """Start one more broker, with the next number, and return it."""
         broker = self._new_broker()
-        broker.start()
+        self.start()
         return broker
 
     def stop(self) -> None:
         """Stop the brokers in order, then ZooKeeper. Logs stay, and `start` brings everything back."""
-        stop_all(broker.process for broker in self.brokers.values() if broker.running)
+        stop_all(broker.process for broker in self.processes if broker.running)
         if self.zookeeper is not None:
             self.zookeeper.stop()
 
@@ -279,13 +294,51 @@ class LocalCluster:
     def _new_broker(self) -> LocalBroker:
         broker_id = len(self.brokers)
         port = self._first_port + broker_id if self._first_port else 0
-        broker = LocalBroker(
-            broker_id,
-            self.directory / f"broker-{broker_id}",
-            {"zk.connect": self.zk_connect, "port": str(port if port and _is_free(port) else 0), **self._properties},
-        )
+        first = {"port": str(port if port and _is_free(port) else 0)}
+        if self._replicas == 1:
+            broker = self._new_process(broker_id, f"broker-{broker_id}", first)
+        else:
+            broker, *_ = [
+                self._new_process(
+                    broker_id, f"broker-{broker_id}-{name}", {**({} if number else first), "replica.name": name}
+                )
+                for number, name in enumerate(_replica_names(self._replicas))
+            ]
         self.brokers[broker_id] = broker
         return broker
+
+    def _new_process(self, broker_id: int, directory: str, properties: Mapping[str, str]) -> LocalBroker:
+        settings = {"zk.connect": self.zk_connect, **properties, **self._properties}
+        broker = LocalBroker(broker_id, self.directory / directory, settings)
+        self.processes.append(broker)
+        return broker
+
+    def _begin_replicas(self) -> None:
+        """Say of each new broker which of its processes has everything."""
+        with connect(self.zk_connect, connection_timeout_ms=_ZK_TIMEOUT_MS) as client:
+            for broker in self.brokers.values():
+                broker.log_dir.mkdir(parents=True, exist_ok=True)
+                known = KnownFile(broker.log_dir).load_or_begin(next(_replica_names(1)))
+                registry = ReplicaRegistry(client, broker.broker_id)
+                if registry.read().state is None:
+                    registry.begin(ReplicaState.first(known.replica).text)
+
+    def _await_leaders(self) -> None:
+        """Wait until every broker id is registered, by whichever of its processes leads."""
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        with connect(self.zk_connect, connection_timeout_ms=_ZK_TIMEOUT_MS) as client:
+            registry = BrokerRegistry(client)
+            while missing := self.brokers.keys() - registry.brokers().keys():
+                if time.monotonic() > deadline_s:
+                    raise LocalClusterError(f"nobody leads the replicas of brokers {sorted(missing)}")
+                time.sleep(_POLL_S)
+
+
+def _replica_names(count: int) -> Iterator[str]:
+    """Yield a, b, ..., z, a1, b1, ..."""
+    for number in range(count):
+        turn, letter = divmod(number, len(ascii_lowercase))
+        yield f"{ascii_lowercase[letter]}{turn or ''}"
 
 
 def _is_free(port: int) -> bool:

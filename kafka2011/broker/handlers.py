@@ -35,6 +35,7 @@ from kafka2011.errors import (
 from kafka2011.log.segment import LogSlice
 from kafka2011.message.message_set import complete_prefix_bytes
 from kafka2011.message.topic import InvalidTopicError
+from kafka2011.replica.serving import Answer, answer_to_fetch
 from kafka2011.wire.protocol import (
     ANY_PARTITION,
     EARLIEST,
@@ -57,7 +58,9 @@ if TYPE_CHECKING:
     from kafka2011.broker.awaited_bytes import AwaitedBytes
     from kafka2011.broker.message_check import MessageChecker
     from kafka2011.broker.receive_buffer import ReceiveBuffer, Run
+    from kafka2011.log.log import Log
     from kafka2011.log.log_manager import LogManager
+    from kafka2011.message.header import AnyBytes
     from kafka2011.wire.protocol import Wait
 
 logger = logging.getLogger(__name__)
@@ -122,9 +125,10 @@ class Client:
 
     `may` says whether it may PRODUCE to or CONSUME from a topic, and `name` who it is.
     `wait_for` waits for bytes, for so many seconds at most, and returns False if the client goes meanwhile.
+    `appended`, where there are replicas, is told of each log that was appended to for it, and of the offset after that.
     """
 
-    __slots__ = ("checker", "dropped", "may", "name", "wait_for")
+    __slots__ = ("appended", "checker", "dropped", "may", "name", "wait_for")
 
     def __init__(
         self,
@@ -132,7 +136,9 @@ class Client:
         wait_for: Callable[[AwaitedBytes, float], bool] = lambda _awaited, _max_wait_s: True,
         may: Callable[[str, str], bool] = lambda _what, _topic: True,
         name: str = "",
+        appended: Callable[[Log, int], None] | None = None,
     ) -> None:
+        self.appended = appended
         self.checker = checker
         self.may = may
         self.name = name
@@ -202,9 +208,14 @@ class RequestHandlers:
         if log is None or (sets > 1 and size > log.active_room_bytes):
             return False
         self.counts["produce"] += sets
-        log.append(buffer.sets(run), messages)
-        self.counts["messages_in"] += messages
+        self._append(log, buffer.sets(run), messages, client)
         return True
+
+    def _append(self, log: Log, data: AnyBytes, messages: int, client: Client) -> None:
+        start = log.append(data, messages)
+        self.counts["messages_in"] += messages
+        if client.appended is not None:
+            client.appended(log, start + len(data))
 
     def _append_together(self, topic: str, partition: int, sets: list[bytes], client: Client) -> bool:
         """Append sets of whole messages with one write, if all is as usual; else do nothing and return False."""
@@ -221,8 +232,7 @@ class RequestHandlers:
             return False
         self.counts["produce"] += len(sets)
         if data:
-            log.append(data, checked.messages)
-            self.counts["messages_in"] += checked.messages
+            self._append(log, data, checked.messages, client)
         return True
 
     def _produce(self, request: ProduceRequest, client: Client) -> None:
@@ -314,6 +324,8 @@ class RequestHandlers:
         log = self._logs.get(request.topic, request.partition)
         if log is None:
             return None
+        if client.appended is not None and _is_not_readable_yet(log, request.offset):
+            return None
         piece = log.read(request.offset, min(request.max_bytes, limit_bytes))
         if request.max_bytes < 0:  # last, as in 0.7.2: a wrong topic, partition or offset is the answer there
             raise InvalidMessageSizeError(f"{request.max_bytes} is no number of bytes")
@@ -341,3 +353,9 @@ class RequestHandlers:
             offsets = [0] if request.time_ms in {LATEST, EARLIEST} else []
         body = encode_offsets_body(offsets)
         return Reply((encode_response_header(0, len(body)) + body,))
+
+
+def _is_not_readable_yet(log: Log, offset: int) -> bool:
+    """Say whether an offset may have been readable at the replica that led before, so that it is not out of range."""
+    ends = log.end_offset, log.appended_end_offset
+    return answer_to_fetch(offset, log.start_offset, *ends, is_leading=True) is Answer.EMPTY

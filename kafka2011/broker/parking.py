@@ -119,7 +119,11 @@ class Parking:
 
     def note_readable(self, log: Log) -> None:
         """End the waits of those for whom enough of a log can be read now."""
-        waiting = self._waiting.get((log.topic, log.partition))
+        self.note((log.topic, log.partition), log)
+
+    def note(self, key: PartitionKey, log: Log) -> None:
+        """End the waits of those who wait under a key, and have what they wait for, now that a log has changed."""
+        waiting = self._waiting.get(key)
         if waiting is not None:
             for parked in list(waiting):
                 if parked.awaited.is_there(log):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import gevent
 from gevent.event import Event
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
     from zk.cluster import Broker, TlsListener
+    from zk.nodes import Check
     from zk.requests import TopicRequest
 
 logger = logging.getLogger(__name__)
@@ -36,13 +37,24 @@ ADDRESS_GAP_S = 1.5
 """How long a broker with a new address leaves its node absent, so that others see that the old one has gone."""
 
 
+class LeaderSession(NamedTuple):
+    """The session in which a replica leads: it registers in that alone, and ends it itself.
+
+    `check` returns what must be so when the broker's node is made.
+    """
+
+    client: ZkClient
+    session_id: int
+    check: Callable[[], Check]
+
+
 class BrokerRegistrar:
     """Registers a broker, then every topic on its disk, and later each topic when its first log appears.
 
     `topics` returns each topic with its number of partitions. `on_failure` is called when the registration is lost for
     good: another process holds our id. `join_topic`, if given, is called for every topic that others register and we
     do not have; it makes the topic here. `carry_out`, if given, does what operators ask for, or says why not by a
-    KafkaError.
+    KafkaError. A replica that leads has a session already, `led`.
     """
 
     def __init__(
@@ -57,8 +69,10 @@ class BrokerRegistrar:
         join_topic: Callable[[str], object] | None = None,
         carry_out: Callable[[str, TopicRequest], object] | None = None,
         tls: TlsListener | None = None,
+        led: LeaderSession | None = None,
     ) -> None:
         self._tls = tls
+        self._led = led
         self._join_topic = join_topic
         self._carry_out = carry_out
         self._not_joined: set[str] = set()
@@ -87,10 +101,14 @@ class BrokerRegistrar:
         """
         if self._loop is not None:
             return
-        self._client = connect(
-            self._zk_connect, self._session_timeout_ms, self._connection_timeout_ms, SequentialGeventHandler()
-        )
-        self._registry = BrokerRegistry(self._client, as_registered=True)
+        if self._led is None:
+            self._client = connect(
+                self._zk_connect, self._session_timeout_ms, self._connection_timeout_ms, SequentialGeventHandler()
+            )
+            self._registry = BrokerRegistry(self._client, as_registered=True)
+        else:
+            self._client = self._led.client
+            self._registry = BrokerRegistry(self._client, as_registered=True, session_id=self._led.session_id)
         self._requests = RequestRegistry(self._client)
         self._events = SessionEvents(self._client)
         self._events.wake(self._session_changed)
@@ -122,7 +140,10 @@ class BrokerRegistrar:
         self._wake.set()
 
     def stop(self) -> None:
-        """End the session, and with it the registration, within the session timeout; may be called twice."""
+        """End the session, and with it the registration, within the session timeout; may be called twice.
+
+        The session of a replica that leads is left to it.
+        """
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.kill()
@@ -130,6 +151,8 @@ class BrokerRegistrar:
         if client is None:
             return
         self._events.close()
+        if self._led is not None:
+            return
         # One step for ZooKeeper, however many topics there are. In a greenlet, because it may be out of reach.
         leaving = gevent.spawn(client.shutdown)
         leaving.join(self._session_timeout_ms / 1000)
@@ -190,7 +213,8 @@ class BrokerRegistrar:
             deadline_s = SYSTEM_CLOCK.monotonic_s() + self._wait_ms / 1000
             self._let_old_address_vanish(deadline_s)
             rest_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0)
-            self._registry.register(self._broker, int(rest_s * 1000), self._tls)
+            check = None if self._led is None else self._led.check()
+            self._registry.register(self._broker, int(rest_s * 1000), self._tls, check)
             self._session_id = session_id
             self.sessions += 1
             if self._carry_out is not None:

@@ -33,8 +33,9 @@ class RequestTimes:
         return True
 
     def note(self, number: int, seconds: float, requests: int = 1) -> None:
-        """Count requests of a type, which is there; those that were handled together each took as long as all."""
-        self._by_number[number].observe(seconds, requests)
+        """Count requests of a type; those that were handled together each took as long as all. Not replicas' fetches."""
+        if number < len(TYPES):
+            self._by_number[number].observe(seconds, requests)
 
     def by_type(self) -> dict[str, Histogram]:
         """Return the histograms by the names of the types."""

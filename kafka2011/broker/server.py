@@ -20,18 +20,20 @@ from gevent.event import Event
 from gevent.pool import Group
 
 from kafka2011.broker import receive_buffer
-from kafka2011.broker.access import Access
+from kafka2011.broker.access import CONSUME, PRODUCE, Access
 from kafka2011.broker.awaited_flushes import AwaitedFlushes
 from kafka2011.broker.client_connection import Handlers, let_others_run
 from kafka2011.broker.disk_threads import DiskThreads
 from kafka2011.broker.file_limit import MAX_CONNECTIONS, max_connections
-from kafka2011.broker.handlers import Client, RequestHandlers
+from kafka2011.broker.handlers import Client, RefusedError, RequestHandlers
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.message_check import MessageChecker
 from kafka2011.broker.parking import PART_BYTES, Parking
 from kafka2011.broker.quota import ClientQuota, Quotas
 from kafka2011.broker.receive_buffer import RUN_END, RUN_SETS, RUN_START
 from kafka2011.broker.registrar import BrokerRegistrar
+from kafka2011.broker.replica_log import ReplicaLogs
+from kafka2011.broker.replication import Replication
 from kafka2011.broker.small_share import SHARE, SmallShare
 from kafka2011.broker.socket_server import Door, SocketServer
 from kafka2011.broker.tls import Certificates, TlsConnection
@@ -43,10 +45,14 @@ from kafka2011.log.log_settings import LogSettings
 from kafka2011.message import runs
 from kafka2011.message.crc import self_check
 from kafka2011.metrics.exposition import check_extra
-from kafka2011.wire.protocol import PRODUCE, MultiProduceRequest, ProduceRequest, decode_request
+from kafka2011.replica.codec import decode_fetch
+from kafka2011.replica.known_file import KnownFile, is_known_file
+from kafka2011.wire.protocol import PRODUCE as PRODUCE_TYPE
+from kafka2011.wire.protocol import MultiProduceRequest, ProduceRequest, decode_request
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TlsListener
 from zk.errors import ZkError
+from zk.replicas import Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,11 +61,15 @@ if TYPE_CHECKING:
     from kafka2011.broker.client_connection import Connection
     from kafka2011.broker.exporter import Exporter
     from kafka2011.broker.handlers import Reply
+    from kafka2011.broker.leading import Leading
     from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.registrar import LeaderSession
     from kafka2011.broker.request_times import RequestTimes
     from kafka2011.config import BrokerConfig
     from kafka2011.log.log import Log
     from kafka2011.message.header import AnyBytes
+    from kafka2011.replica.state import Replica
+    from zk.client import ZkClient
     from zk.requests import TopicRequest
 
 logger = logging.getLogger(__name__)
@@ -120,6 +130,8 @@ class KafkaServer:
             on_awaited=self._note_awaited,
             on_new_topic=self._topic_added,
             label=Label(config.brokerid, is_required=config.log_dir_label_required),
+            on_flushed=self._note_flushed if config.replica_name else None,
+            is_others=is_known_file,
         )
         self._access = Access(Path(config.allow_file), SYSTEM_CLOCK) if config.allow_file else None
         self._quotas = Quotas(Path(config.quota_file), SYSTEM_CLOCK) if config.quota_file else None
@@ -143,6 +155,7 @@ class KafkaServer:
             on_failure=self.fail,
             is_fatal=lambda error: isinstance(error, LogFailedError),
         )
+        self._replication = self._new_replication() if config.replica_name else None
         self._exporter = self._new_exporter() if config.metrics_port >= 0 else None
 
     @property
@@ -175,6 +188,8 @@ class KafkaServer:
         """Whether it has a session in ZooKeeper now; None if it is to have none."""
         if not self._config.enable_zookeeper:
             return None
+        if self._replication is not None:
+            return self._replication.is_connected
         return self._registrar is not None and self._registrar.is_connected
 
     @property
@@ -184,6 +199,8 @@ class KafkaServer:
             return f"stopping after a failure: {self.failure}"
         if self._state:
             return self._state
+        if self._replication is not None:
+            return self._replication.obstacle
         if self._registrar is not None and not self._registrar.is_registered:
             return "not registered in ZooKeeper"
         return None
@@ -204,24 +221,16 @@ class KafkaServer:
         ports = " and ".join(map(str, self.socket_server.ports))
         logger.info("broker %d listens on %s:%s", config.brokerid, config.bind_address, ports)
         self._loops.spawn(self._every, config.log_default_flush_scheduler_interval_ms / 1000, self.logs.flush_due)
-        self._loops.spawn(self._every, config.log_cleanup_interval_mins * 60, self.logs.clean_up)
+        self._loops.spawn(self._every, config.log_cleanup_interval_mins * 60, self._clean_up)
         self._loops.spawn(self._guard, self._end_late_waits)
         self._loops.spawn(self._guard, self._flush_what_is_awaited)
         if config.connections_max_idle_ms > 0:
             interval_s = min(IDLE_LOOK_MAX_S, config.connections_max_idle_ms / 1000 / IDLE_LOOKS)
             self._loops.spawn(self._every, interval_s, self.socket_server.close_idle)
-        if config.enable_zookeeper:
-            self._registrar = BrokerRegistrar(
-                config.zk_connect,
-                Broker.created(config.brokerid, config.hostname, self.port, int(time.time() * 1000)),
-                self.logs.topics,
-                session_timeout_ms=config.zk_sessiontimeout_ms,
-                connection_timeout_ms=config.zk_connectiontimeout_ms,
-                on_failure=self.fail,
-                join_topic=self._join_topic if config.join_topics else None,
-                carry_out=self._carry_out,
-                tls=None if self.tls_port is None else TlsListener(config.hostname, self.tls_port),
-            )
+        if self._replication is not None:
+            self._replication.start(self._replica_member)
+        elif config.enable_zookeeper:
+            self._registrar = self._new_registrar(self.fail)
             self._registrar.start()
         self._state = ""
 
@@ -242,6 +251,8 @@ class KafkaServer:
                 self._exporter.stop()
 
     def _stop(self) -> None:
+        if self._replication is not None:
+            self._replication.stop()
         if self._registrar is not None:
             self._registrar.stop()
         self.socket_server.stop(0 if self.failure else STOP_TIMEOUT_S)
@@ -293,6 +304,49 @@ class KafkaServer:
     ) -> None:
         self.stop()
 
+    def _new_registrar(
+        self, on_failure: Callable[[BaseException], None], led: LeaderSession | None = None
+    ) -> BrokerRegistrar:
+        config = self._config
+        return BrokerRegistrar(
+            config.zk_connect,
+            Broker.created(config.brokerid, config.hostname, self.port, int(time.time() * 1000)),
+            self.logs.topics,
+            session_timeout_ms=config.zk_sessiontimeout_ms,
+            connection_timeout_ms=config.zk_connectiontimeout_ms,
+            on_failure=on_failure,
+            join_topic=self._join_topic if config.join_topics else None,
+            carry_out=self._carry_out,
+            tls=None if self.tls_port is None else TlsListener(config.hostname, self.tls_port),
+            led=led,
+        )
+
+    def _new_replication(self) -> Replication:
+        config = self._config
+
+        def register(led: LeaderSession) -> BrokerRegistrar:
+            return self._new_registrar(replication.registrar_failed, led)
+
+        replication = Replication(
+            config,
+            ReplicaLogs(self.logs, config.brokerid),
+            KnownFile(config.log_dir, DiskThreads()),
+            parking=self.parking,
+            request_flush=self._request_flush,
+            register=register,
+            end_clients=self.socket_server.end_connections,
+            on_failure=self.fail,
+        )
+        return replication
+
+    def _replica_member(self, client: ZkClient, me: Replica) -> Member:
+        """Say where other replicas reach this one: by TLS where all know how, or where there is no other way."""
+        config = self._config
+        tls_port = self.tls_port
+        if tls_port is not None and (config.tls_only or client.security.brokers is not None):
+            return Member(config.hostname, tls_port, me.disk, by_tls=True)
+        return Member(config.hostname, self.port, me.disk)
+
     def _new_exporter(self) -> Exporter:
         check_extra()
         from kafka2011.broker.exporter import Exporter  # noqa: PLC0415  # needs an extra, and only who asks for it
@@ -305,6 +359,7 @@ class KafkaServer:
     def _new_handlers(self, connection: Connection) -> Handlers:
         config, access = self._config, self._access
         who = f"{connection.principal} at {connection.name}"
+        led = None if self._replication is None else self._replication.new_client()
         client = Client(
             MessageChecker(
                 config.max_message_size,
@@ -315,6 +370,7 @@ class KafkaServer:
             functools.partial(connection.park, self.parking),
             _everything if access is None else functools.partial(access.may, connection.principal),
             who,
+            None if led is None else led.appended,
         )
         handle = self.handlers.handle
         if self._quotas is not None:
@@ -336,7 +392,23 @@ class KafkaServer:
                     raise LogFailedError(str(error)) from error
                 raise
 
-        return Handlers(handle_frame, functools.partial(self._append_runs, client, quota), self.handlers.times)
+        handlers = Handlers(handle_frame, functools.partial(self._append_runs, client, quota), self.handlers.times)
+        return handlers if led is None else led.handlers(handlers, functools.partial(self._answer_replica, connection))
+
+    def _answer_replica(self, connection: Connection, frame: AnyBytes) -> Reply | None:
+        if (leading := self._leading) is None:
+            raise RefusedError("this replica does not lead")
+        request = decode_fetch(frame, self._config.brokerid)
+        if self._access is not None:
+            for topic in self.logs.topics():
+                if not all(self._access.may(connection.principal, what, topic) for what in (CONSUME, PRODUCE)):
+                    raise RefusedError(
+                        f"{connection.principal} at {connection.name} is no replica: it may not both produce to and"
+                        f" consume topic {topic}"
+                    )
+        reply = leading.answer(request, connection)
+        connection.quota = None  # quotas are for clients
+        return reply
 
     def _append_runs(self, client: Client, quota: ClientQuota | None, buffer: ReceiveBuffer, received: Received) -> int:
         times = self.handlers.times
@@ -351,7 +423,7 @@ class KafkaServer:
                 quota.produce(run[RUN_END] - run[RUN_START])
         if began_s is not None:
             appended = sum(run[RUN_SETS] for run in received.runs if run[RUN_START] < rest_start)
-            times.note(PRODUCE, time.monotonic() - began_s, appended)
+            times.note(PRODUCE_TYPE, time.monotonic() - began_s, appended)
         return rest_start
 
     @staticmethod
@@ -380,6 +452,8 @@ class KafkaServer:
             self.fail(error)
 
     def _carry_out(self, topic: str, request: TopicRequest) -> None:
+        if self._replication is not None:
+            raise KafkaError("a broker with replicas neither grows nor deletes topics yet")
         try:
             if request.partitions is None:
                 self.logs.delete_topic(topic)
@@ -390,14 +464,37 @@ class KafkaServer:
             raise
 
     def _topic_added(self, topic: str, partitions: int) -> None:
-        if self._registrar is not None:
-            self._registrar.topic_added(topic, partitions)
+        registrar = self._registrar if self._replication is None else self._replication.registrar
+        if registrar is not None:
+            registrar.topic_added(topic, partitions)
 
     def _note_readable(self, log: Log) -> None:
         self.parking.note_readable(log)
 
+    @property
+    def _leading(self) -> Leading | None:
+        return None if self._replication is None else self._replication.leading
+
+    def _note_flushed(self, log: Log) -> None:
+        if (leading := self._leading) is not None:
+            leading.flushed(log)
+
+    def _clean_up(self) -> None:
+        """Delete old segments, unless another replica leads: then they go when it has deleted them."""
+        if self._replication is None or self._leading is not None:
+            self.logs.clean_up()
+
     def _note_awaited(self, log: Log) -> None:
         """Have a log flushed soon, if a reader does wait for what was appended."""
+        if (leading := self._leading) is not None:
+            leading.appended(log)
+            if (
+                self._config.log_flush_awaited_ms >= 0
+                and self.parking.is_awaited(log)
+                and self._awaited_flushes.add(log)
+            ):
+                self._flush_awaited.set()
+            return  # and be told of what comes next
         if self._config.log_flush_awaited_ms < 0 or not self.parking.is_awaited(log):
             log.is_awaited = False
         elif self._awaited_flushes.add(log):
@@ -421,6 +518,8 @@ class KafkaServer:
             self._parked_until.wait(self.parking.end_late())
 
     def _request_flush(self, log: Log) -> None:
+        if (leading := self._leading) is not None:
+            leading.appended(log)
         self._to_flush.append(log)
         if len(self._flushes) < FLUSHERS:
             self._flushes.spawn(self._guard, self._flush_requested)

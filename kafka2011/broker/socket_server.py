@@ -150,6 +150,16 @@ class SocketServer:
             logger.warning("cutting off %d connections that did not end in time", len(self._greenlets))
             self._greenlets.kill(timeout=timeout_s)
 
+    def end_connections(self, timeout_s: float) -> bool:
+        """End all connections wherever they stand, and wait until nothing more is done for them; False if it is.
+
+        Those that are accepted meanwhile go on.
+        """
+        serving = list(self._greenlets)
+        for connection in list(self._connections):
+            connection.stop_both()
+        return len(gevent.joinall(serving, timeout=timeout_s)) == len(serving)
+
     def _accept(self, listener: socket.socket, new_connection: Callable[..., Connection]) -> None:
         while True:
             try:

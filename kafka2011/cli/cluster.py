@@ -27,10 +27,18 @@ _NAME = "cluster"
         "kafka2011 cluster",
         "kafka2011 cluster --background",
         "kafka2011 cluster --stop",
+        "kafka2011 cluster --brokers 2 --replicas 2",
         "kafka2011 cluster --brokers 1 --directory data --override num.partitions=4 --override log.flush.interval=1",
     ),
 )
 @click.option("--brokers", type=click.IntRange(1, 100), default=3, show_default=True, help="How many brokers.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 10),
+    default=1,
+    show_default=True,
+    help="How many processes each broker has, which hold the same logs.",
+)
 @click.option(
     "--zookeeper-port",
     type=click.IntRange(0, 65535),
@@ -67,6 +75,7 @@ _NAME = "cluster"
 def command(
     context: click.Context,
     brokers: int,
+    replicas: int,
     zookeeper_port: int,
     first_port: int,
     directory: Path | None,
@@ -94,6 +103,7 @@ def command(
         arguments = [f"--brokers={brokers}", f"--zookeeper-port={zookeeper_port}", f"--port={first_port}"]
         arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
         arguments += ["--secure"] if secure else []
+        arguments += [f"--replicas={replicas}"] if replicas > 1 else []
         document = place.start([_NAME, "--is-background", *arguments, *(f"--override={each}" for each in overrides)])
         end = "--stop" if directory is None else f"--stop --directory {directory}"
         _show(document, f"its own log is {place.log}; 'kafka2011 cluster {end}' stops all of it", as_json=as_json)
@@ -108,6 +118,7 @@ def command(
             properties=properties,
             first_port=first_port,
             secure=secure,
+            replicas=replicas,
         ) as cluster,
     ):
         if tell is not None:
@@ -134,8 +145,7 @@ def _check(properties: dict[str, str]) -> None:
 
 
 def _described(cluster: LocalCluster) -> dict[str, Any]:
-    running = cluster.brokers.values()
-    addresses = [{"broker": each.broker_id, "address": f"{each.host}:{each.port}"} for each in running]
+    addresses = [{"broker": each.broker_id, "address": f"{each.host}:{each.port}"} for each in cluster.processes]
     return {"zk.connect": cluster.zk_connect, "directory": str(cluster.directory), "brokers": addresses}
 
 
@@ -150,7 +160,7 @@ def _show(document: dict[str, Any], how_to_stop: str, *, as_json: bool) -> None:
 
 
 def _must_run(cluster: LocalCluster) -> None:
-    for broker in cluster.brokers.values():
+    for broker in cluster.processes:
         if not broker.running:
             raise KafkaError(f"broker {broker.broker_id} ended by itself: see {broker.output_path}")
     if cluster.zookeeper is not None and not cluster.zookeeper.running:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kafka2011.config.kinds import (
     MAX_INT64,
+    REPLICA_NAME,
     ZK_CONNECT,
     Boolean,
     Decimal,
@@ -192,6 +193,38 @@ class BrokerConfig(Settings):
         None, Integer(1), "How long to wait for ZooKeeper at the start.", fallback=same_as("zk.sessiontimeout.ms")
     )
 
+    replica_name: str = setting(
+        "",
+        REPLICA_NAME,
+        "The name of this process among those that hold the same logs under the same `brokerid`, one of which leads;"
+        " without it the broker has no replicas.",
+    )
+    min_insync_replicas: int = setting(
+        1,
+        Integer(1),
+        "With fewer replicas in sync, the leader among them included, nothing is taken, and what was taken cannot be"
+        " read yet.",
+    )
+    replica_lag_time_max_ms: int = setting(
+        4000,
+        Integer(100),
+        "A follower that has not had all there was for so long is no longer in sync. Well below the 10 s after which"
+        " producers send again what was not confirmed.",
+    )
+    replica_address_gap_ms: int = setting(
+        1500,
+        Integer(0),
+        "How long the broker is absent from ZooKeeper when another replica takes over, so that producers of 0.7 see"
+        " that its address has changed; 0 where there are none.",
+    )
+
+    replica_max_bytes_per_second: int = setting(
+        0,
+        Integer(0),
+        "A follower that is not in sync is given no more bytes a second, so that consumers do not notice; more than is"
+        " produced, or it never comes in sync. 0: no limit.",
+    )
+
     @property
     def has_tls(self) -> bool:
         """Whether it listens by TLS anywhere."""
@@ -209,6 +242,8 @@ class BrokerConfig(Settings):
             raise ConfigError("tls.port is another port than `port`, and with tls.only there is no other")
         if self.tls_client_required and not self.tls_ca:
             raise ConfigError("tls.client.required needs tls.ca, which says whose certificates are good")
+        if self.replica_name and not self.enable_zookeeper:
+            raise ConfigError("replica.name needs ZooKeeper, where replicas agree on who leads")
         if self.hostname == _ALL_ADDRESSES:
             raise ConfigError(f"hostname: clients cannot connect to {self.hostname}")
         if self.enable_zookeeper and not self.zk_connect:

@@ -334,6 +334,7 @@ class BrokerList:
 
 ZK_CONNECT = Text(re.compile(r"[^,/\s]+(,[^,/\s]+)*(/[^\s,]*)?"), "host:port,host:port, with /chroot if there is one")
 GROUP_NAME = Text(re.compile(r"(?!\.{1,2}\Z)[^/\s\x00-\x1f\x7f-\x9f]{1,255}"), "a name without '/' and blanks")
+REPLICA_NAME = Text(re.compile(r"[A-Za-z0-9._-]{1,249}|"), "a name of letters, digits, '.', '_' and '-'")
 IMPLEMENTATION = Text(re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"), "module:Class")
 
 

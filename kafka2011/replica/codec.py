@@ -48,11 +48,6 @@ class WaitingFetch(NamedTuple):
     max_wait_ms: int
 
 
-def is_replica_fetch(frame: AnyBytes) -> bool:
-    """Say whether a frame without its size field is a replica fetch."""
-    return len(frame) >= _TYPE.size and _TYPE.unpack_from(frame)[0] == REPLICA_FETCH
-
-
 def encode_fetch(request: WaitingFetch) -> bytes:
     """Return the whole frame. Raises ProtocolError when a value does not fit its field."""
     fetch, max_wait_ms = request

@@ -97,6 +97,10 @@ class Term:
         self._logs[where] = log
         self._readable.setdefault(where, log.start_offset)
 
+    def has_log(self, where: TopicPartition) -> bool:
+        """Say whether a partition was noted."""
+        return where in self._logs
+
     def readable(self, where: TopicPartition) -> int:
         """Return the offset after the last byte that may be read."""
         return self._readable.get(where, 0)
@@ -144,16 +148,24 @@ class Term:
     def has_news(self, fetch: ReplicaFetch) -> bool:
         """Say whether a follower would get anything now: an answer to a comparison, bytes, or a partition."""
         asks, logs = fetch.asks, self._logs
-        return logs.keys() != asks.keys() or any(
-            ask.flushed is None or not logs[where].start_offset <= ask.offset == logs[where].appended_end_offset
+        return not logs.keys() <= asks.keys() or any(
+            ask.flushed is None
+            or (where in logs and not logs[where].start_offset <= ask.offset == logs[where].appended_end_offset)
             for where, ask in asks.items()
         )
 
-    def give(self, fetch: ReplicaFetch) -> ReplicaData:
-        """Return what a follower gets. Whoever sends it releases the data. Raises WrongEpochError."""
+    def all_readable(self) -> bool:
+        """Say whether all that was appended can be read."""
+        return all(self.readable(where) >= log.appended_end_offset for where, log in self._logs.items())
+
+    def give(self, fetch: ReplicaFetch, max_bytes: int | None = None) -> ReplicaData:
+        """Return what a follower gets, at most so many bytes. Whoever sends it releases the data.
+
+        Raises WrongEpochError.
+        """
         self._check(fetch)
         given: dict[TopicPartition, Given] = {}
-        left_bytes = self._rules.max_bytes
+        left_bytes = self._rules.max_bytes if max_bytes is None else max_bytes
         try:
             for where, ask in fetch.asks.items():
                 given[where] = each = self._give(where, ask, left_bytes)
@@ -185,6 +197,10 @@ class Term:
         return Given(start, end, readable, segment=segment, data=data)
 
     # The in-sync set
+
+    def is_in_sync(self, replica: Replica) -> bool:
+        """Say whether a follower was in sync when that was last certain."""
+        return replica in self._in_sync.certain
 
     def note_members(self, replicas: Iterable[Replica]) -> None:
         """Note whose member nodes are there."""

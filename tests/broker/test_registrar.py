@@ -63,7 +63,7 @@ class Registry:
     def brokers(self, _watch: object) -> dict[int, Broker]:
         return {}
 
-    def register(self, broker: Broker, _wait_ms: int, _tls: object) -> None:
+    def register(self, broker: Broker, _wait_ms: int, _tls: object, _check: object) -> None:
         if self.script:
             self.script.pop(0)()
         self.registered.append(broker.id)

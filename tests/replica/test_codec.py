@@ -11,7 +11,6 @@ from kafka2011.replica.codec import (
     decode_fetch,
     encode_data,
     encode_fetch,
-    is_replica_fetch,
 )
 from kafka2011.replica.exchange import Ask, Given, Range, ReplicaData, ReplicaFetch
 from kafka2011.replica.state import Replica
@@ -40,7 +39,6 @@ class _Slice:
 
 def test_a_fetch_is_read_as_it_was_written() -> None:
     frame = encode_fetch(FETCH)[4:]
-    assert is_replica_fetch(frame)
     assert decode_fetch(frame, ID) == FETCH
     assert decode_fetch(memoryview(frame), ID) == FETCH
     assert encode_fetch(WaitingFetch(ReplicaFetch(0, Replica("b", "5")), 0))[:10] == (
@@ -51,7 +49,6 @@ def test_a_fetch_is_read_as_it_was_written() -> None:
 def test_it_is_a_request_that_07_does_not_know() -> None:
     with pytest.raises(ProtocolError, match="type 100"):
         decode_request(encode_fetch(FETCH)[4:])
-    assert not is_replica_fetch(b"\0")
 
 
 def test_data_is_read_as_it_was_written() -> None:

@@ -1,0 +1,361 @@
+"""Replicas of one broker id: real processes, a real ZooKeeper, and what clients see of it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.message.message_set import MessageSet
+from kafka2011.producer.producer import Producer
+from kafka2011.producer.sync_producer import SyncProducer
+from kafka2011.replica.known_file import KnownFile
+from kafka2011.replica.state import Replica, ReplicaState
+from kafka2011.wire.protocol import LATEST
+from tests.support.waiting import eventually
+from zk.brokers import BrokerRegistry
+from zk.connecting import connect
+from zk.replicas import ReplicaRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kafka2011.local_cluster import LocalBroker
+    from zk.client import ZkClient
+
+    NewReplicas = Callable[..., "Replicas"]
+
+ID = 3
+TOPIC = "views"
+NAMES = "abc"
+SEGMENT_BYTES = 200_000
+SESSION_MS = 2000
+
+
+class Replicas:
+    """Replicas a, b, ... of one broker id, of which `a` has begun; none is started yet."""
+
+    def __init__(
+        self,
+        count: int,
+        new_broker: Callable[..., LocalBroker],
+        directory: Path,
+        zk_connect: str,
+        client: ZkClient,
+        min_in_sync: int,
+        lag_ms: int,
+        session_ms: int,
+    ) -> None:
+        self.zk_connect = zk_connect
+        self.registry = ReplicaRegistry(client, ID)
+        self._brokers = BrokerRegistry(client)
+        settings = {
+            "replica.address.gap.ms": 100,
+            "replica.lag.time.max.ms": lag_ms,
+            "replica.max.bytes.per.second": 2_000_000,
+            "log.file.size": SEGMENT_BYTES,
+            "min.insync.replicas": min_in_sync,
+            "zk.sessiontimeout.ms": session_ms,
+        }
+        self.all = {
+            name: new_broker(
+                {**settings, "replica.name": name}, broker_id=ID, zk_connect=zk_connect, directory=directory / name
+            )
+            for name in NAMES[:count]
+        }
+        first = self.all["a"].log_dir
+        first.mkdir(parents=True)
+        self.registry.begin(ReplicaState.first(KnownFile(first).load_or_begin("a").replica).text)
+
+    def __getitem__(self, name: str) -> LocalBroker:
+        return self.all[name]
+
+    def state(self) -> ReplicaState:
+        found = self.registry.read().state
+        assert found is not None
+        return ReplicaState.of(found, "the test's")
+
+    def leader(self) -> str | None:
+        """Return who leads and is registered."""
+        found = self._brokers.brokers().get(ID)
+        return next((name for name, each in self.all.items() if found is not None and each.port == found.port), None)
+
+    def await_in_sync(self, names: str) -> None:
+        eventually(lambda: {each.name for each in self.state().in_sync} == set(names), what=f"{names} in sync")
+
+    def await_leader(self, name: str) -> None:
+        eventually(lambda: self.leader() == name, what=f"{name} registered")
+
+    def start(self, names: str) -> None:
+        for name in names:
+            self[name].launch()
+        for name in names:
+            self[name].wait_ready()
+        self.await_leader("a")
+        self.await_in_sync(names)
+
+    def logs(self, name: str) -> dict[str, bytes]:
+        """Return the bytes of each segment."""
+        return {
+            str(path.relative_to(self[name].log_dir)): path.read_bytes()
+            for path in sorted(self[name].log_dir.glob("*/*.kafka"))
+        }
+
+    def await_equal(self, names: str) -> None:
+        def is_equal() -> bool:
+            first, *others = (self.logs(name) for name in names)
+            return bool(first) and all(each == first for each in others)
+
+        eventually(is_equal, what=f"the same logs at {names}")
+
+
+@pytest.fixture
+def new_replicas(
+    new_broker: Callable[..., LocalBroker], tmp_path: Path, zk_connect: str, zk_client: ZkClient
+) -> NewReplicas:
+    """Make replicas of broker 3."""
+    return lambda count, min_in_sync=1, lag_ms=1000, session_ms=SESSION_MS: Replicas(
+        count, new_broker, tmp_path, zk_connect, zk_client, min_in_sync, lag_ms, session_ms
+    )
+
+
+class Sending:
+    """A producer that sends confirmed messages, numbered, until it is stopped; `confirmed` are those that were."""
+
+    def __init__(self, zk_connect: str) -> None:
+        self.confirmed: list[int] = []
+        self.failed: list[BaseException] = []
+        self._stop = threading.Event()
+        self._zk_connect = zk_connect
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Sending:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with Producer({"zk.connect": self._zk_connect, "confirm": "true", "confirm.timeout.ms": 60_000}) as producer:
+            number = 0
+            while not self._stop.is_set():
+                try:
+                    producer.send(TOPIC, _payload(number)).result()
+                except Exception as error:  # noqa: BLE001 - the test looks at it
+                    self.failed.append(error)
+                    return
+                self.confirmed.append(number)
+                number += 1
+
+    def await_more(self, count: int = 50) -> None:
+        """Wait until so many more were confirmed."""
+        wanted = len(self.confirmed) + count
+        eventually(lambda: self.failed or len(self.confirmed) >= wanted, what=f"{wanted} confirmed")
+        assert not self.failed
+
+
+def _payload(number: int) -> bytes:
+    return b"%d " % number + b"x" * 300
+
+
+def read(broker: LocalBroker, end: int | None = None) -> list[tuple[int, bytes]]:
+    """Return the payloads that clients can read, each with the offset after it."""
+    found: list[tuple[int, bytes]] = []
+    offset = 0
+    with SimpleConsumer(broker.host, broker.port) as consumer:
+        while end is None or offset < end:
+            fetched = list(consumer.fetch(TOPIC, 0, offset))
+            if not fetched:
+                break
+            found += [(message.next_offset, message.payload) for message in fetched]
+            offset = fetched[-1].next_offset
+    return found
+
+
+def numbers(messages: list[tuple[int, bytes]]) -> list[int]:
+    return [int(payload.split()[0]) for _, payload in messages]
+
+
+def test_a_follower_has_the_same_segments(new_replicas: NewReplicas) -> None:
+    """Bytes and where segments begin, of what is sent before it starts and after."""
+    replicas = new_replicas(2)
+    replicas["a"].start()
+    replicas.await_leader("a")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(1500)
+        replicas["b"].start()
+        replicas.await_in_sync("ab")
+        sending.await_more(300)
+    replicas.await_equal("ab")
+    assert len(replicas.logs("b")) > 2
+    assert numbers(read(replicas["a"])) == sending.confirmed
+
+
+def test_nothing_confirmed_is_lost_with_the_leader(new_replicas: NewReplicas) -> None:
+    """It is killed while a producer sends; what could be read before can be read at the same offsets."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(200)
+        before = read(replicas["a"])
+        replicas["a"].kill()
+        replicas.await_leader("b")
+        sending.await_more(200)
+        replicas["a"].start()
+        replicas.await_in_sync("ab")
+        sending.await_more(50)
+    after = read(replicas["b"])
+    assert after[: len(before)] == before
+    assert set(sending.confirmed) <= set(numbers(after))
+    replicas.await_equal("ab")
+
+
+def test_a_wiped_replica_comes_back(new_replicas: NewReplicas) -> None:
+    """As a follower, although it has led: its disk is another one. Then it may lead again."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(100)
+        replicas["a"].kill()
+        shutil.rmtree(replicas["a"].log_dir)
+        replicas.await_leader("b")
+        sending.await_more(100)
+        old = {each.disk for each in replicas.state().in_sync if each.name == "a"}
+        replicas["a"].start()
+        replicas.await_in_sync("ab")
+        assert {each.disk for each in replicas.state().in_sync if each.name == "a"} != old
+        replicas["b"].kill()
+        replicas.await_leader("a")
+        sending.await_more(100)
+    assert set(sending.confirmed) <= set(numbers(read(replicas["a"])))
+
+
+def test_a_leader_that_was_suspended_past_its_session_follows(new_replicas: NewReplicas) -> None:
+    """What it took after the other had taken over is cut off, and was never confirmed."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(100)
+        replicas["a"].pause()
+        replicas.await_leader("b")
+        sending.await_more(100)
+        replicas["a"].resume()
+        replicas.await_in_sync("ab")
+        sending.await_more(100)
+        assert replicas.leader() == "b"
+    after = read(replicas["b"])
+    assert set(sending.confirmed) <= set(numbers(after))
+    replicas.await_equal("ab")
+
+
+def test_a_follower_that_hangs_makes_nobody_send_twice(new_replicas: NewReplicas) -> None:
+    """Sends wait until it is out of the in-sync set; when it goes on it comes back."""
+    replicas = new_replicas(3)
+    replicas.start("abc")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(100)
+        replicas["c"].pause()
+        sending.await_more(100)
+        replicas.await_in_sync("ab")
+        replicas["c"].resume()
+        replicas.await_in_sync("abc")
+        sending.await_more(100)
+    assert numbers(read(replicas["a"])) == sending.confirmed
+    replicas.await_equal("abc")
+
+
+def test_too_few_in_sync_take_nothing(new_replicas: NewReplicas) -> None:
+    """And what had been confirmed stays; sends go on when there are enough again."""
+    replicas = new_replicas(2, min_in_sync=2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(50)
+        replicas["b"].kill()
+        replicas.await_in_sync("a")
+        confirmed = len(sending.confirmed)
+        assert numbers(read(replicas["a"]))[: confirmed - 1] == sending.confirmed[: confirmed - 1]
+        replicas["b"].start()
+        replicas.await_in_sync("ab")
+        sending.await_more(50)
+    assert set(sending.confirmed) <= set(numbers(read(replicas["a"])))
+
+
+def test_without_a_state_a_replica_does_not_start(new_broker: Callable[..., LocalBroker], zk_connect: str) -> None:
+    broker = new_broker({"replica.name": "a"}, broker_id=ID, zk_connect=zk_connect)
+    broker.launch()
+    eventually(lambda: not broker.running)
+    assert b"kafka2011 replicas init 3" in broker.output()
+
+
+def test_replicas_are_named(new_replicas: NewReplicas) -> None:
+    """Each with its disk's id, and in sync under that."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    known = {KnownFile(each.log_dir).load_or_begin(name).replica for name, each in replicas.all.items()}
+    assert replicas.state().in_sync == known
+    assert replicas.state().leader == next(each for each in known if each.name == "a")
+    assert isinstance(replicas.state().leader, Replica)
+
+
+def test_what_was_sent_before_an_orderly_stop_is_there_after_it(new_replicas: NewReplicas) -> None:
+    """Also what nobody waits to have confirmed, which a leader that dies may take with it."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    payloads = [_payload(number) for number in range(500)]
+    with SyncProducer(replicas["a"].host, replicas["a"].port) as producer:
+        for payload in payloads:
+            producer.send(TOPIC, [payload])
+    replicas["a"].stop()
+    replicas.await_leader("b")
+    assert [payload for _, payload in read(replicas["b"])] == payloads
+
+
+def test_only_the_leader_serves_clients(new_replicas: NewReplicas) -> None:
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with SimpleConsumer(replicas["a"].host, replicas["a"].port) as consumer:
+        assert consumer.get_offsets_before(TOPIC, 0, LATEST) == [0]
+    with SimpleConsumer(replicas["b"].host, replicas["b"].port) as consumer, pytest.raises(BrokerConnectionError):
+        consumer.get_offsets_before(TOPIC, 0, LATEST)
+
+
+def test_what_cannot_be_read_yet_is_not_out_of_range(new_replicas: NewReplicas) -> None:
+    """Whoever had read up to there at another leader waits, and is not told to start over."""
+    replicas = new_replicas(2, lag_ms=60_000, session_ms=30_000)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(1)
+    replicas["b"].pause()
+    with SyncProducer(replicas["a"].host, replicas["a"].port) as producer:
+        producer.send(TOPIC, [_payload(0)] * 3)
+    with SimpleConsumer(replicas["a"].host, replicas["a"].port) as consumer:
+        (end,) = consumer.get_offsets_before(TOPIC, 0, LATEST)
+        message_bytes = len(bytes(MessageSet([_payload(0)])))
+        eventually(lambda: len(replicas.logs("a").popitem()[1]) == end + 3 * message_bytes)
+        for ahead in (0, message_bytes, 3 * message_bytes):
+            assert list(consumer.fetch(TOPIC, 0, end + ahead)) == []
+        with pytest.raises(OffsetOutOfRangeError):
+            list(consumer.fetch(TOPIC, 0, end + 3 * message_bytes + 1))
+        replicas["b"].resume()
+        eventually(lambda: consumer.get_offsets_before(TOPIC, 0, LATEST) == [end + 3 * message_bytes])
+
+
+def test_replicas_meet_each_other_by_tls(tmp_path: Path) -> None:
+    """In a cluster where nobody is met otherwise."""
+    with LocalCluster(1, directory=tmp_path, secure=True, replicas=2) as cluster:
+        with connect(cluster.zk_connect) as client:
+            registry = ReplicaRegistry(client, 0)
+            assert all(member.by_tls for member in registry.read().members.values())
+            eventually(lambda: len(ReplicaState.of(registry.read().state or "", "it").in_sync) == 2)
+        with Sending(cluster.zk_connect) as sending:
+            sending.await_more(100)
+            cluster.brokers[0].kill()
+            sending.await_more(100)

@@ -1,0 +1,150 @@
+"""A broker's logs as replication sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import gevent
+
+from kafka2011.errors import KafkaError, LogError, WrongPartitionError
+from kafka2011.log.log import Place
+from kafka2011.log.replicated_log import ReplicatedLog
+from kafka2011.message.message_set import scan
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.log.log import Log
+    from kafka2011.log.log_manager import LogManager
+    from kafka2011.log.segment import LogSlice
+
+_Result = TypeVar("_Result")
+
+
+class ReplicaLogs:
+    """All logs of a broker that has replicas; partitions are those of its id."""
+
+    def __init__(self, logs: LogManager, broker_id: int) -> None:
+        self._logs = logs
+        self._broker_id = broker_id
+        self._views: dict[Log, ReplicaLog] = {}
+
+    def where(self, log: Log) -> TopicPartition:
+        """Return a log's partition."""
+        return TopicPartition(log.topic, self._broker_id, log.partition)
+
+    def of(self, log: Log) -> ReplicaLog:
+        """Return a log as replication sees it."""
+        view = self._views.get(log)
+        if view is None:
+            self._views[log] = view = ReplicaLog(_replicated(log))
+        return view
+
+    def log_at(self, where: TopicPartition) -> ReplicatedLog | None:
+        """Return a partition's log; None if there is none."""
+        log = self._logs.existing(where.topic, where.partition)
+        return None if log is None else _replicated(log)
+
+    def all(self) -> list[tuple[TopicPartition, ReplicaLog]]:
+        """Return all there are."""
+        return [(self.where(log), self.of(log)) for log in self._logs.logs()]
+
+    def make(self, where: TopicPartition) -> ReplicaLog:
+        """Return a partition's log, made if it is absent, as the leader has it. Raises KafkaError."""
+        try:
+            log = self._logs.get_or_create(where.topic, where.partition)
+        except WrongPartitionError:
+            self._logs.grow_topic(where.topic, where.partition + 1)
+            log = self._logs.get_or_create(where.topic, where.partition)
+        return self.of(log)
+
+    def let_nobody_read(self) -> None:
+        """Let clients, none of whom is connected, read nothing any more."""
+        for log in map(_replicated, self._logs.logs()):
+            log.let_nobody_read()
+
+    def flush(self) -> None:
+        """Bring all that was appended to disk. Raises LogFailedError."""
+        due = [log for log in map(_replicated, self._logs.logs()) if log.appended_end_offset > log.flushed_end_offset]
+        for log in due:
+            log.is_flush_requested = True  # or one that is being flushed would not be flushed again
+        self._logs.flush(due)
+
+
+class ReplicaLog:
+    """One log, with what takes long done in threads: the CopiedLog of `kafka2011.replica`."""
+
+    def __init__(self, log: ReplicatedLog) -> None:
+        self._log = log
+
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first byte that is kept."""
+        return self._log.start_offset
+
+    @property
+    def appended_end_offset(self) -> int:
+        """Offset after the last byte."""
+        return self._log.appended_end_offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Offset after the last byte that is on disk."""
+        return self._log.flushed_end_offset
+
+    def digest(self, start: int, end: int) -> bytes | None:
+        """Return a checksum of bytes and of where segments start among them; None if not all are there."""
+        return _in_thread(self._log.digest, start, end)
+
+    def message_start(self, offset: int) -> int:
+        """Return where the message starts that a byte belongs to."""
+        return _in_thread(self._log.message_start, offset)
+
+    def read(self, offset: int, max_bytes: int) -> tuple[int, LogSlice]:
+        """Return a piece of one segment from an offset on, with the segment's start: at least a whole message."""
+        return self._log.read_appended(offset, max_bytes)
+
+    def append(self, data: bytes, segment: int) -> None:
+        """Append the whole messages at the beginning of what came, in the segment that starts there.
+
+        Raises LogError if the first is not good: it was damaged on its way, or on the leader's disk.
+        """
+        found = scan(data)
+        end = self.appended_end_offset
+        if not found.end:
+            raise LogError(f"what the leader has of {self._log} at offset {end} is no message: {found.fault}")
+        self._log.append_at(Place(end, segment), data[: found.end], found.messages)
+
+    def cut(self, offset: int) -> None:
+        """Remove all bytes from an offset on, and the segments that start there or later."""
+        self._log.cut(offset)
+
+    def begin_at(self, offset: int) -> None:
+        """Remove everything, and begin empty at an offset."""
+        self._log.begin_at(offset)
+
+    def delete_before(self, offset: int) -> None:
+        """Delete the segments that end at an offset or before."""
+        self._log.delete_before(offset)
+
+
+def _replicated(log: Log) -> ReplicatedLog:
+    assert isinstance(log, ReplicatedLog)
+    return log
+
+
+def _in_thread(call: Callable[..., _Result], *arguments: object) -> _Result:
+    """Call in a thread, and let others run meanwhile; what it raises is raised here."""
+    result, error = gevent.get_hub().threadpool.apply(_outcome, (call, *arguments))
+    if error is not None:
+        raise error
+    return cast("_Result", result)
+
+
+def _outcome(call: Callable[..., _Result], *arguments: object) -> tuple[_Result | None, KafkaError | None]:
+    """Return what a call returns or raises: an error that leaves a pool's thread is printed with its traceback."""
+    try:
+        return call(*arguments), None
+    except KafkaError as error:
+        return None, error
