@@ -37,6 +37,12 @@ class ConsumerConfig(SimpleConsumerConfig):
         None, Integer(1), "How long to wait for ZooKeeper at the start.", fallback=same_as("zk.sessiontimeout.ms")
     )
     zk_synctime_ms: int = setting(2000, Integer(1), "How far a ZooKeeper server may lag behind its leader.")
+    session_watchdog: bool = setting(
+        False,
+        Boolean(),
+        "Start a small process that ends the ZooKeeper session as soon as this one dies, so that its partitions go to"
+        " other members at once, and not when `zk.sessiontimeout.ms` is over.",
+    )
 
     autooffset_reset: str = setting(
         "smallest",

@@ -34,6 +34,7 @@ from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 from zk.connecting import connect
 from zk.sessions import SessionEvents
+from zk.watchdog import SessionWatchdog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +74,13 @@ class ConsumerConnector:
         self._client = connect(
             self.config.zk_connect, self.config.zk_sessiontimeout_ms, self.config.zk_connectiontimeout_ms
         )
+        self._watchdog: SessionWatchdog | None = None
+        if self.config.session_watchdog:
+            try:
+                self._watchdog = SessionWatchdog(self._client)
+            except BaseException:
+                self._client.shutdown()
+                raise
         self._clock = SYSTEM_CLOCK
         self._events = SessionEvents(self._client)
         self._wake = threading.Event()
@@ -206,6 +214,8 @@ class ConsumerConnector:
         membership = self._membership
         with ExitStack() as last:  # each step is taken, even if the one before fails
             last.callback(self._is_shut_down.set)
+            if self._watchdog is not None:
+                last.callback(self._watchdog.close)
             last.callback(self._client.shutdown)
             if membership is not None:
                 last.callback(membership.stop)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EVERY_MODULE = (
     "zk.brokers, zk.child, zk.client, zk.clock, zk.cluster, zk.connecting, zk.consumers, zk.ephemeral, zk.errors,"
     " zk.forks, zk.local_zookeeper, zk.nodes, zk.offsets, zk.owners, zk.paths, zk.ports,"
-    " zk.schemas, zk.sessions, zk.tree"
+    " zk.schemas, zk.sessions, zk.tree, zk.watchdog"
 )
 
 

@@ -1,0 +1,227 @@
+"""The process that ends a ZooKeeper session when the one that has it dies, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+import pytest
+
+from kafka2011.certificates import Authority
+from tests.support.sessions import expire_session
+from tests.support.waiting import eventually
+from zk.connecting import connect
+from zk.local_zookeeper import LocalZooKeeper, ServerTls
+from zk.nodes import Nodes
+from zk.watchdog import SessionWatchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zk.client import ZkClient
+
+SESSION_MS = 30_000
+SOON_S = 15.0
+"""Half of what the session would last. What is waited for takes a tenth of a second on an idle machine."""
+
+HOLDER = """
+import json, os, sys, time
+from zk.connecting import connect
+from zk.nodes import Nodes
+from zk.watchdog import SessionWatchdog
+zk_connect, path = sys.argv[1:]
+client = connect(zk_connect, 30000, 20000)
+Nodes(client).create_with_parents(path, b"", ephemeral=True)
+watchdog = SessionWatchdog(client)
+print(json.dumps([watchdog.pid, client.session_timeout_ms]), flush=True)
+for line in sys.stdin:
+    if line == "fork\\n":
+        pid = os.fork()
+        if not pid:
+            time.sleep(600)
+            os._exit(0)
+        print(pid, flush=True)
+    else:
+        break
+client.shutdown()
+watchdog.close()
+"""
+MEMBER = """
+import json, sys
+from kafka2011.consumer.connector import ConsumerConnector
+consumer = ConsumerConnector(json.loads(sys.argv[1]))
+consumer.create_message_streams({"views": 1})
+print(json.dumps([consumer._watchdog.pid, consumer._client.session_timeout_ms]), flush=True)
+sys.stdin.read()
+consumer.shutdown()
+"""
+
+
+class Holder(NamedTuple):
+    """A process that holds an ephemeral node, and its watchdog's id."""
+
+    process: subprocess.Popen[str]
+    watchdog_pid: int
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+
+def gone(pid: int) -> bool:
+    """Tell whether a process has ended, reaped or not."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.fixture
+def hold() -> Iterator[Callable[..., Holder]]:
+    """Start programs that print their watchdog's id and the session's timeout."""
+    with ExitStack() as stack:
+
+        def start(program: str, *arguments: str, session_ms: int = SESSION_MS) -> Holder:
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            watchdog_pid, granted_ms = json.loads(process.stdout.readline())
+            stack.callback(lambda: eventually(lambda: gone(watchdog_pid), what="the watchdog's end"))
+            assert granted_ms == session_ms
+            return Holder(process, watchdog_pid)
+
+        yield start
+
+
+def await_absence(client: ZkClient, path: str) -> None:
+    eventually(lambda: not Nodes(client).exists(path), SOON_S, what=f"the end of {path}")
+
+
+def test_the_nodes_of_a_killed_process_are_gone_long_before_its_session_times_out(
+    client: ZkClient, zk_connect: str, hold: Callable[..., Holder]
+) -> None:
+    """And so is the process that has seen to it."""
+    holder = hold(HOLDER, zk_connect, "/held")
+    assert Nodes(client).exists("/held")
+    holder.process.kill()
+    await_absence(client, "/held")
+    eventually(lambda: gone(holder.watchdog_pid), what="the watchdog's end")
+
+
+def test_a_killed_member_gives_its_place_up_at_once(
+    client: ZkClient, zk_connect: str, hold: Callable[..., Holder]
+) -> None:
+    settings = {
+        "zk.connect": zk_connect,
+        "groupid": "g",
+        "consumerid": "m",
+        "zk.sessiontimeout.ms": SESSION_MS,
+        "session.watchdog": True,
+    }
+    holder = hold(MEMBER, json.dumps(settings))
+    assert Nodes(client).exists("/consumers/g/ids/g_m")
+    holder.process.send_signal(signal.SIGKILL)
+    await_absence(client, "/consumers/g/ids/g_m")
+
+
+def test_a_forked_child_does_not_hold_the_pipe_open(
+    client: ZkClient, zk_connect: str, hold: Callable[..., Holder]
+) -> None:
+    holder = hold(HOLDER, zk_connect, "/held")
+    holder.say("fork")
+    child_pid = int(holder.hear())
+    try:
+        holder.process.kill()
+        await_absence(client, "/held")
+        assert not gone(child_pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child_pid, signal.SIGKILL)
+
+
+def test_a_process_that_lives_on_is_not_harmed(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:
+    """Not by the death of a forked child, nor by that of its watchdog, nor by any end of a watch."""
+    Nodes(client).create_with_parents("/held", b"", ephemeral=True)
+    session_id = client.session_id
+    with SessionWatchdog(client) as watchdog:
+        child_pid = os.fork()
+        if not child_pid:
+            os._exit(0)
+        os.waitpid(child_pid, 0)
+        other = new_client()
+        assert Nodes(other).exists("/held")
+        assert not gone(watchdog.pid)
+    assert gone(watchdog.pid)
+    with SessionWatchdog(client) as watchdog:
+        os.kill(watchdog.pid, signal.SIGKILL)
+        eventually(lambda: gone(watchdog.pid))
+        Nodes(client).sync()
+    deadline_s = time.monotonic() + client.session_timeout_ms / 1000
+    while time.monotonic() < deadline_s:
+        assert Nodes(other).exists("/held")
+        time.sleep(0.1)
+    assert client.session_id == session_id
+
+
+def test_an_orderly_end_leaves_nothing(client: ZkClient, zk_connect: str, hold: Callable[..., Holder]) -> None:
+    holder = hold(HOLDER, zk_connect, "/held")
+    holder.say("end")
+    assert holder.process.wait(30) == 0
+    assert gone(holder.watchdog_pid)
+    assert not Nodes(client).exists("/held")
+
+
+def test_the_session_that_follows_is_watched_too(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:
+    """The watchdog ends what it was told of last: the pipe is broken here without a death."""
+    with SessionWatchdog(client) as watchdog:
+        first = client.session_id
+        expire_session(client)
+        eventually(lambda: client.session_id not in {None, first}, what="another session")
+        second = client.session_id
+        Nodes(client).create_with_parents("/held", b"", ephemeral=True)
+        eventually(lambda: str(second).encode() in (watchdog._told or b""), what="the news of it")
+        with Path("/dev/null").open("wb") as nothing:
+            os.dup2(nothing.fileno(), watchdog._pipe_fd, inheritable=False)
+        await_absence(new_client(), "/held")
+        eventually(lambda: client.session_id not in {None, second}, what="a third session")
+
+
+def test_a_watchdog_whose_zookeeper_is_gone_ends_with_the_session(
+    own_zookeeper: LocalZooKeeper, hold: Callable[..., Holder]
+) -> None:
+    program = HOLDER.replace("30000", "2000")
+    holder = hold(program, own_zookeeper.connect_string, "/held", session_ms=2000)
+    own_zookeeper.kill()
+    holder.process.kill()
+    eventually(lambda: gone(holder.watchdog_pid), what="the watchdog's end")
+
+
+def test_a_session_behind_tls_is_ended_too(tmp_path: Path, hold: Callable[..., Holder]) -> None:
+    authority = Authority(tmp_path / "authority")
+    issued = authority.issue("zookeeper", ["127.0.0.1"])
+    security = tmp_path / "security.toml"
+    security.touch(0o600)
+    security.write_text(f'[zookeeper]\ntls = true\nca = "{authority.ca}"\n')
+    with LocalZooKeeper(tls=ServerTls(issued.key_and_certificate, authority.ca)) as server:
+        address = f"{server.connect_string}/tls?security={security}"
+        with connect(address, 2000, 20_000) as client:
+            holder = hold(HOLDER, address, "/held")
+            assert Nodes(client).exists("/held")
+            holder.process.kill()
+            await_absence(client, "/held")
