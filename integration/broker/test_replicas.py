@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +26,6 @@ from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from kafka2011.local_cluster import LocalBroker
     from zk.client import ZkClient
@@ -36,6 +37,7 @@ TOPIC = "views"
 NAMES = "abc"
 SEGMENT_BYTES = 200_000
 SESSION_MS = 2000
+LONG_AGO_S = 1_300_000_000
 
 
 class Replicas:
@@ -185,17 +187,20 @@ def numbers(messages: list[tuple[int, bytes]]) -> list[int]:
 
 
 def test_a_follower_has_the_same_segments(new_replicas: NewReplicas) -> None:
-    """Bytes and where segments begin, of what is sent before it starts and after."""
+    """Bytes and where segments begin, of what is sent before it starts and after; and when they were last written."""
     replicas = new_replicas(2)
     replicas["a"].start()
     replicas.await_leader("a")
     with Sending(replicas.zk_connect) as sending:
         sending.await_more(1500)
+        first = Path(f"{TOPIC}-0/{0:020}.kafka")
+        os.utime(replicas["a"].log_dir / first, (LONG_AGO_S, LONG_AGO_S))
         replicas["b"].start()
         replicas.await_in_sync("ab")
         sending.await_more(300)
     replicas.await_equal("ab")
     assert len(replicas.logs("b")) > 2
+    assert (replicas["b"].log_dir / first).stat().st_mtime == LONG_AGO_S
     assert numbers(read(replicas["a"])) == sending.confirmed
 
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 FOLLOWERS: PartitionKey = ("", -1)
 """What followers wait under for more of any log: no partition has this name."""
 MAX_WAIT_MS = 500
-"""How long a follower may wait: much less than `replica.lag.time.max.ms`, as its next question says what it has."""
+"""How long a follower may wait."""
+WAIT_SHARE = 1 / 4
+"""Of `replica.lag.time.max.ms` it waits no longer than this: its next question says what it has."""
 
 BARRIER_LOOK_S = 0.5
 """How often one who waits to be confirmed looks by itself: the lease may run out."""
@@ -183,7 +185,7 @@ class Leading:
             raise RefusedError(f"{fetch.follower} has no znode among the members")
         term = self.term
         self._hear(fetch)
-        wait_ms = min(request.max_wait_ms, MAX_WAIT_MS)
+        wait_ms = min(request.max_wait_ms, MAX_WAIT_MS, term.max_lag_s * 1000 * WAIT_SHARE)
         if wait_ms > 0 and not term.has_news(fetch):
             if not connection.park(self._parking, AwaitedNews(term, fetch, self._logs), wait_ms / 1000):
                 return None

@@ -101,11 +101,12 @@ class ReplicaLog:
         """Return where the message starts that a byte belongs to."""
         return _in_thread(self._log.message_start, offset)
 
-    def read(self, offset: int, max_bytes: int) -> tuple[int, LogSlice]:
-        """Return a piece of one segment from an offset on, with the segment's start: at least a whole message."""
-        return self._log.read_appended(offset, max_bytes)
+    def read(self, offset: int, max_bytes: int) -> tuple[int, int, LogSlice]:
+        """Return a segment's start, when it was written last, and a piece of it: at least a whole message."""
+        segment, piece = self._log.read_appended(offset, max_bytes)
+        return segment, self._log.modified_ms(offset), piece
 
-    def append(self, data: bytes, segment: int) -> None:
+    def append(self, data: bytes, segment: int, modified_ms: int) -> None:
         """Append the whole messages at the beginning of what came, in the segment that starts there.
 
         Raises LogError if the first is not good: it was damaged on its way, or on the leader's disk.
@@ -115,6 +116,7 @@ class ReplicaLog:
         if not found.end:
             raise LogError(f"what the leader has of {self._log} at offset {end} is no message: {found.fault}")
         self._log.append_at(Place(end, segment), data[: found.end], found.messages)
+        self._log.note_modified(modified_ms)
 
     def cut(self, offset: int) -> None:
         """Remove all bytes from an offset on, and the segments that start there or later."""

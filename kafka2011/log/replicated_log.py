@@ -40,6 +40,9 @@ _CHUNK_BYTES = 1024 * 1024
 _PIECE = struct.Struct(">qq")
 """In a digest before the bytes of each segment: where it starts, and how many bytes of it follow."""
 
+_LONG_AGO_MS = 60_000
+"""What was written later than this is new: retention and offsets by time are no more exact."""
+
 _FOR_NOW = NO_FILES_ERRORS | {errno.EBUSY}
 
 
@@ -114,6 +117,30 @@ class ReplicatedLog(Log):
         when no file can be opened for now; else like `append`.
         """
         self.append(data, messages, place)
+
+    def modified_ms(self, offset: int) -> int:
+        """Say when the segment with an offset was last written, in wall clock ms since the epoch; 0 if it is gone.
+
+        Raises LogError.
+        """
+        segment = self._segments.find(offset)
+        try:
+            return segment.modified_ms()
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise LogError(os_error_text("cannot read", segment.path, error)) from error
+
+    def note_modified(self, modified_ms: int) -> None:
+        """Note that what was appended last was written so long ago elsewhere: retention goes by that, if it is long.
+
+        Raises LogFailedError.
+        """
+        if 0 < modified_ms < self._clock.wall_s() * 1000 - _LONG_AGO_MS:
+            try:
+                self._segments.active.note_modified(modified_ms)
+            except OSError as error:
+                self._fail("note when it was written in", error)
 
     def delete_before(self, offset: int) -> list[DeletedSegment]:
         """Delete, oldest first, the segments that end at an offset or before, but never the last. As for retention."""

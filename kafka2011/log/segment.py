@@ -271,6 +271,11 @@ class LogSegment:
         """Say when the file was last written, in whole wall clock milliseconds since the epoch."""
         return os.stat(self.path).st_mtime_ns // 1_000_000  # noqa: PTH116 (Path.stat costs twice as much)
 
+    def note_modified(self, modified_ms: int) -> None:
+        """Have it count as last written at that time."""
+        modified_ns = modified_ms * 1_000_000
+        os.utime(self.path, ns=(modified_ns, modified_ns))
+
     def __repr__(self) -> str:
         return f"<LogSegment {self.path}, {self.size_bytes} bytes>"
 

@@ -5,7 +5,7 @@
       range    start int64, end int64, digest
     response   size int32 | error int16 = 0 | epoch int64 | count int32 | given
       given    topic, partition int32, start int64, end int64, readable int64, equal int16, segment int64,
-               set size int32, set
+               modified ms int64, set size int32, set
 
 Texts and digests are an int16 length and that many bytes. Who does not lead in that epoch closes the connection.
 Wrong bytes raise ProtocolError and nothing else.
@@ -37,7 +37,7 @@ _ASK = struct.Struct(">iqqh")
 _RANGE = struct.Struct(">qq")
 _COUNT = struct.Struct(">i")
 _DATA_HEAD = struct.Struct(">qi")
-_GIVEN = struct.Struct(">iqqqhqi")
+_GIVEN = struct.Struct(">iqqqhqqi")
 _UNKNOWN = -1
 
 
@@ -100,8 +100,8 @@ def encode_data(data: ReplicaData) -> tuple[bytes | Piece, ...]:
         for where, given in data.given.items():
             head += _text(where.topic)
             head += _GIVEN.pack(
-                *(where.partition, given.start, given.end, given.readable, given.equal, given.segment),
-                given.data_bytes,
+                *(where.partition, given.start, given.end, given.readable, given.equal),
+                *(given.segment, given.modified_ms, given.data_bytes),
             )
             if isinstance(given.data, bytes):
                 head += given.data
@@ -125,11 +125,12 @@ def decode_data(body: AnyBytes, broker_id: int) -> ReplicaData:
     given: dict[TopicPartition, Given] = {}
     for _ in range(reader.count()):
         topic = reader.text()
-        partition, start, end, readable, equal, segment, size = reader.take(_GIVEN)
-        if min(partition, start, end, readable, equal, segment) < 0:
+        partition, start, end, readable, equal, segment, modified_ms, size = reader.take(_GIVEN)
+        if min(partition, start, end, readable, equal, segment, modified_ms) < 0:
             raise ProtocolError(f"a leader gives less than nothing of {topic[:300]!r}-{partition}")
         data = reader.bytes_of(size)
-        given[TopicPartition(topic, broker_id, partition)] = Given(start, end, readable, equal, segment, data)
+        where = TopicPartition(topic, broker_id, partition)
+        given[where] = Given(start, end, readable, equal, segment, modified_ms, data)
     reader.end()
     return ReplicaData(epoch, given)
 

@@ -52,7 +52,8 @@ class Given(NamedTuple):
     """What a leader gives of one partition.
 
     `start` and `end` are those of its log, and `readable` is the end of what may be read. `equal` counts the leading
-    ranges that are the same. `data` stands at the offset that was asked for, in the segment that starts at `segment`.
+    ranges that are the same. `data` stands at the offset that was asked for, in the segment that starts at `segment`,
+    which the leader wrote to last at `modified_ms`, by its wall clock: retention and offsets by time go by that.
     """
 
     start: int
@@ -60,6 +61,7 @@ class Given(NamedTuple):
     readable: int
     equal: int = 0
     segment: int = 0
+    modified_ms: int = 0
     data: bytes | Piece = b""
 
     @property
@@ -115,14 +117,17 @@ class CopiedLog(Protocol):
     def message_start(self, offset: int) -> int:
         """Return where the message starts that a byte belongs to."""
 
-    def read(self, offset: int, max_bytes: int) -> tuple[int, bytes | Piece]:
-        """Return bytes of one segment from an offset on, with the segment's start; none at the end.
+    def read(self, offset: int, max_bytes: int) -> tuple[int, int, bytes | Piece]:
+        """Return a segment's start, when it was written last, and bytes of it from an offset on; none at the end.
 
         At least the first message whole, however large it is; the last need not be.
         """
 
-    def append(self, data: bytes, segment: int) -> None:
-        """Append to the segment that starts at `segment`, which is begun if it starts at the end."""
+    def append(self, data: bytes, segment: int, modified_ms: int) -> None:
+        """Append to the segment that starts at `segment`, which is begun if it starts at the end.
+
+        It was written last at `modified_ms`.
+        """
 
     def cut(self, offset: int) -> None:
         """Remove all bytes from an offset on, and the segments that start there or later, but never the last one."""

@@ -44,7 +44,7 @@ class FollowedLog:
         elif comparison is None:
             if given.data:
                 assert isinstance(given.data, bytes), "a follower has what it was sent in memory"
-                log.append(given.data, given.segment)
+                log.append(given.data, given.segment, given.modified_ms)
         elif given.start > comparison.start:
             self._comparison = self._compare_from(given.start)  # what the leader has deleted is not compared
         else:

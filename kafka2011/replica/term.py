@@ -193,10 +193,15 @@ class Term:
             return Given(start, end, readable, equal=count_equal(log, ask.compare))
         if not start <= ask.offset < end or max_bytes <= 0:
             return Given(start, end, readable)
-        segment, data = log.read(ask.offset, max_bytes)
-        return Given(start, end, readable, segment=segment, data=data)
+        segment, modified_ms, data = log.read(ask.offset, max_bytes)
+        return Given(start, end, readable, segment=segment, modified_ms=modified_ms, data=data)
 
     # The in-sync set
+
+    @property
+    def max_lag_s(self) -> float:
+        """For how long a follower in sync may not have all there is."""
+        return self._rules.max_lag_s
 
     def is_in_sync(self, replica: Replica) -> bool:
         """Say whether a follower was in sync when that was last certain."""

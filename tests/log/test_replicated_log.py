@@ -190,6 +190,22 @@ def test_segments_that_cannot_be_read_yet_are_no_offsets_before_a_time(make_log:
 # Directories of 0.7.2, and of replicas
 
 
+def test_a_copy_is_as_old_as_what_it_is_a_copy_of(make_log: Callable[..., ReplicatedLog]) -> None:
+    """If that is long ago; what has just been written keeps the time of this disk."""
+    log = make_log()
+    now_ms = 3_600_000.0
+    log._clock.wall_lead_ms = now_ms  # type: ignore[attr-defined]
+    fill(log, 1)
+    written_ms = log.modified_ms(0)
+    for modified_ms in (0, int(now_ms) - 1000):
+        log.note_modified(modified_ms)
+        assert log.modified_ms(0) == written_ms
+    log.note_modified(60_000)
+    assert log.modified_ms(0) == 60_000
+    log.append_at(Place(100, 100), MESSAGE, 1)
+    assert log.modified_ms(0) == log.modified_ms(99) == 60_000 != log.modified_ms(100)
+
+
 def write_dir_of_07(log_dir: Path) -> None:
     for name in ("cap-0", "capgz-0", "capsn-0"):
         (log_dir / name).mkdir(parents=True)

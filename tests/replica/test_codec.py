@@ -27,7 +27,9 @@ FETCH = WaitingFetch(
     ),
     500,
 )
-DATA = ReplicaData(7, {VIEWS: Given(0, 200, 90, segment=64, data=b"m1m2"), OTHER: Given(5, 2**40, 6, equal=1)})
+DATA = ReplicaData(
+    7, {VIEWS: Given(0, 200, 90, segment=64, modified_ms=2**40, data=b"m1m2"), OTHER: Given(5, 2**40, 6, equal=1)}
+)
 
 
 class _Slice:

@@ -58,13 +58,13 @@ class ModelLog:
     def message_start(self, offset: int) -> int:
         return offset - offset % SIZE
 
-    def read(self, offset: int, max_bytes: int) -> tuple[int, bytes]:
+    def read(self, offset: int, max_bytes: int) -> tuple[int, int, bytes]:
         for first, data in self.now:
             if first <= offset < first + len(data):
-                return first, data[offset - first : offset - first + max_bytes]
-        return self.now[-1][0], b""
+                return first, 0, data[offset - first : offset - first + max_bytes]
+        return self.now[-1][0], 0, b""
 
-    def append(self, data: bytes, segment: int) -> None:
+    def append(self, data: bytes, segment: int, _modified_ms: int = 0) -> None:
         if segment != self.now[-1][0]:
             assert segment == self.appended_end_offset, f"a segment at {segment} after {self.now}"
             self.roll()
