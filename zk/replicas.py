@@ -145,6 +145,11 @@ class ReplicaRegistry:
             return False
 
 
+def replicated_brokers(client: ZkClient) -> list[int]:
+    """Return the broker ids that have replicas, or had some that are still there. Raises ZkUnavailable."""
+    return sorted(int(name) for name in Nodes(client).children(paths.REPLICAS) if name.isascii() and name.isdigit())
+
+
 def _members(nodes: Mapping[str, Node]) -> dict[str, Member]:
     found: dict[str, Member] = {}
     for name, node in nodes.items():

@@ -14,6 +14,7 @@ from gevent.event import Event
 from kafka2011.broker.handlers import RefusedError, Reply
 from kafka2011.log.segment import LogSlice
 from kafka2011.replica.codec import encode_data
+from kafka2011.replica.standing import encode_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Set
@@ -177,6 +178,10 @@ class Leading:
                 self._request_flush(log)
 
     # Followers
+
+    def standings(self) -> Reply:
+        """Say how far each of them is behind."""
+        return Reply((encode_answer(self.term.standings(self._clock.monotonic_s())),))
 
     def answer(self, request: WaitingFetch, connection: Connection) -> Reply | None:
         """Answer a follower, once there is something for it. Raises WrongEpochError and RefusedError."""

@@ -9,6 +9,7 @@ from kafka2011.broker.client_connection import Handlers
 from kafka2011.broker.handlers import RefusedError
 from kafka2011.replica.codec import REPLICA_FETCH
 from kafka2011.replica.in_sync import LeadLostError
+from kafka2011.replica.standing import REPLICA_STANDING
 from kafka2011.wire.protocol import FETCH, MULTIFETCH, MULTIPRODUCE, PRODUCE
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class LedClient:
             kind = _TYPE.unpack_from(frame)[0] if len(frame) >= _TYPE.size else -1
             if kind == REPLICA_FETCH:
                 return answer_replica(frame)
+            if kind == REPLICA_STANDING:
+                return self._led().standings()
             self.check(is_produce=kind in {PRODUCE, MULTIPRODUCE})
             if kind == MULTIFETCH and frame[_TYPE.size : 2 * _TYPE.size] == _NO_PARTS:
                 self.await_barrier()

@@ -59,6 +59,7 @@ COMMANDS = {
     "protect": "Give znodes that anybody may change to the user that --zookeeper names.",
     "registry": "Show what ZooKeeper knows of brokers, topics and consumers.",
     "replay": "Publish a topic's stored messages again, into another topic or cluster.",
+    "replicas": "Show the replicas of brokers, and begin, elect and remove them.",
     "report": "Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.",
     "schemas": "List, show, check and register the schemas of events.",
     "settings": "Show the settings of brokers, producers and consumers: name, default and meaning.",

@@ -60,10 +60,10 @@ def command(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: 
     """Look for what is wrong with a cluster, and say what to do about it.
 
     It looks at ZooKeeper's servers, at brokers that do not answer or whose addresses clash, clocks that are apart,
-    topics without a broker or on some of them only, requests that no broker acts on, partitions without an owner,
-    owners without a member, offsets that are not in the log, and lag that grows; with files of this machine, also at
-    settings that do not fit together, the disk against retention, and ZooKeeper's snapshots. It changes nothing. Fails
-    when it finds something.
+    replicas that are too few, topics without a broker or on some of them only, requests that no broker acts on,
+    partitions without an owner, owners without a member, offsets that are not in the log, and lag that grows; with
+    files of this machine, also at settings that do not fit together, the disk against retention, and ZooKeeper's
+    snapshots. It changes nothing. Fails when it finds something.
     """
     found = list(_findings(zk_connect, seconds, file, zookeeper_data))
     if as_json:

@@ -76,6 +76,8 @@ class FollowedLog:
             log.cut(cut)  # also when nothing differs: the leader may not have begun an empty segment at the end
         else:
             # Nothing that both have is the same. What only this one has, since the leader has deleted its own, may be
-            # of another line as well, and a segment here may start where the leader's does not.
+            # of another line as well, and a segment here may start where the leader's does not. A cut keeps it: an
+            # operator may have accepted the loss of all of it.
+            log.cut(log.start_offset)
             log.begin_at(given.start)
         self._comparison = None

@@ -16,6 +16,7 @@ from kafka2011.replica.barriers import ClientAppends
 from kafka2011.replica.comparison import count_equal
 from kafka2011.replica.exchange import Given, ReplicaData, WrongEpochError
 from kafka2011.replica.in_sync import InSync, LeadLostError, StateRead
+from kafka2011.replica.standing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -195,6 +196,19 @@ class Term:
             return Given(start, end, readable)
         segment, modified_ms, data = log.read(ask.offset, max_bytes)
         return Given(start, end, readable, segment=segment, modified_ms=modified_ms, data=data)
+
+    def standings(self, now_s: float) -> list[Standing]:
+        """Return how far each follower is behind that was in sync in this epoch or has asked for something in it."""
+        return [
+            Standing(each, each in self._in_sync.certain, self._bytes_behind(follower), now_s - follower.caught_up_s)
+            for each, follower in self._followers.items()
+        ]
+
+    def _bytes_behind(self, follower: _Follower) -> int:
+        return sum(
+            max(0, log.appended_end_offset - max(follower.flushed.get(where, 0), log.start_offset))
+            for where, log in self._logs.items()
+        )
 
     # The in-sync set
 

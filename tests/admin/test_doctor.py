@@ -17,7 +17,7 @@ from kafka2011.admin.doctor.machine import (
     settings_that_do_not_fit,
     snapshots_that_pile_up,
 )
-from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenRequest, SeenServer
+from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenReplicas, SeenRequest, SeenServer
 from kafka2011.config import BrokerConfig
 from zk.cluster import Broker, TopicPartition
 
@@ -39,6 +39,7 @@ HEALTHY = Seen(
     topics={"views": {1: 1, 2: 1}},
     ends={WHERE: Ends(100, 900), TopicPartition("views", 2, 0): Ends(0, 0)},
     groups={"g": SeenGroup("g", {MEMBER: NOW_MS}, {WHERE: 500}, {WHERE: f"{MEMBER}-0"})},
+    replicas=(SeenReplicas(2, "a", ["a", "b"], ["a", "b"]),),
 )
 GROUP = HEALTHY.groups["g"]
 
@@ -90,6 +91,26 @@ SICK: dict[str, tuple[Seen, str, str]] = {
         replace(HEALTHY, brokers={1: broker(1), 2: broker(2, error="refused")}),
         "broker 2",
         "is registered at b2:6667, which does not answer: refused",
+    ),
+    "replicas that nobody leads": (
+        replace(HEALTHY, replicas=(SeenReplicas(3, None, ["a"], ["b"], {"b": None}),)),
+        "replicas of broker 3",
+        "nobody leads: in sync are a, and alive b",
+    ),
+    "a replica that is alone": (
+        replace(HEALTHY, replicas=(SeenReplicas(3, "a", ["a"], ["a"]),)),
+        "replicas of broker 3",
+        "a alone is in sync",
+    ),
+    "a replica that is behind": (
+        replace(HEALTHY, replicas=(SeenReplicas(3, "a", ["a", "b"], ["a", "b", "c"], {"c": 700}),)),
+        "replica c of broker 3",
+        "is not in sync, and 700 bytes behind",
+    ),
+    "a leader that does not answer": (
+        replace(HEALTHY, replicas=(SeenReplicas(3, "a", ["a", "b"], ["a", "b"], error="refused"),)),
+        "replicas of broker 3",
+        "a leads, and does not say how far the others are behind: refused",
     ),
     "two brokers at one address": (
         replace(HEALTHY, brokers={1: broker(1, "b"), 2: broker(2, "b")}),

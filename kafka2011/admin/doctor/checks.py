@@ -245,11 +245,46 @@ def nodes_that_are_open(seen: Seen) -> Iterator[Finding]:
         )
 
 
+def replicas_that_are_too_few(seen: Seen) -> Iterator[Finding]:
+    """Find broker ids that nobody leads, or of whose logs there is one copy, and replicas that are not in sync."""
+    for each in seen.replicas:
+        where = f"replicas of broker {each.broker_id}"
+        names = ", ".join(each.in_sync)
+        if each.leader is None:
+            yield Finding(
+                where,
+                f"nobody leads: in sync are {names}, and alive {', '.join(each.alive) or 'none'}",
+                f"start {' or '.join(each.in_sync)}, which leads by itself; if its disk is gone for good, kafka2011"
+                f" replicas elect {each.broker_id} with one that is alive, and --accept-loss",
+            )
+        elif len(each.in_sync) == 1:
+            yield Finding(
+                where,
+                f"{names} alone is in sync: what is confirmed now is on one disk",
+                "start another replica, or look in its log if it runs",
+            )
+        for name, behind_bytes in each.behind_bytes.items():
+            behind = "" if behind_bytes is None else f", and {behind_bytes} bytes behind"
+            if each.leader is not None:
+                yield Finding(
+                    f"replica {name} of broker {each.broker_id}",
+                    f"is not in sync{behind}",
+                    "wait while it catches up; else its log says what is in the way",
+                )
+        if each.error:
+            yield Finding(
+                where,
+                f"{each.leader} leads, and does not say how far the others are behind: {each.error}",
+                "if other replicas reach it, a firewall may be between it and this machine",
+            )
+
+
 CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     servers_that_do_not_serve,
     nodes_that_cannot_be_read,
     nodes_that_are_open,
     brokers_that_do_not_answer,
+    replicas_that_are_too_few,
     addresses_that_clash,
     clocks_that_are_apart,
     topics_without_a_broker,

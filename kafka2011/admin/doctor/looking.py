@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from kazoo.hosts import collect_hosts
 
-from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenRequest, SeenServer
+from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenReplicas, SeenRequest, SeenServer
 from kafka2011.admin.groups import Groups
 from kafka2011.admin.partitions import asking, ends_of_many
+from kafka2011.admin.replicas import ReplicaChangeError, describe_broker
 from kafka2011.errors import KafkaError
+from kafka2011.replica.state import ReplicaStateError
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
@@ -21,12 +23,14 @@ from zk.nodes import Nodes
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 from zk.protection import find_open
+from zk.replicas import replicated_brokers
 from zk.requests import RequestRegistry
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator, Mapping
 
+    from kafka2011.admin.replicas import BrokerReplicas
     from zk.client import ZkClient
     from zk.cluster import Broker
 
@@ -56,8 +60,34 @@ def look(client: ZkClient, zk_connect: str) -> Seen:
     open_nodes = find_open(client) if client.default_acl else ()
     requests = RequestRegistry(client)
     asked = tuple(_requests(requests))
-    malformed = (*brokers.malformed.texts, *looked.malformed(), *requests.malformed.texts)
-    return Seen(servers, seen_brokers, topics, ends, groups, malformed, asked, open_nodes)
+    replicas, odd = _replicas(client)
+    malformed = (*brokers.malformed.texts, *looked.malformed(), *requests.malformed.texts, *odd)
+    return Seen(servers, seen_brokers, topics, ends, groups, malformed, asked, replicas, open_nodes)
+
+
+def _replicas(client: ZkClient) -> tuple[list[SeenReplicas], list[str]]:
+    """Return the replicas of all broker ids, and what is wrong with those whose state cannot be read."""
+    found, odd = [], []
+    for number in replicated_brokers(client):
+        try:
+            found.append(_seen_replicas(describe_broker(client, number)))
+        except ReplicaChangeError:  # they were removed
+            continue
+        except ReplicaStateError as error:
+            odd.append(str(error))
+    return found, odd
+
+
+def _seen_replicas(described: BrokerReplicas) -> SeenReplicas:
+    alive = [each for each in described.replicas if each.address is not None]
+    return SeenReplicas(
+        described.broker_id,
+        next((each.replica.name for each in described.replicas if each.role == "leader"), None),
+        [each.replica.name for each in described.replicas if each.is_in_sync],
+        [each.replica.name for each in alive],
+        {each.replica.name: each.bytes_behind for each in alive if not each.is_in_sync},
+        described.error,
+    )
 
 
 def _requests(registry: RequestRegistry) -> Iterator[SeenRequest]:

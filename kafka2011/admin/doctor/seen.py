@@ -67,6 +67,22 @@ class SeenRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenReplicas:
+    """The replicas of a broker id, by name: who leads, who is in sync, who lives, and what the others are behind by.
+
+    `behind_bytes` has those that live and are not in sync; None where nobody says.
+    """
+
+    broker_id: int
+    leader: str | None
+    in_sync: Sequence[str]
+    alive: Sequence[str]
+    behind_bytes: Mapping[str, int | None] = field(default_factory=dict)
+    error: str = ""
+    """Why the leader does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """A cluster at one moment."""
 
@@ -80,5 +96,6 @@ class Seen:
     """What is wrong with znodes that cannot be read."""
     requests: Sequence[SeenRequest] = ()
     """What brokers were asked for and have not done."""
+    replicas: Sequence[SeenReplicas] = ()
     open_nodes: Sequence[str] = ()
     """Znodes that anybody may change, where zk.connect names a user whose they should be."""

@@ -16,10 +16,12 @@ from kafka2011.errors import KafkaError, ProtocolError
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.replica.codec import decode_data, decode_fetch, encode_data, encode_fetch
+from kafka2011.replica.standing import decode_answer, encode_answer
 from kafka2011.wire.protocol import (
     FrameReader,
     ProduceRequest,
     decode_request,
+    decode_response,
     encode_request,
 )
 from tests.fuzz.driver import Target, in_memory
@@ -174,6 +176,12 @@ def open_replicas() -> Iterator[Run]:
             request = decode_fetch(body, 0)
             assert decode_fetch(encode_fetch(request)[4:], 0) == request
             return "question", min(len(request.fetch.asks), 3)
+        if first == b"S":
+            standings = decode_answer(body, "a leader")
+            assert decode_answer(decode_response(encode_answer(standings)[4:], "it"), "a leader") == [
+                each._replace(seconds_behind=round(each.seconds_behind, 3)) for each in standings
+            ]
+            return "standing", min(len(standings), 3)
         answer = decode_data(body, 0)
         parts = [part for part in encode_data(answer)[1:] if isinstance(part, bytes)]
         assert decode_data(b"".join(parts), 0) == answer

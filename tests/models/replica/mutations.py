@@ -145,7 +145,7 @@ MUTATIONS = (
     Mutation(
         "a log that shares nothing begins where it began",
         FollowedLog._compare,
-        "log.begin_at(given.start)",
+        "log.cut(log.start_offset)\n        log.begin_at(given.start)",
         "log.cut(cut)",
         meets=515,
     ),

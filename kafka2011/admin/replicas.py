@@ -1,0 +1,217 @@
+"""The replicas of broker ids: who leads, who is in sync and how far behind, and what only an operator decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafka2011.admin.partitions import ASK_TIMEOUT_MS
+from kafka2011.disk import is_directory
+from kafka2011.errors import KafkaError
+from kafka2011.log.label import labelled_broker
+from kafka2011.message.topic import parse_log_directory_name
+from kafka2011.replica.known_file import KnownFile
+from kafka2011.replica.standing import Standing, decode_answer, encode_request
+from kafka2011.replica.state import Replica, ReplicaState, ReplicaStateError
+from kafka2011.wire.connection import BrokerConnection
+from kafka2011.wire.protocol import decode_response
+from zk import paths
+from zk.brokers import BrokerRegistry
+from zk.errors import NodeExists, NoNode, VersionConflict
+from zk.replicas import ReplicaRegistry, replicated_brokers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zk.client import ZkClient
+    from zk.replicas import Member, ReplicaNodes
+
+
+class ReplicaChangeError(KafkaError):
+    """What was asked for would lose data, or makes no sense now; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStanding:
+    """One replica of a broker id, alive or only known as in sync, and how far it is behind its leader if that says so.
+
+    `role` is `leader`, `follower`, `waiting` (it lives, and nobody leads) or `away`.
+    """
+
+    broker_id: int
+    replica: Replica
+    role: str
+    is_in_sync: bool
+    epoch: int
+    address: str | None
+    bytes_behind: int | None
+    seconds_behind: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReplicas:
+    """The replicas of one broker id. `error` says why the leader does not tell how far they are behind."""
+
+    broker_id: int
+    state: ReplicaState
+    is_led: bool
+    replicas: tuple[ReplicaStanding, ...]
+    error: str = ""
+
+
+def describe_replicas(client: ZkClient) -> list[BrokerReplicas]:
+    """Return the replicas of every broker id that has any, and asks each leader. Raises ReplicaStateError."""
+    return [describe_broker(client, broker_id) for broker_id in replicated_brokers(client)]
+
+
+def describe_broker(client: ZkClient, broker_id: int) -> BrokerReplicas:
+    """Return the replicas of one broker id. Raises ReplicaStateError, and ReplicaChangeError when it has none."""
+    nodes = ReplicaRegistry(client, broker_id).read()
+    state = _state_of(broker_id, nodes)
+    leader = None if nodes.leader is None else _leader_of(broker_id, nodes.leader)
+    alive = {Replica(name, member.disk): member for name, member in nodes.members.items()}
+    standings: dict[Replica, Standing] = {}
+    error = ""
+    if leader is not None:
+        try:
+            standings = _ask(client, leader, alive.get(leader))
+        except KafkaError as refused:
+            error = str(refused)
+    replicas = []
+    for each in sorted(alive.keys() | state.in_sync | ({leader} if leader else set())):
+        member, standing = alive.get(each), standings.get(each)
+        role = "leader" if each == leader else "away" if member is None else "follower" if leader else "waiting"
+        behind = (0, 0.0) if each == leader else (None, None)
+        if standing is not None and member is not None:
+            behind = standing.bytes_behind, standing.seconds_behind
+        address = None if member is None else f"{member.host}:{member.port}"
+        replicas.append(ReplicaStanding(broker_id, each, role, each in state.in_sync, state.epoch, address, *behind))
+    return BrokerReplicas(broker_id, state, leader is not None, tuple(replicas), error)
+
+
+def _ask(client: ZkClient, leader: Replica, member: Member | None) -> dict[Replica, Standing]:
+    if member is None:
+        raise KafkaError(f"the leader {leader} has no znode among the members")
+    security = client.security
+    if member.by_tls and security.brokers is None:
+        raise KafkaError(f"the leader {leader} listens by TLS alone, and zk.connect names no file that says how")
+    connection = BrokerConnection(
+        member.host,
+        member.port,
+        connect_timeout_ms=ASK_TIMEOUT_MS,
+        socket_timeout_ms=ASK_TIMEOUT_MS,
+        security=security.path if member.by_tls else "",
+    )
+    try:
+        body = decode_response(connection.request(encode_request()), "how its followers are")
+    finally:
+        connection.close()
+    return {each.replica: each for each in decode_answer(body, f"the leader {leader}")}
+
+
+def begin_replicas(client: ZkClient, broker_id: int, name: str, log_dir: Path, *, is_new: bool = False) -> Replica:
+    """Make the first state: the replica of this name, whose log.dir this is, has everything that the broker has.
+
+    The log.dir gets its disk's id. An empty one is refused, unless the broker `is_new`. Raises ReplicaChangeError,
+    ReplicaStateError and OSError.
+    """
+    registry = ReplicaRegistry(client, broker_id)
+    if registry.read().state is not None:
+        raise ReplicaChangeError(f"broker {broker_id} has replicas already")
+    if broker_id in BrokerRegistry(client).brokers():
+        raise ReplicaChangeError(
+            f"broker {broker_id} is running: stop it first, and start it with replica.name={name} afterwards"
+        )
+    _check_log_dir(broker_id, log_dir, is_new=is_new)
+    known = KnownFile(log_dir).load_or_begin(name)
+    state = replace(ReplicaState.first(known.replica), epoch=known.epoch)
+    try:
+        registry.begin(state.text)
+    except NodeExists as error:
+        raise ReplicaChangeError(f"broker {broker_id} has got replicas meanwhile") from error
+    return known.replica
+
+
+def _check_log_dir(broker_id: int, log_dir: Path, *, is_new: bool) -> None:
+    if not is_directory(log_dir):
+        raise ReplicaChangeError(f"{log_dir} is no directory: it is to be the log.dir of broker {broker_id}")
+    labelled = labelled_broker(log_dir)
+    if labelled not in {None, broker_id}:
+        raise ReplicaChangeError(f"{log_dir} is the log.dir of broker {labelled}, not of {broker_id}")
+    if not is_new and not any(parse_log_directory_name(path.name) for path in log_dir.iterdir() if is_directory(path)):
+        raise ReplicaChangeError(
+            f"{log_dir} has no logs: replicas would follow an empty one. Name the log.dir that has everything, or say"
+            f" that broker {broker_id} is new"
+        )
+
+
+def elect(client: ZkClient, broker_id: int, name: str) -> tuple[Replica, ReplicaState]:
+    """Let a replica lead that is not known to have everything; return it, and the state that was given up.
+
+    Only when nobody leads, and none of those in sync is alive, who would do so by themselves. What the elected one does
+    not have is lost; others that have it cut it off when they follow, and keep a copy. Raises ReplicaChangeError and
+    ReplicaStateError.
+    """
+    registry = ReplicaRegistry(client, broker_id)
+    nodes = registry.read()
+    state = _state_of(broker_id, nodes)
+    alive = {Replica(each, member.disk) for each, member in nodes.members.items()}
+    if nodes.leader is not None:
+        raise ReplicaChangeError(f"{nodes.leader} leads broker {broker_id}: there is nothing to elect")
+    if able := sorted(map(str, alive & state.in_sync)):
+        raise ReplicaChangeError(f"{', '.join(able)} is in sync and alive, and will lead broker {broker_id} by itself")
+    chosen = next((each for each in alive if each.name == name), None)
+    if chosen is None:
+        raise ReplicaChangeError(
+            f"replica {name} of broker {broker_id} is not alive: start it; alive are {_names(alive) or 'none'}"
+        )
+    _write(registry, broker_id, state.elected(chosen), nodes.version)
+    return chosen, state
+
+
+def remove_replicas(client: ZkClient, broker_id: int) -> ReplicaState:
+    """Forget that a broker id has replicas, once none of them is alive; return what the state was.
+
+    One of those that were in sync goes on as a broker without `replica.name`. Raises ReplicaChangeError and
+    ReplicaStateError.
+    """
+    registry = ReplicaRegistry(client, broker_id)
+    nodes = registry.read()
+    state = _state_of(broker_id, nodes)
+    if nodes.members:
+        raise ReplicaChangeError(
+            f"replicas of broker {broker_id} are alive: stop {', '.join(sorted(nodes.members))} first"
+        )
+    try:
+        registry.remove(nodes.version)
+    except VersionConflict as error:
+        raise _changed(broker_id) from error
+    return state
+
+
+def _write(registry: ReplicaRegistry, broker_id: int, state: ReplicaState, version: int) -> None:
+    try:
+        registry.write(state.text, version)
+    except (VersionConflict, NoNode) as error:
+        raise _changed(broker_id) from error
+
+
+def _changed(broker_id: int) -> ReplicaChangeError:
+    return ReplicaChangeError(f"the state of the replicas of broker {broker_id} has changed meanwhile: look again")
+
+
+def _state_of(broker_id: int, nodes: ReplicaNodes) -> ReplicaState:
+    if nodes.state is None:
+        raise ReplicaChangeError(f"broker {broker_id} has no replicas")
+    return ReplicaState.of(nodes.state, paths.replica_state(broker_id))
+
+
+def _leader_of(broker_id: int, text: str) -> Replica:
+    try:
+        return Replica.of(text)
+    except ValueError as error:
+        raise ReplicaStateError(f"{paths.replica_leader(broker_id)}: {error}") from error
+
+
+def _names(replicas: set[Replica]) -> str:
+    return ", ".join(sorted(each.name for each in replicas))

@@ -1,0 +1,135 @@
+"""`kafka2011 replicas`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafka2011.admin.replicas import begin_replicas, describe_replicas, elect, remove_replicas
+from kafka2011.cli.command_group import CommandGroup
+from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.output import json_option, show_json, show_table
+from kafka2011.cli.session import open_session
+from kafka2011.errors import ConfigError, KafkaError
+
+_COLUMNS = ("broker", "replica", "role", "in_sync", "epoch", "address", "bytes_behind", "seconds_behind", "disk")
+
+
+@click.group("replicas", cls=CommandGroup, default="list")
+def command() -> None:
+    """Show the replicas of brokers, and begin, elect and remove them.
+
+    `kafka2011 replicas` is short for `kafka2011 replicas list`.
+    """
+
+
+@command.command("list", epilog=examples("kafka2011 replicas", "kafka2011 replicas list --json"))
+@zookeeper_option
+@json_option
+def list_replicas(zk_connect: str, as_json: bool) -> None:
+    """List the replicas of all broker ids: who leads, who is in sync, how far the others are behind.
+
+    Leaders are asked for that. A replica is `away` when it is in sync and its process is not there. One that is neither
+    in sync nor there is not known to ZooKeeper, and not listed.
+    """
+    with open_session(zk_connect) as client:
+        found = describe_replicas(client)
+    rows = [
+        (
+            *(each.broker_id, each.replica.name, each.role, each.is_in_sync if as_json else _yes(each.is_in_sync)),
+            *(each.epoch, each.address, each.bytes_behind),
+            each.seconds_behind if as_json or each.seconds_behind is None else f"{each.seconds_behind:.1f}",
+            each.replica.disk,
+        )
+        for broker in found
+        for each in broker.replicas
+    ]
+    show_table(_COLUMNS, rows, as_json=as_json, noun="replica")
+    for broker in found:
+        if broker.error:
+            click.echo(f"broker {broker.broker_id}: {broker.error}", err=True)
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
+@command.command("init", epilog=examples("kafka2011 replicas init 0 a /var/lib/kafka2011"))
+@click.argument("broker_id", type=click.IntRange(0), metavar="ID")
+@click.argument("name")
+@click.argument("log_dir", type=click.Path(path_type=Path), metavar="LOG.DIR")
+@click.option("--new", "is_new", is_flag=True, help="The broker is new, and its log.dir may be empty.")
+@zookeeper_option
+@json_option
+def init(broker_id: int, name: str, log_dir: Path, is_new: bool, zk_connect: str, as_json: bool) -> None:
+    """Begin to have replicas of a broker: the one of this NAME has everything, in this LOG.DIR.
+
+    Run it once, on the machine that has the log.dir, while the broker is stopped; a directory that Kafka 0.7.2 wrote is
+    as good. Then start the broker again with replica.name=NAME, and the others, with other names and log.dirs that are
+    empty: they follow it.
+    """
+    with open_session(zk_connect) as client:
+        replica = begin_replicas(client, broker_id, name, log_dir, is_new=is_new)
+    if as_json:
+        show_json({"broker": broker_id, "replica": replica.name, "disk": replica.disk})
+    else:
+        click.echo(f"broker {broker_id} has replicas now; {name}, in {log_dir}, has everything (disk {replica.disk})")
+
+
+@command.command("elect", epilog=examples("kafka2011 replicas elect 0 b --accept-loss"))
+@click.argument("broker_id", type=click.IntRange(0), metavar="ID")
+@click.argument("name")
+@click.option("--accept-loss", is_flag=True, help="Lose what this replica does not have.")
+@zookeeper_option
+@json_option
+def elect_replica(broker_id: int, name: str, accept_loss: bool, zk_connect: str, as_json: bool) -> None:
+    """Let a replica lead that may not have everything, since all that have are gone for good.
+
+    What it does not have is lost, confirmed or not, and consumers that were ahead of it start over where
+    autooffset.reset says. A replica that has more and comes back cuts it off, and keeps it beside the log as .cut files
+    while its disk has room. Whoever is in sync and comes back in time leads by itself, and nothing is lost: start that
+    one if you can.
+    """
+    if not accept_loss:
+        raise ConfigError(
+            "what this replica does not have would be lost: start one that is in sync, or repeat it with --accept-loss"
+        )
+    with open_session(zk_connect) as client:
+        chosen, former = elect(client, broker_id, name)
+    if as_json:
+        given_up = sorted(map(str, former.in_sync))
+        show_json({"broker": broker_id, "elected": chosen.name, "disk": chosen.disk, "were_in_sync": given_up})
+    else:
+        were = ", ".join(sorted(map(str, former.in_sync)))
+        click.echo(f"{chosen} leads broker {broker_id} soon; in sync were {were}")
+
+
+@command.command("remove", epilog=examples("kafka2011 replicas remove 0 --yes"))
+@click.argument("broker_id", type=click.IntRange(0), metavar="ID")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@zookeeper_option
+def remove(broker_id: int, yes: bool, zk_connect: str) -> None:
+    """Forget that a broker has replicas, once all their processes are stopped.
+
+    Then start one of those that were in sync without replica.name; it says which. The others' log.dirs are not used.
+    """
+    if not yes:
+        _confirm(broker_id)
+    with open_session(zk_connect) as client:
+        state = remove_replicas(client, broker_id)
+    click.echo(
+        f"broker {broker_id} has no replicas any more; everything is in the log.dir of"
+        f" {' and of '.join(sorted(each.name for each in state.in_sync))}"
+    )
+
+
+def _confirm(broker_id: int) -> None:
+    """Raise KafkaError unless the answer is yes; nobody there to answer is a no."""
+    try:
+        agreed = click.confirm(f"forget the replicas of broker {broker_id}?", err=True)
+    except click.Abort:
+        click.echo(err=True)
+        agreed = False
+    if not agreed:
+        raise KafkaError("nothing was removed (with --yes it does not ask)")
