@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.broker.rules_file import RulesFile
 from kafka2011.errors import REGEX_ERRORS, KafkaError
+from kafka2011.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ class NotAllowedError(KafkaError):
 
 
 class _Rule(NamedTuple):
-    topics: re.Pattern[str]
+    topics: TopicPattern
     principals: frozenset[str]
 
 
@@ -55,7 +55,7 @@ class Access:
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
             answer = self._answers[key] = any(
-                rule.topics.fullmatch(topic) and not rule.principals.isdisjoint((principal, EVERYBODY))
+                rule.topics.matches(topic) and not rule.principals.isdisjoint((principal, EVERYBODY))
                 for rule in self._file.rules[what]
             )
         return answer
@@ -67,7 +67,7 @@ def _rules_of(what: str, table: dict[str, object]) -> list[_Rule]:
         if not isinstance(principals, list) or not all(isinstance(each, str) for each in principals):
             raise ValueError(f'[{what}] "{topics}" must be a list of names')
         try:
-            rules.append(_Rule(re.compile(topics), frozenset(principals)))
+            rules.append(_Rule(TopicPattern(topics), frozenset(principals)))
         except REGEX_ERRORS as error:
             raise ValueError(f'[{what}] "{topics}": {error}') from error
     return rules

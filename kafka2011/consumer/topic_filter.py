@@ -6,6 +6,7 @@ import re
 from typing import ClassVar
 
 from kafka2011.errors import REGEX_ERRORS, ConfigError
+from kafka2011.topic_pattern import TopicPattern
 
 # What Python's regexes allow and Java's do not; a lone '{' is a character in Python and an error in Java.
 _PYTHON_ONLY = re.compile(r"\(\?[P(#]|(?<!\\)\{(?![0-9]+\})")
@@ -15,6 +16,7 @@ class TopicFilter:
     """A regex on topic names, written as 0.7 stores it: trimmed, ',' means '|', without spaces and outer quotes.
 
     Raises ConfigError for a regex that does not compile, here or in Java: it would stall the 0.7 members of a group.
+    The same for one whose matching could take for ever.
     """
 
     mark: ClassVar[str]
@@ -29,7 +31,7 @@ class TopicFilter:
         if _PYTHON_ONLY.search(self.regex):
             raise ConfigError(f"topic filter {regex!r}, stored as {self.regex!r}, is not a regex in Java")
         try:
-            self._pattern = re.compile(self.regex)
+            self._pattern = TopicPattern(self.regex)
         except REGEX_ERRORS as error:
             raise ConfigError(f"topic filter {regex!r} is not a regex: {error}") from error
 
@@ -47,7 +49,7 @@ class TopicFilter:
         raise NotImplementedError
 
     def _matches(self, topic: str) -> bool:
-        return self._pattern.fullmatch(topic) is not None
+        return self._pattern.matches(topic)
 
 
 class Whitelist(TopicFilter):

@@ -6,7 +6,7 @@ Spark ignores the case of options, so they are read without regard to case.
 from __future__ import annotations
 
 import difflib
-import re
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -17,6 +17,7 @@ from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import REGEX_ERRORS, ConfigError
 from kafka2011.message.topic import InvalidTopicError, validate_topic
 from kafka2011.spark.offset_ranges import from_json, to_json
+from kafka2011.topic_pattern import TopicPattern
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.cluster import (
     Broker,  # a field's type
@@ -27,6 +28,8 @@ NO_TIMESTAMP = -1
 
 OffsetSpec = int | Mapping[TopicPartition, int]
 """EARLIEST, LATEST, or an offset (which may be one of the two) for each partition."""
+
+_pattern = functools.cache(TopicPattern)
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -183,7 +186,7 @@ class ReadOptions(_Options):
         if self.broker_list and (self.subscribe_pattern or self.groupid):
             raise ConfigError("subscribePattern and groupid need zk.connect: brokers list neither topics nor groups")
         try:
-            re.compile(self.subscribe_pattern)
+            _pattern(self.subscribe_pattern)
         except REGEX_ERRORS as error:
             raise ConfigError(f"subscribePattern {self.subscribe_pattern!r} is not a regex: {error}") from error
 
@@ -191,7 +194,7 @@ class ReadOptions(_Options):
         """Say whether a topic is subscribed to."""
         if self.subscribe:
             return topic in self.subscribe
-        return re.fullmatch(self.subscribe_pattern, topic) is not None
+        return _pattern(self.subscribe_pattern).matches(topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
