@@ -103,9 +103,8 @@ bench-rivals: ## install the systems that benchmarks measure beside this one, as
 	@scripts/rivals.sh
 
 .PHONY: dist
-dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere
-	@rm -rf dist
-	@$(PYTHON) -m build --no-isolation --outdir dist
+dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere; the same bytes from the same sources
+	@$(PYTHON) scripts/make_dist.py dist
 
 .PHONY: docs
 docs: setup-test ## write the tables of settings and commands into docs/ again
