@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zk.local_zookeeper import LocalZooKeeper
 
-VIEWS = ("cluster", "log", "messages", "rebalances")
+VIEWS = ("cluster", "log", "messages", "pipeline", "rebalances")
 PAGE = ("", "app.css", "icon.svg", *(f"{name}.js" for name in ("app", "dom", "members", *VIEWS)))
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+REPORTING_MS = 60_000
+"""What tiers may take to report, beside the grace, which counts twice where a mirror passes reports on."""
+
+
+def judgeable_until_ms(rules: Rules, now_ms: int) -> int:
+    """Return by when windows must have ended for tiers to have reported on them by now."""
+    return now_ms - 2 * rules.margin_ms - REPORTING_MS
+
+
 class Scope(NamedTuple):
     """What to judge: topics, or all if there are none; tiers, or those that report; and which windows."""
 

@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kafka2011.audit.compare import TierCount, WindowAccount
-    from kafka2011.audit.evidence import Doubt, Rules
+    from kafka2011.audit.evidence import Doubt
     from kafka2011.audit.run import Outcome
     from zk.client import ZkClient
 
 _Command = TypeVar("_Command", bound="Callable[..., object]")
 
 _COLUMNS = ("tier", "total", "distinct", "missing", "missing_since_first", "repeated", "never_counted")
-_REPORTING_MS = 60_000
-"""What tiers may take to report, beside the grace, which counts twice where a mirror passes reports on."""
 
 
 def _read_time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -157,7 +155,7 @@ def command(
     """
     from kafka2011.audit.days import by_day
     from kafka2011.audit.evidence import Rules
-    from kafka2011.audit.run import Scope, run
+    from kafka2011.audit.run import Scope, judgeable_until_ms, run
 
     rules = Rules(margin_ms=int(grace_s * 1000), dead_after_ms=int(dead_after_s * 1000))
     if accepted:
@@ -165,7 +163,8 @@ def command(
         return
     if state_path is not None and tiers is None:
         raise click.UsageError("--state needs --tiers: what is kept is compared in their order")
-    scope = Scope(topics, tiers, from_ms, _until_ms(rules) if until_ms is None else until_ms, rules)
+    now_ms = int(time.time() * 1000)
+    scope = Scope(topics, tiers, from_ms, judgeable_until_ms(rules, now_ms) if until_ms is None else until_ms, rules)
     with open_session(zk_connect) as client:
         found, open_windows, window_ms, unreadable = run(client, _consumer_config(), scope, state_path)
     accounts = found.accounts
@@ -223,9 +222,10 @@ def command(
 def audit_now(client: ZkClient, tiers: tuple[str, ...], state_path: Path | None) -> Outcome:
     """Audit all topics up to when that is possible, as the command does unless it is told otherwise."""
     from kafka2011.audit.evidence import DEFAULT_RULES
-    from kafka2011.audit.run import Scope, run
+    from kafka2011.audit.run import Scope, judgeable_until_ms, run
 
-    return run(client, _consumer_config(), Scope((), tiers, None, _until_ms(DEFAULT_RULES), DEFAULT_RULES), state_path)
+    until_ms = judgeable_until_ms(DEFAULT_RULES, int(time.time() * 1000))
+    return run(client, _consumer_config(), Scope((), tiers, None, until_ms, DEFAULT_RULES), state_path)
 
 
 def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
@@ -252,10 +252,6 @@ def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
         publisher.publish([Acceptance(accepted=name, at_ms=now_ms) for name in names if name not in brokers])
     finally:
         publisher.close()
-
-
-def _until_ms(rules: Rules) -> int:
-    return int(time.time() * 1000) - 2 * rules.margin_ms - _REPORTING_MS
 
 
 def _consumer_config() -> SimpleConsumerConfig:

@@ -40,7 +40,8 @@ from kafka2011.cli.stopping import stop_signals
     show_default=True,
     help="log.retention.hours of the brokers, which do not tell: where to draw the edge of retention.",
 )
-def command(zk_connect: str, host: str, port: int, is_always_on: bool, retention_hours: float) -> None:
+@click.option("--warehouse", default="", metavar="PATH", help="Show how far the tables of this warehouse are loaded.")
+def command(zk_connect: str, host: str, port: int, is_always_on: bool, retention_hours: float, warehouse: str) -> None:
     """Show the cluster to browsers, live, until Ctrl-C.
 
     It only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without --always-on nothing at
@@ -51,7 +52,9 @@ def command(zk_connect: str, host: str, port: int, is_always_on: bool, retention
     with (
         stop_signals() as stop,
         open_session(zk_connect) as client,
-        serve(client, host, port, is_always_on=is_always_on, retention_hours=retention_hours) as address,
+        serve(
+            client, host, port, is_always_on=is_always_on, retention_hours=retention_hours, warehouse=warehouse
+        ) as address,
     ):
         click.echo(f"the cluster is shown at {address}; Ctrl-C stops it")
         stop.wait()

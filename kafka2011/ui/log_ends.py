@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafka2011.admin.partitions import ends_of_many
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
+from kafka2011.message.topic import InvalidTopicError, validate_topic
 from kafka2011.ui.seen import Ends
 from zk.clock import SYSTEM_CLOCK
 
@@ -37,7 +38,11 @@ class LogEnds:
         self.errors: dict[int, str] = {}
 
     def ask(self, brokers: Mapping[int, SeenBroker], wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Ends]:
-        """Return the ends of those partitions whose brokers answer."""
+        """Return the ends of those partitions whose brokers answer.
+
+        A topic whose name can be none, as in a znode that somebody else has made, is left out: a broker would end the
+        connection, and all others on it would have no answer.
+        """
         living = {each.broker for each in brokers.values()}
         for gone in self._consumers.keys() - living:
             self._consumers.pop(gone).close()
@@ -45,7 +50,7 @@ class LogEnds:
         self.errors = {number: text for number, text in self.errors.items() if number in brokers}
         by_broker: dict[Broker, list[TopicPartition]] = {}
         for where in wanted:
-            if where.broker_id in brokers:
+            if where.broker_id in brokers and _is_name(where.topic):
                 by_broker.setdefault(brokers[where.broker_id].broker, []).append(where)
         found: dict[TopicPartition, Ends] = {}
         for broker, its in by_broker.items():
@@ -72,3 +77,11 @@ class LogEnds:
         if broker not in self._consumers:
             self._consumers[broker] = asking(broker)
         return self._consumers[broker]
+
+
+def _is_name(topic: str) -> bool:
+    try:
+        validate_topic(topic)
+    except InvalidTopicError:
+        return False
+    return True

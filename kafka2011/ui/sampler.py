@@ -162,10 +162,10 @@ class Sampler:
         with self._lock:
             return self._history.changes
 
-    def ends(self, where: TopicPartition) -> Ends | None:
-        """Return where a partition began and ended when it was asked for last."""
+    def size_of(self, topic: str) -> int:
+        """Return how many bytes living brokers have of a topic, as far as they have said."""
         with self._lock:
-            return self._ends.get(where)
+            return sum(ends.end - ends.first for where, ends in self._ends.items() if where.topic == topic)
 
     # The two threads -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import uvicorn
 
 from kafka2011.errors import KafkaError
 from kafka2011.ui.app import make_app
+from kafka2011.ui.pipeline import PipelineReads
 from kafka2011.ui.reading import PartitionReads
 from kafka2011.ui.sampler import Sampler
 from zk.clock import SYSTEM_CLOCK
@@ -35,12 +36,14 @@ def serve(
     *,
     is_always_on: bool = False,
     retention_hours: float = 168.0,
+    warehouse: str = "",
 ) -> Iterator[str]:
     """Serve until the end of the block, and give the address of the page. Raises KafkaError when it is taken."""
     with Sampler(client, is_always_on=is_always_on) as sampler, _listening(host, port) as listening:
         address = listening.getsockname()[:2]
         reads = PartitionReads(sampler, client, retention_hours)
-        asked = {"log": reads.log, "messages": reads.messages}
+        pipeline = PipelineReads(sampler, client, warehouse)
+        asked = {"log": reads.log, "messages": reads.messages, "pipeline": pipeline.pipeline}
         app = make_app(sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), _names(host))
         config = uvicorn.Config(
             app,

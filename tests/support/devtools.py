@@ -34,8 +34,9 @@ class Browser:
             *(CHROMIUM or "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
             *("--remote-debugging-pipe", f"--user-data-dir={self._profile}", "about:blank"),
         ]
-        # The browser reads from its descriptor 3 and writes to 4.
-        shell = ["bash", "-c", f'exec "$@" 3<&{theirs} 4>&{theirs_out} {theirs}<&- {theirs_out}>&-', "bash", *command]
+        # The browser reads from its descriptor 3 and writes to 4, which these may be: they are moved out of the way.
+        moved = f"exec {{in}}<&{theirs} {{out}}>&{theirs_out} {theirs}<&- {theirs_out}>&-"
+        shell = ["bash", "-c", f'{moved}; exec "$@" 3<&$in 4>&$out {{in}}<&- {{out}}>&-', "bash", *command]
         self._process = subprocess.Popen(
             shell, pass_fds=(theirs, theirs_out), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -58,11 +59,11 @@ class Browser:
             os.close(self._in)
             os.close(self._out)
 
-    def open(self, path: Path, width: int = 1000, height: int = 1400) -> None:
-        """Open a file, and wait until it is loaded with all its pictures."""
+    def open(self, path: Path | str, width: int = 1000, height: int = 1400) -> None:
+        """Open a file or an address, and wait until it is loaded with all its pictures."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.events.clear()
-        self.ask("Page.navigate", url=path.as_uri())
+        self.ask("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 
@@ -72,14 +73,19 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def addresses(self) -> list[str]:
+        """Return all addresses that the page asked for."""
+        requests = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        return [each["request"]["url"] for each in requests]
+
     def requested(self) -> set[str]:
         """Return the schemes of all addresses that the page asked for."""
-        requests = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
-        return {each["request"]["url"].partition(":")[0] for each in requests}
+        return {each.partition(":")[0] for each in self.addresses()}
 
     def complaints(self) -> list[str]:
-        """Return what the browser had to say of the page."""
-        return [event["params"]["entry"]["text"] for event in self.events if event["method"] == "Log.entryAdded"]
+        """Return what the browser had to say of the page, and what the page failed with."""
+        found = [event["params"]["entry"]["text"] for event in self.events if event["method"] == "Log.entryAdded"]
+        return found + [str(event["params"]) for event in self.events if event["method"] == "Runtime.exceptionThrown"]
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the page."""

@@ -4,6 +4,7 @@ import { become, h, link } from "./dom.js";
 import { cluster } from "./cluster.js";
 import { log } from "./log.js";
 import { messages } from "./messages.js";
+import { pipeline } from "./pipeline.js";
 import { rebalances } from "./rebalances.js";
 
 const VIEWS = {
@@ -11,6 +12,7 @@ const VIEWS = {
   log: { title: "A log", draw: log },
   messages: { title: "Messages", draw: messages },
   rebalances: { title: "Rebalances", draw: rebalances },
+  pipeline: { title: "Pipeline", draw: pipeline },
 };
 const SILENCE_MS = 6000;
 
