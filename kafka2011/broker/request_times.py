@@ -33,7 +33,10 @@ class RequestTimes:
         return True
 
     def note(self, number: int, seconds: float, requests: int = 1) -> None:
-        """Count requests of a type; those that were handled together each took as long as all. Not replicas' fetches."""
+        """Count requests of a type; those that were handled together each took as long as all.
+
+        Fetches of replicas, of no type above, are left out.
+        """
         if number < len(TYPES):
             self._by_number[number].observe(seconds, requests)
 
