@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +38,7 @@ TOPIC = "views"
 NAMES = "abc"
 SEGMENT_BYTES = 200_000
 SESSION_MS = 2000
+PARTITIONS = 3
 LONG_AGO_S = 1_300_000_000
 
 
@@ -62,6 +64,7 @@ class Replicas:
             "replica.lag.time.max.ms": lag_ms,
             "replica.max.bytes.per.second": 2_000_000,
             "log.file.size": SEGMENT_BYTES,
+            "topic.partition.count.map": f"others:{PARTITIONS}",
             "min.insync.replicas": min_in_sync,
             "zk.sessiontimeout.ms": session_ms,
         }
@@ -221,6 +224,29 @@ def test_nothing_confirmed_is_lost_with_the_leader(new_replicas: NewReplicas) ->
     assert after[: len(before)] == before
     assert set(sending.confirmed) <= set(numbers(after))
     replicas.await_equal("ab")
+
+
+def test_what_is_confirmed_can_be_read(new_replicas: NewReplicas) -> None:
+    """At once, whatever sets are like: one or many, small ones that come together or large ones, to any partition."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    chance = Random(2011)
+    ends = dict.fromkeys(range(PARTITIONS), 0)
+    found: set[int] = set()
+    count = 0
+    settings = {"zk.connect": replicas.zk_connect, "confirm": "true", "producer.type": "async"}
+    with Producer(settings) as producer, SimpleConsumer(replicas["a"].host, replicas["a"].port) as consumer:
+        for _ in range(40):
+            sent = range(count, count + chance.randrange(1, 300))
+            count = sent.stop
+            futures = [producer.send("others", b"%d " % each + bytes(chance.randrange(2000))) for each in sent]
+            producer.flush()
+            assert all(future.result() for future in futures)
+            for partition in ends:
+                while fetched := list(consumer.fetch("others", partition, ends[partition])):
+                    found.update(int(message.payload.split()[0]) for message in fetched)
+                    ends[partition] = fetched[-1].next_offset
+            assert found >= set(sent)
 
 
 def test_a_wiped_replica_comes_back(new_replicas: NewReplicas) -> None:

@@ -260,8 +260,7 @@ class RequestHandlers:
         except InvalidMessageError as error:
             raise RefusedError(f"produce to {request.topic}-{partition}: {error}") from error
         if checked.data:
-            log.append(checked.data, checked.messages)
-            counts["messages_in"] += checked.messages
+            self._append(log, checked.data, checked.messages, client)
 
     def _fetch(self, request: FetchRequest, client: Client) -> Reply | None:
         self.counts["fetch"] += 1

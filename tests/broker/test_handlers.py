@@ -102,6 +102,29 @@ def test_a_produced_set_is_stored_as_it_came(broker: Broker) -> None:
     assert broker.handlers.counts == {"produce": 2, "messages_in": 4, "fetch": 1}
 
 
+class _Received:
+    """What C found in a buffer: one set."""
+
+    def sets(self, _run: object) -> bytes:
+        return HELLO * 2
+
+
+def test_whoever_confirms_for_replicas_is_told_of_every_append(broker: Broker) -> None:
+    """By whichever way a set comes: what is left out would be confirmed before other replicas have it."""
+    told: list[tuple[str, int, int]] = []
+    broker.client.appended = lambda log, end: told.append((log.topic, log.partition, end))
+    broker.produce(HELLO)
+    broker.produce(HELLO + HELLO[:9])
+    broker.handlers.produce_together(ProduceRequest("t", 0, HELLO), [HELLO] * 2, broker.client)
+    broker.handlers.produce_together(ProduceRequest("t", 0, HELLO + HELLO[:9]), [HELLO], broker.client)
+    broker.ask(MultiProduceRequest((ProduceRequest("t", 1, HELLO), ProduceRequest("u", 0, HELLO * 3))))
+    assert broker.handlers.append_run(_Received(), ("t", 1, 0, 0, 0, 30, 2, 2), broker.client)  # type: ignore[arg-type]
+    broker.produce(b"")
+    ends = [("t", 0, end) for end in (15, 30, 75, 90, 105)]
+    assert told == [*ends, ("t", 1, 15), ("u", 0, 45), ("t", 1, 45)]
+    assert [len(broker.stored(*where)) for where in (("t", 0), ("u", 0), ("t", 1))] == [105, 45, 45]
+
+
 def test_a_partial_message_at_the_end_is_left_out(broker: Broker) -> None:
     """The complete messages are stored; without a complete one the set is refused."""
     broker.produce(HELLO + HELLO[:9])
