@@ -97,8 +97,12 @@ def test_the_page_is_whole_and_shut_in(shown: Shown) -> None:
 
 def test_a_stranger_s_name_for_this_address_is_refused(shown: Shown) -> None:
     """A page elsewhere may have its own name point to 127.0.0.1, and would read everything."""
-    assert get(shown.address, Host="evil.example")[0] == 400
-    assert get(shown.address, Host=f"localhost:{urlsplit(shown.address).port}")[0] == 200
+    port = urlsplit(shown.address).port
+    for refused in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example", ""):
+        status, headers, _ = get(shown.address, "api/log", Host=refused)
+        assert (status, headers.items() >= HEADERS.items()) == (403, True), refused
+    for known in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}", "192.168.1.7", f"[::1]:{port}", "[::1]"):
+        assert get(shown.address, Host=known)[0] == 200, known
 
 
 def group_of(latest: dict[str, Any], name: str = GROUP) -> dict[str, Any]:

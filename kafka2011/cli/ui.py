@@ -40,8 +40,22 @@ from kafka2011.cli.stopping import stop_signals
     show_default=True,
     help="log.retention.hours of the brokers, which do not tell: where to draw the edge of retention.",
 )
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    help="A name by which browsers ask for it, beside localhost and addresses; may be given many times.",
+)
 @click.option("--warehouse", default="", metavar="PATH", help="Show how far the tables of this warehouse are loaded.")
-def command(zk_connect: str, host: str, port: int, is_always_on: bool, retention_hours: float, warehouse: str) -> None:
+def command(
+    zk_connect: str,
+    host: str,
+    port: int,
+    is_always_on: bool,
+    retention_hours: float,
+    names: tuple[str, ...],
+    warehouse: str,
+) -> None:
     """Show the cluster to browsers, live, until Ctrl-C.
 
     It only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without --always-on nothing at
@@ -53,7 +67,13 @@ def command(zk_connect: str, host: str, port: int, is_always_on: bool, retention
         stop_signals() as stop,
         open_session(zk_connect) as client,
         serve(
-            client, host, port, is_always_on=is_always_on, retention_hours=retention_hours, warehouse=warehouse
+            client,
+            host,
+            port,
+            is_always_on=is_always_on,
+            retention_hours=retention_hours,
+            warehouse=warehouse,
+            names=names,
         ) as address,
     ):
         click.echo(f"the cluster is shown at {address}; Ctrl-C stops it")

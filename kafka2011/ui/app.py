@@ -6,6 +6,7 @@ Everything that comes from a cluster is JSON here, and the page makes text of it
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 from http import HTTPStatus
 from importlib.resources import files
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -53,12 +53,12 @@ _LEAST_S = 0.2
 
 
 def make_app(
-    sampler: Sampler, asked: Mapping[str, Ask], clock_ms: Callable[[], int], hosts: Collection[str]
+    sampler: Sampler, asked: Mapping[str, Ask], clock_ms: Callable[[], int], names: Collection[str]
 ) -> Starlette:
     """Return the application: the page, `/events`, and `/api/{name}` for each question in `asked`.
 
-    `hosts` are the names by which browsers may ask for it: any other is a page of a stranger's that has its name point
-    here. The questions are answered in threads, a few at a time; they raise KafkaError.
+    `names` are those by which browsers may ask for it, beside addresses: any other may be a page of a stranger's that
+    has its name point here. The questions are answered in threads, a few at a time; they raise KafkaError.
     """
     at_a_time = asyncio.Semaphore(4)
 
@@ -84,7 +84,7 @@ def make_app(
             Route("/events", events),
             *(Route(f"/api/{name}", answer_to(ask)) for name, ask in asked.items()),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)), Middleware(_Headers)],
+        middleware=[Middleware(_Guard, names={"localhost", *names})],
     )
 
 
@@ -114,11 +114,12 @@ def _pages() -> list[Route]:
     return found
 
 
-class _Headers:
-    """Adds what keeps a browser from running or loading anything else."""
+class _Guard:
+    """Refuses who asks by a stranger's name, and adds what keeps a browser from running or loading anything else."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self._app = app
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
@@ -127,7 +128,24 @@ class _Headers:
                 message["headers"] = [*message.get("headers", ()), *added]
             await send(message)
 
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        if not _is_address(host) and host.rpartition(":")[0] not in self._names and host not in self._names:
+            refused = JSONResponse({"error": f"{host} is no name of this console: see --name"}, HTTPStatus.FORBIDDEN)
+            await refused(scope, receive, with_headers)
+            return
         await self._app(scope, receive, with_headers)
+
+
+def _is_address(host: str) -> bool:
+    """Say whether a Host is an address, with a port or without: no name leads to it."""
+    name, _, port = host.rpartition(":")
+    for text in (host, name if port.isdecimal() else host):
+        try:
+            ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            continue
+        return True
+    return False
 
 
 class _EventStream(Response):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import threading
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from kafka2011.ui.sampler import Sampler
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from zk.client import ZkClient
 
@@ -37,6 +36,7 @@ def serve(
     is_always_on: bool = False,
     retention_hours: float = 168.0,
     warehouse: str = "",
+    names: Collection[str] = (),
 ) -> Iterator[str]:
     """Serve until the end of the block, and give the address of the page. Raises KafkaError when it is taken."""
     with Sampler(client, is_always_on=is_always_on) as sampler, _listening(host, port) as listening:
@@ -44,7 +44,7 @@ def serve(
         reads = PartitionReads(sampler, client, retention_hours)
         pipeline = PipelineReads(sampler, client, warehouse)
         asked = {"log": reads.log, "messages": reads.messages, "pipeline": pipeline.pipeline}
-        app = make_app(sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), _names(host))
+        app = make_app(sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), [host, *names])
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -64,15 +64,6 @@ def serve(
         finally:
             server.should_exit = True
             thread.join()
-
-
-def _names(host: str) -> list[str]:
-    """Return by what names browsers may ask: at an address of this machine alone, only by those of this machine."""
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    return ["127.0.0.1", "localhost", "[::1]", host] if is_loopback else ["*"]
 
 
 @contextmanager

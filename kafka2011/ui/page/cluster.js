@@ -72,10 +72,11 @@ function matrix(picture, group) {
     if (!tiles.has(key)) tiles.set(key, []);
     tiles.get(key).push(tile(each, seen.get(each.slice(0, 3).join("/")), group));
   }
-  const brokers = picture.brokers;
-  return table("Partitions by topic and broker. A letter and its colour are the owner in the group; a dash: it does not read this.",
+  const brokers = picture.brokers, read = new Set((group?.partitions ?? []).map(([topic]) => topic));
+  const topics = picture.topics.toSorted((a, b) => read.has(b) - read.has(a));  // those that the group reads go first
+  return table("Partitions by topic and broker. A letter and its colour are the owner in the group, the number below is the partition's; a dash: the group does not read it.",
     ["topic", ...brokers.map((each) => h("span", {}, `broker ${each.id}`, h("small", {}, each.address), h("small", {}, "up since ", when(each.since_ms))))],
-    picture.topics.map((topic) => h("tr", {}, h("th", { scope: "row" }, topic),
+    topics.map((topic) => h("tr", {}, h("th", { scope: "row" }, topic),
       brokers.map((each) => h("td", {}, h("div", { class: "tiles" }, tiles.get(`${topic}/${each.id}`) ?? h("span", { class: "none" }, "–")))))),
     { class: "matrix" });
 }

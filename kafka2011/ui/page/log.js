@@ -5,7 +5,8 @@ import { named } from "./members.js";
 import { stateOf } from "./cluster.js";
 import { show } from "./app.js";
 
-const AGAIN_MS = 5000, LABEL = 150, ROW = 26;
+const AGAIN_MS = 5000, ROW = 26;
+const room = () => { const width = Math.max(320, document.getElementById("main").clientWidth - 32); return [width, width < 700 ? 84 : 150]; };
 const fetched = { key: "", at: 0, found: null };
 
 export async function ask(name, query) {
@@ -64,7 +65,7 @@ function age({ older, younger }) {
 }
 
 function drawnByBytes(segments, cursors, first, end) {
-  const width = Math.max(320, document.getElementById("main").clientWidth - 32), px = (width - LABEL - 8) / Math.max(1, end - first);
+  const [width, LABEL] = room(), px = (width - LABEL - 8) / Math.max(1, end - first);
   const x = (offset) => LABEL + (Math.min(Math.max(offset, first), end) - first) * px;
   const known = cursors.filter((each) => each.committed !== null), height = 64 + known.length * ROW;
   return h("div", { class: "scroll" }, h("svg", { class: "log", width, height, role: "img", "aria-label": `${plural(segments.length, "segment")} to scale, and the cursors of ${plural(known.length, "group")}; the tables below say the same` },
@@ -78,7 +79,7 @@ function drawnByBytes(segments, cursors, first, end) {
     h("line", { class: "mark end", x1: x(end), x2: x(end), y1: 16, y2: height - 4 }),
     known.map((each, index) => {
       const y = 56 + index * ROW + 8, at = x(each.committed);
-      return h("g", {}, h("text", { class: "axis", x: 0, y: y + 9 }, each.group.length > 20 ? `${each.group.slice(0, 19)}…` : each.group),
+      return h("g", {}, h("text", { class: "axis", x: 0, y: y + 9 }, each.group.length * 7 > LABEL ? `${each.group.slice(0, Math.floor(LABEL / 7) - 1)}…` : each.group),
         h("rect", { class: "read", x: LABEL, y: y + 1, width: Math.max(0, at - LABEL), height: 8 }), h("rect", { class: "unread", x: at, y: y + 1, width: Math.max(0, x(end) - at), height: 8 }),
         h("path", { class: "cursor", d: `M${at} ${y - 4}v18l9-9z` }, h("title", {}, `${each.group} is at ${each.committed}, ${bytes(each.lag)} behind`)));
     })),
@@ -94,9 +95,9 @@ function cursorTable(cursors) {
 
 // Ages on a scale of powers: the edge of retention on the left, this second on the right. All moves to the left.
 function drawnByAge(segments, hours) {
-  const width = Math.max(320, document.getElementById("main").clientWidth - 32), edgeS = hours * 3600, from = LABEL, to = width - 30;
+  const [width, LABEL] = room(), edgeS = hours * 3600, from = LABEL, to = width - 30;
   const span = Math.log10(Math.max(10, edgeS)), x = (ageS) => to - (Math.min(Math.log10(Math.max(1, ageS)), span) / span) * (to - from);
-  const ticks = [1, 60, 3600, 86400, 604800].filter((each) => each < edgeS * 0.8), next = segments[0];
+  const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((each) => each < edgeS * 0.8), next = segments[0];
   const leaves = next.older === null || segments.length < 2 ? null : Math.max(0, edgeS - (next.younger ?? next.older));
   return [h("div", { class: "scroll" }, h("svg", { class: "log", width, height: 70, role: "img", "aria-label": "When segments were last written; the table of segments says the same" },
     h("text", { class: "axis", x: 0, y: 30 }, "last written"),

@@ -6,7 +6,7 @@ import { groupChoice } from "./cluster.js";
 import { show } from "./app.js";
 
 const SPANS = { "1 minute": 60, "10 minutes": 600, "1 hour": 3600, "1 day": 86400 };
-const ROW = 22, LABEL = 170, MOST_ROWS = 60, NEAR_MS = 300000;
+const ROW = 22, MOST_ROWS = 60, NEAR_MS = 300000;
 const chosen = { span: 600, at: "" };
 
 // The middle of the picture: now at its right edge, or a time of day that was asked for.
@@ -44,16 +44,16 @@ export function rebalances(state) {
 }
 
 function timeline(group, spans, begin, end, at) {
-  const width = Math.max(320, document.getElementById("main").clientWidth - 32), px = (width - LABEL) / (end - begin);
+  const width = Math.max(320, document.getElementById("main").clientWidth - 32), isNarrow = width < 700, LABEL = isNarrow ? 100 : 170, px = (width - LABEL) / (end - begin);
   const x = (ms) => LABEL + (Math.min(Math.max(ms, begin), end) - begin) * px;
   const names = [...new Set(spans.map(([where]) => where))].toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
   const shown = names.slice(0, MOST_ROWS), height = 24 + shown.length * ROW;
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => begin + part * (end - begin));
+  const ticks = (isNarrow ? [0, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => begin + part * (end - begin));
   const bars = spans.filter(([where, , from, to]) => shown.includes(where) && (to ?? end) >= begin && from <= end);
   const drawing = h("svg", { class: "timeline", width, height, role: "img", "aria-label": `Owners of ${plural(names.length, "partition")} over time; the table below says the same` },
     ticks.map((ms, index) => h("g", {}, h("line", { class: "grid", x1: x(ms), x2: x(ms), y1: 18, y2: height }),
-      h("text", { class: "axis", x: x(ms), y: 13, "text-anchor": index === 4 ? "end" : "middle" }, clock(ms)))),
-    shown.map((where, index) => h("g", {}, h("text", { class: "axis", x: 0, y: 24 + index * ROW + 15 }, where.length > 24 ? `…${where.slice(-23)}` : where),
+      h("text", { class: "axis", x: x(ms), y: 13, "text-anchor": index === 0 ? "start" : index === ticks.length - 1 ? "end" : "middle" }, clock(ms)))),
+    shown.map((where, index) => h("g", {}, h("text", { class: "axis", x: 0, y: 24 + index * ROW + 15 }, where.length * 7 > LABEL ? `…${where.slice(1 - Math.floor(LABEL / 7))}` : where),
       h("rect", { class: "m-none", x: LABEL, y: 25 + index * ROW, width: width - LABEL, height: ROW - 4 }))),
     bars.map(([where, member, from, to]) => {
       const y = 24 + shown.indexOf(where) * ROW, left = x(from), size = Math.max(1.5, x(to ?? end) - left);
