@@ -83,7 +83,7 @@ function drawnByBytes(segments, cursors, first, end) {
         h("rect", { class: "read", x: LABEL, y: y + 1, width: Math.max(0, at - LABEL), height: 8 }), h("rect", { class: "unread", x: at, y: y + 1, width: Math.max(0, x(end) - at), height: 8 }),
         h("path", { class: "cursor", d: `M${at} ${y - 4}v18l9-9z` }, h("title", {}, `${each.group} is at ${each.committed}, ${bytes(each.lag)} behind`)));
     })),
-    h("p", { class: "soft" }, "The segment with the thick frame is the one that is written to. Filled: read and committed by the group. Hatched: yet to be read."));
+    h("p", { class: "soft" }, "The segment with the thick frame is the one that is written to. Filled: read and committed by the group. Dashed: yet to be read."));
 }
 
 function cursorTable(cursors) {
@@ -97,7 +97,7 @@ function cursorTable(cursors) {
 function drawnByAge(segments, hours) {
   const [width, LABEL] = room(), edgeS = hours * 3600, from = LABEL, to = width - 30;
   const span = Math.log10(Math.max(10, edgeS)), x = (ageS) => to - (Math.min(Math.log10(Math.max(1, ageS)), span) / span) * (to - from);
-  const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((each) => each < edgeS * 0.8), next = segments[0];
+  const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((each) => x(each) > from + 130), next = segments[0];
   const leaves = next.older === null || segments.length < 2 ? null : Math.max(0, edgeS - (next.younger ?? next.older));
   return [h("div", { class: "scroll" }, h("svg", { class: "log", width, height: 70, role: "img", "aria-label": "When segments were last written; the table of segments says the same" },
     h("text", { class: "axis", x: 0, y: 30 }, "last written"),

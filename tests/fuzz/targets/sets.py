@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import zlib
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, Messa
 from kafka2011.message import runs, runs_python
 from kafka2011.message.compression import Codec, compress, open_chunks
 from kafka2011.message.message_set import Message, MessageSet, complete_prefix_bytes, decode, decode_shallow, scan
+from kafka2011.ui.annotated import annotate, as_document, first_message
 from kafka2011.wire.protocol import FrameReader, ProduceRequest, decode_request
 from tests.fuzz.driver import Target
 from tests.fuzz.messages import with_right_checksums, wrapped
@@ -175,9 +177,32 @@ def open_received() -> Iterator[Run]:
         far.close()
 
 
+@contextmanager
+def open_shown() -> Iterator[Run]:
+    """Check that the console shows any bytes, each field in its place, and as JSON; and finds messages in them."""
+
+    def run(data: bytes) -> Hashable:
+        data = with_right_checksums(data) if len(data) & 1 else data
+        every = list(annotate(data, 0, lambda _payload: None))
+        json.dumps([as_document(each) for each in every])
+        assert [each.offset for each in every[1:]] == [each.offset + each.size for each in every[:-1]]
+        for each in every:
+            assert data[each.offset :].hex().startswith(each.data)
+            ends = [0, *(field.end for field in each.fields)]
+            assert [field.start for field in each.fields] == ends[:-1]
+            assert ends[-1] <= each.size
+        found = first_message(data)
+        if found is not None:
+            MessageSet.from_bytes(data[found:])
+        return min(len(every), 4), found is None, bool(every and every[-1].fault)
+
+    yield run
+
+
 TARGETS = (
     Target("runs", 110_000, open_runs, _REFUSALS, max_bytes=700),
     Target("opened", 130_000, open_opened, (InvalidMessageError,), (b"\x82SNAPPY\0", b"\x1f\x8b\x08")),
     Target("checks", 60_000, open_checks, _REFUSALS, max_bytes=700),
     Target("received", 40_000, open_received, ()),
+    Target("shown", 10_000, open_shown, (), max_bytes=700),
 )
