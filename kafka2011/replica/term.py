@@ -84,7 +84,7 @@ class Term:
         self._logs = dict(logs)
         self._at_takeover = self._appended()
         self._readable = {where: readable.get(where, log.start_offset) for where, log in logs.items()}
-        self._followers = {each: _Follower(now_s) for each in state.in_sync if each != me}
+        self._followers = {each: _Follower(now_s) for each in sorted(state.in_sync) if each != me}
         self._present: frozenset[Replica] | None = None
 
     def end(self) -> None:
@@ -171,7 +171,7 @@ class Term:
             for where, ask in fetch.asks.items():
                 given[where] = each = self._give(where, ask, left_bytes)
                 left_bytes -= each.data_bytes
-            for where in self._logs.keys() - given.keys():
+            for where in sorted(self._logs.keys() - given.keys()):
                 given[where] = self._give(where, None, 0)
             self._check(fetch)  # comparing may take a while
         except BaseException:
