@@ -20,10 +20,9 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Self
 
 from kafka2011 import local_security
+from kafka2011.admin.replicas import begin_replicas
 from kafka2011.broker.ready import Ready
 from kafka2011.errors import KafkaError
-from kafka2011.replica.known_file import KnownFile
-from kafka2011.replica.state import ReplicaState
 from zk.brokers import BrokerRegistry
 from zk.child import ChildProcess, stop_all
 from zk.connecting import connect
@@ -317,11 +316,9 @@ class LocalCluster:
         """Say of each new broker which of its processes has everything."""
         with connect(self.zk_connect, connection_timeout_ms=_ZK_TIMEOUT_MS) as client:
             for broker in self.brokers.values():
-                broker.log_dir.mkdir(parents=True, exist_ok=True)
-                known = KnownFile(broker.log_dir).load_or_begin(next(_replica_names(1)))
-                registry = ReplicaRegistry(client, broker.broker_id)
-                if registry.read().state is None:
-                    registry.begin(ReplicaState.first(known.replica).text)
+                if ReplicaRegistry(client, broker.broker_id).read().state is None:
+                    broker.log_dir.mkdir(parents=True, exist_ok=True)
+                    begin_replicas(client, broker.broker_id, next(_replica_names(1)), broker.log_dir, is_new=True)
 
     def _await_leaders(self) -> None:
         """Wait until every broker id is registered, by whichever of its processes leads."""
