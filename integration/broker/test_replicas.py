@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import threading
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
@@ -381,7 +383,8 @@ def test_what_cannot_be_read_yet_is_not_out_of_range(new_replicas: NewReplicas) 
 
 def test_replicas_meet_each_other_by_tls(tmp_path: Path) -> None:
     """In a cluster where nobody is met otherwise."""
-    with LocalCluster(1, directory=tmp_path, secure=True, replicas=2) as cluster:
+    properties = {"zk.sessiontimeout.ms": SESSION_MS, "replica.address.gap.ms": 100}
+    with LocalCluster(1, directory=tmp_path, secure=True, replicas=2, properties=properties) as cluster:
         with connect(cluster.zk_connect) as client:
             registry = ReplicaRegistry(client, 0)
             assert all(member.by_tls for member in registry.read().members.values())
@@ -390,3 +393,20 @@ def test_replicas_meet_each_other_by_tls(tmp_path: Path) -> None:
             sending.await_more(100)
             cluster.brokers[0].kill()
             sending.await_more(100)
+
+
+def test_a_leader_whose_disk_fails_gives_way(new_replicas: NewReplicas) -> None:
+    """It ends, as every broker does; the other takes over at once, and it comes back when its disk is well."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(50)
+        psutil.Process(replicas["a"].process.pid).rlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+        replicas.await_leader("b")
+        assert replicas["a"].process.wait(20) == 1
+        sending.await_more(50)
+        replicas["a"].start()
+        replicas.await_in_sync("ab")
+        sending.await_more(50)
+    assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
+    replicas.await_equal("ab")

@@ -173,15 +173,19 @@ class Replication:
             )
         self._loop = gevent.spawn(self._run)
 
-    def stop(self) -> None:
-        """End the role and the session, and with it all that is registered."""
+    def stop(self, *, has_failed: bool = False) -> None:
+        """End the role and the session, and with it all that is registered; after a failure, at once."""
         self._stopping = True
         self._wake.set()
         loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.join()
-            self._hand_over()
-        self._end_session()
+        try:
+            if loop is not None:
+                loop.join()
+                if not has_failed:
+                    self._hand_over()
+            self._end_session()
+        except (KafkaError, OSError) as error:
+            logger.critical("replica of broker %d did not stop in order: %s", self._config.brokerid, error)
 
     def _hand_over(self) -> None:
         """Before a leader stops, let followers have what was taken and not confirmed, so that it is not cut off."""
@@ -247,17 +251,18 @@ class Replication:
             gevent.sleep(lease.renew_interval_s)
 
     def _end_session(self) -> None:
-        self._end_role()
-        client, self._client = self._client, None
-        if client is None:
-            return
-        self._renewing.kill()
-        self._lease.end()
-        self._events.close()
-        leaving = gevent.spawn(client.shutdown)  # in a greenlet, because ZooKeeper may be out of reach
-        leaving.join(self._config.zk_sessiontimeout_ms / 1000)
-        if not leaving.ready():
-            leaving.kill(block=False)
+        try:
+            self._end_role()
+        finally:
+            client, self._client = self._client, None
+            if client is not None:
+                self._renewing.kill()
+                self._lease.end()
+                self._events.close()
+                leaving = gevent.spawn(client.shutdown)  # in a greenlet, because ZooKeeper may be out of reach
+                leaving.join(self._config.zk_sessiontimeout_ms / 1000)
+                if not leaving.ready():
+                    leaving.kill(block=False)
 
     def _run(self) -> None:
         while not self._stopping:

@@ -252,7 +252,7 @@ class KafkaServer:
 
     def _stop(self) -> None:
         if self._replication is not None:
-            self._replication.stop()
+            self._replication.stop(has_failed=self.failure is not None)
         if self._registrar is not None:
             self._registrar.stop()
         self.socket_server.stop(0 if self.failure else STOP_TIMEOUT_S)
