@@ -40,7 +40,6 @@ class Defect(NamedTuple):
     is_rare: bool = False
 
 
-_LATER = "__import__('gevent').spawn_later(0.1, log.append, "
 _HANDLERS = "kafka2011.broker.handlers:RequestHandlers."
 _WINDOW = "kafka2011.producer.confirmation_window:ConfirmationWindow."
 _SENDER = "kafka2011.producer.sender:Sender."
@@ -51,19 +50,9 @@ DEFECTS: Mapping[str, Defect] = {
         (messages.LOST,),
         (
             Change(
-                f"{_HANDLERS}_produce",
-                "log.append(checked.data, checked.messages)",
-                f"{_LATER}bytes(checked.data), checked.messages)",
-            ),
-            Change(
-                f"{_HANDLERS}append_run",
-                "log.append(buffer.sets(run), messages)",
-                f"{_LATER}bytes(buffer.sets(run)), messages)",
-            ),
-            Change(
-                f"{_HANDLERS}_append_together",
-                "log.append(data, checked.messages)",
-                f"{_LATER}data, checked.messages)",
+                f"{_HANDLERS}_append",
+                "log.append(data, messages)",
+                "__import__('gevent').spawn_later(0.1, log.append, bytes(data), messages) and 0",
             ),
         ),
     ),
