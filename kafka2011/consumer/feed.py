@@ -164,7 +164,8 @@ class PartitionFeed:
         self.epoch = 0
         self.not_before_s = 0.0  # the fetcher leaves the partition alone until then
         self.open_chunk: Chunk | None = None  # the one that is being handed out
-        self.waits_for_fetches = False  # `reserve` found no room, but fetches of the same broker hold some
+        self.lacks_room = False  # `reserve` found none
+        self.waits_for_fetches = False  # but fetches of the same broker hold some
         self._is_fetched = False  # and counted as one of its broker's in the queue
         self._reserved = 0
         self._pause_s = 0.0  # the last one of `back_off`
@@ -191,13 +192,14 @@ class PartitionFeed:
         """Return (offset, epoch) if a fetch should be made now; `deliver` or `cancel` must follow."""
         queue, broker_id = self.queue, self.where.broker_id
         with queue.lock:
-            self.waits_for_fetches = False
+            self.lacks_room = self.waits_for_fetches = False
             if self.state is not State.ACTIVE or self.fetch_offset is None or self._now_s() < self.not_before_s:
                 return None
             if not self._is_fetched:
                 self._is_fetched = True
                 queue.join(broker_id)
             if not queue.reserve(broker_id):
+                self.lacks_room = True
                 self.waits_for_fetches = queue.is_reserved(broker_id)
                 return None
             self._reserved += 1

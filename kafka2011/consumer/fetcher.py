@@ -137,6 +137,7 @@ class BrokerFetcher:
         self._partitions: list[OwnedPartition] = []  # replaced, never changed
         self._turn = 0
         self._is_behind = False  # the last fetch brought much of its only partition
+        self._has_come = False  # the last fetch brought something, of several partitions
         self._behind: set[OwnedPartition] = set()  # those of which there is more, of several
         self.lacks_room = False  # for something that the fetch under way would ask for
         self._changed = threading.Event()
@@ -209,8 +210,9 @@ class BrokerFetcher:
         if len(every) == 1:
             return self._fetch_only(every[0])
         self._behind.intersection_update(every)
-        asked, watched = self._reserve(partitions)
-        is_behind = any(owned in self._behind for owned, _, _ in asked)
+        hurries = self._has_come
+        asked, watched = self._reserve(partitions, hurries=hurries)
+        is_behind = hurries or any(owned in self._behind for owned, _, _ in asked)
         if is_behind:
             watched = []
         elif self._behind:  # there is no room for them now: whoever makes some wakes this thread
@@ -221,24 +223,36 @@ class BrokerFetcher:
         if len(watched) > MAX_WATCHED:
             watched, wait_s = watched[:MAX_WATCHED], min(wait_s, self._backoff_s)
         began_s = time.monotonic()
-        came = self._fetch(asked, watched, wait_s)
+        came = self._has_come = self._fetch(asked, watched, wait_s)
         return came or is_behind or _has_waited(began_s, wait_s)
 
-    def _reserve(self, partitions: list[OwnedPartition]) -> tuple[list[_Asked], list[tuple[OwnedPartition, int]]]:
+    def _reserve(
+        self, partitions: list[OwnedPartition], *, hurries: bool
+    ) -> tuple[list[_Asked], list[tuple[OwnedPartition, int]]]:
         """Reserve room, first for those of which there is more; return them, and those that have no room beside them.
 
-        The next round begins after the last that has some, so that no partition is favoured.
+        The next round begins after the last that has some, so that no partition is favoured. Who hurries, as the broker
+        is not to wait, leaves those alone whose stream has no room: there may be thousands, and room for a few.
         """
         limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
         asked: list[_Asked] = []
         watched: list[tuple[OwnedPartition, int]] = []
+        full: set[object] = set()
         lacks_room = False
         done = 0
         self.lacks_room = True  # until it is known
-        order = sorted(enumerate(partitions), key=lambda each: each[1] not in self._behind)
+        order: Iterable[tuple[int, OwnedPartition]] = enumerate(partitions)
+        if self._behind:
+            order = sorted(order, key=lambda each: each[1] not in self._behind)
         for number, owned in order:
+            if owned.feed.queue in full:
+                continue
             reserved = owned.feed.reserve()
             if reserved is None:
+                if owned.feed.lacks_room and (hurries or not owned.feed.waits_for_fetches):
+                    lacks_room = True
+                    full.add(owned.feed.queue)
+                    continue
                 offset = owned.feed.fetch_offset
                 if not owned.feed.waits_for_fetches:
                     lacks_room = True

@@ -11,6 +11,7 @@ import pytest
 
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer import fetcher
+from kafka2011.consumer.feed import PartitionFeed
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.simple_consumer import FetchedSet, SimpleConsumer
@@ -416,6 +417,32 @@ def test_a_fetcher_waits_at_the_broker(open_broker: Callable[..., ScriptedBroker
         assert sorted(both) == list(range(partitions))
         assert broker.asked[-1]
     assert broker.waits_ms[-1] == PARKED_MS
+
+
+def test_few_partitions_are_looked_at_while_something_comes(
+    open_broker: Callable[..., ScriptedBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a stream without room are left alone until a fetch brings nothing; then all are waited for."""
+    looks: list[PartitionFeed] = []
+    reserve = PartitionFeed.reserve
+
+    def counted(feed: PartitionFeed) -> tuple[int, int] | None:
+        looks.append(feed)
+        return reserve(feed)
+
+    monkeypatch.setattr(PartitionFeed, "reserve", counted)
+    broker = open_broker(LONG_POLLS, max_chunks=2)
+    broker.waits = True
+    broker.gate.clear()
+    for number in range(100):
+        broker.logs[number] = log_of(b"a")
+        broker.own(number)
+    looks.clear()
+    before = len(broker.asked)
+    broker.gate.set()
+    assert broker.read(100) == [b"a"] * 100
+    eventually(lambda: broker.parked and len(broker.asked[-1]) + len(broker.watched[-1]) == 100)
+    assert len(looks) < 100 * (len(broker.asked) - before)
 
 
 def test_what_changes_interrupts_the_wait(open_broker: Callable[..., ScriptedBroker]) -> None:
