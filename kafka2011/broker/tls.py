@@ -125,6 +125,7 @@ class TlsConnection(Connection):
         except gevent.Timeout as error:
             if error is not timeout:
                 raise
+            self.counts["failed_handshakes"] += 1
             raise BrokerConnectionError(f"did not shake hands within {HANDSHAKE_TIMEOUT_S:.0f} s") from error
         except OSError as error:
             self.counts["failed_handshakes"] += 1
