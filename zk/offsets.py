@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_INT64 = 2**63 - 1
+_MANY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,16 @@ class OffsetRegistry:
     def read_many(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, CommittedOffset | MalformedNode]:
-        """Read offsets, pipelined; partitions without one are left out."""
+        """Read offsets, pipelined; partitions without one are left out, without being asked for if they are many."""
         by_path = {paths.offset(group, where): where for where in partitions}
+        if len(by_path) >= _MANY:
+            topics = {paths.offsets(group, where.topic) for where in by_path.values()}
+            there = {
+                paths.child(path, name)
+                for path, names in self._nodes.children_of_many(topics).items()
+                for name in names
+            }
+            by_path = {path: where for path, where in by_path.items() if path in there}
         found: dict[TopicPartition, CommittedOffset | MalformedNode] = {}
         for path, node in self._nodes.get_many(by_path).items():
             try:
@@ -82,6 +91,19 @@ class OffsetRegistry:
         except NodeExists:
             raise VersionConflict(path, None) from None
         return 0
+
+    def create_many(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ZkError]:
+        """Write first offsets, many in a request: the version of each, or the error that `create` would raise."""
+        by_path = {paths.offset(group, where): where for where in offsets}
+        outcomes = self._nodes.create_many({path: _text(offsets[where]) for path, where in by_path.items()})
+        return {
+            by_path[path]: 0
+            if outcome is None
+            else VersionConflict(path, None)
+            if isinstance(outcome, NodeExists)
+            else outcome
+            for path, outcome in outcomes.items()
+        }
 
     def commit(self, group: str, where: TopicPartition, offset: int, version: int) -> int:
         """Write an offset if the znode is still at `version`; return the new version. Raises VersionConflict.

@@ -210,9 +210,12 @@ def test_many_nodes_are_read_at_once(client: ZkClient) -> None:
     assert list(nodes.get_many(["/many/000", "/many/none"])) == ["/many/000"]
 
 
-def test_many_nodes_are_written_at_once(client: ZkClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than go out together, and each says what became of it."""
+@pytest.mark.parametrize("many", [5, 1000])
+def test_many_nodes_are_written_at_once(client: ZkClient, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    """More than go out together, and each says what became of it; in transactions, or one by one."""
     monkeypatch.setattr("zk.nodes._PIPELINED", 7)
+    monkeypatch.setattr("zk.nodes._MANY", many)
+    monkeypatch.setattr("zk.nodes._IN_TRANSACTION", 4)
     nodes = Nodes(client)
     every = {f"/{number % 3}/{number:02}": b"%d" % number for number in range(50)}
     nodes.create_with_parents("/0/03", b"was there")

@@ -86,7 +86,7 @@ class ConsumerConnector:
         self._wake = threading.Event()
         self._events.wake(self._wake.set)
         self._committer = OffsetCommitter()
-        self._fetchers = FetcherManager(self.config, self._start_found)
+        self._fetchers = FetcherManager(self.config, self._starts_found)
         self._membership: Membership | None = None
         self._streams: dict[str, list[MessageStream]] = {}
         self._filtered_streams: list[MessageStream] = []
@@ -360,10 +360,13 @@ class ConsumerConnector:
                 owned.explicit_offset = owned.feed.consumed_offset  # up to here it was implicit
                 owned.is_explicit = True
 
-    def _start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
-        if self._committer.write_start(owned, offset):
-            logger.info("%s starts %s at offset %d", self.consumer_id, owned.where, offset)
-            owned.start_at(offset, epoch)
+    def _starts_found(self, starts: Mapping[OwnedPartition, tuple[int, int]]) -> dict[OwnedPartition, KafkaError]:
+        outcomes = self._committer.write_starts({owned: offset for owned, (offset, _) in starts.items()})
+        for owned, (offset, epoch) in starts.items():
+            if outcomes[owned] is True:
+                logger.info("%s starts %s at offset %d", self.consumer_id, owned.where, offset)
+                owned.start_at(offset, epoch)
+        return {owned: outcome for owned, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
 
     def _owned(self, topic: str, broker_id: int, partition: int) -> OwnedPartition:
         where = TopicPartition(topic, broker_id, partition)

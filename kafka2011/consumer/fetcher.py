@@ -23,19 +23,22 @@ from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafka2011.config import ConsumerConfig
     from kafka2011.consumer.owned_partition import OwnedPartition
     from zk.cluster import Broker, TopicPartition
 
     _Asked = tuple[OwnedPartition, int, int]  # with the offset, and the epoch of its feed
-    StartFound = Callable[[OwnedPartition, int, int], None]
+    Starts = Mapping[OwnedPartition, tuple[int, int]]
+    StartsFound = Callable[[Starts], Mapping[OwnedPartition, KafkaError]]
     Connect = Callable[[Broker, ConsumerConfig], SimpleConsumer]
 
 logger = logging.getLogger(__name__)
 
 MAX_PARTS = 1000
+MAX_STARTS = 1000
+"""So many starts are found together."""
 MAX_WATCHED = 30_000
 """Partitions asked for one byte in one request, which has 15 bits for how many parts it has."""
 LONGEST_PAUSE_S = 30.0
@@ -55,13 +58,13 @@ class FetchCounts(Counters):
 class FetcherManager:
     """All fetchers of a connector.
 
-    `start_found` gets the start that was found for a partition without a usable offset, and the epoch in which it was
-    asked for; it writes the start and lets the partition's stream begin there.
+    `starts_found` gets, for partitions without a usable offset, the starts that were found, and the epochs in which
+    they were asked for; it writes them, lets the partitions' streams begin there, and returns what went wrong.
     """
 
-    def __init__(self, config: ConsumerConfig, start_found: StartFound, connect: Connect = SimpleConsumer.of) -> None:
+    def __init__(self, config: ConsumerConfig, starts_found: StartsFound, connect: Connect = SimpleConsumer.of) -> None:
         self._config = config
-        self._start_found = start_found
+        self._starts_found = starts_found
         self._connect = connect
         self._lock = threading.Lock()
         self._fetchers: dict[tuple[int, str, int], BrokerFetcher] = {}
@@ -73,7 +76,7 @@ class FetcherManager:
         with self._lock:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = BrokerFetcher(broker, self._config, self._start_found, self.counts, self._connect)
+                fetcher = BrokerFetcher(broker, self._config, self._starts_found, self.counts, self._connect)
                 self._fetchers[key] = fetcher
             fetcher.add(owned)
 
@@ -120,7 +123,7 @@ class BrokerFetcher:
         self,
         broker: Broker,
         config: ConsumerConfig,
-        start_found: StartFound,
+        starts_found: StartsFound,
         counts: FetchCounts,
         connect: Connect,
     ) -> None:
@@ -131,7 +134,7 @@ class BrokerFetcher:
         self._backoff_s = config.fetcher_backoff_ms / 1000
         self._reset_time = EARLIEST if config.autooffset_reset == "smallest" else LATEST
         self._newborn_time = EARLIEST if config.autooffset_newpartitions == "smallest" else self._reset_time
-        self._start_found = start_found
+        self._starts_found = starts_found
         self._counts = counts
         self._consumer = connect(broker, config)
         self._partitions: list[OwnedPartition] = []  # replaced, never changed
@@ -362,10 +365,24 @@ class BrokerFetcher:
 
         It does so for a partition that it does not have, or because it is away. The next round omits that partition.
         """
-        for owned in partitions:
-            feed = owned.feed
-            if feed.fetch_offset is None and not feed.is_postponed and not self._find_start(owned, feed.epoch):
+        missing = [owned for owned in partitions if owned.feed.fetch_offset is None and not owned.feed.is_postponed]
+        while len(missing) > 1 and self._find_together(missing[:MAX_STARTS]):
+            del missing[:MAX_STARTS]
+        for owned in missing:
+            if not self._find_start(owned, owned.feed.epoch):
                 return
+
+    def _find_together(self, partitions: list[OwnedPartition]) -> bool:
+        """Find starts with few requests; False, and nothing done, if the broker refuses one of them."""
+        epochs = [owned.feed.epoch for owned in partitions]
+        asked = [(o.where.topic, o.where.partition, self._reset_time_of(o), 1) for o in partitions]
+        try:
+            answers = self._consumer.get_many_offsets_before(asked)
+        except Exception:  # noqa: BLE001 (asked one by one, it shows for which partition)
+            return False
+        found = zip(partitions, answers, epochs, strict=True)
+        self._begin(partitions, {owned: (offsets[0], epoch) for owned, offsets, epoch in found if offsets})
+        return True
 
     def _find_start(self, owned: OwnedPartition, epoch: int) -> bool:
         """Ask the broker where a partition without a usable offset begins or ends; False if that broke the connection.
@@ -373,15 +390,8 @@ class BrokerFetcher:
         A failure concerns only this partition, which is tried again later.
         """
         where, feed = owned.where, owned.feed
-        is_first = feed.fetch_offset is None
-        time_ms = self._newborn_time if owned.is_newborn and is_first else self._reset_time
         try:
-            offsets = self._consumer.get_offsets_before(where.topic, where.partition, time_ms, 1)
-            if offsets:
-                self._start_found(owned, offsets[0], epoch)
-        except ZkError as error:
-            self._report(error, where)
-            feed.postpone(self._backoff_s)
+            offsets = self._consumer.get_offsets_before(where.topic, where.partition, self._reset_time_of(owned), 1)
         except KafkaError as error:
             self._report(error, where)
             feed.back_off(2 * self._backoff_s, LONGEST_PAUSE_S)
@@ -390,11 +400,34 @@ class BrokerFetcher:
             logger.exception("the start of partition %s is not found", where)
             self._counts.add(fetch_errors=1)
             feed.postpone(self._backoff_s)
-        else:
-            self._outages.over(where)
-            if feed.fetch_offset is None:
-                feed.postpone(self._backoff_s)
+            return True
+        self._begin([owned], {owned: (offsets[0], epoch)} if offsets else {})
         return True
+
+    def _reset_time_of(self, owned: OwnedPartition) -> int:
+        is_first = owned.feed.fetch_offset is None
+        return self._newborn_time if owned.is_newborn and is_first else self._reset_time
+
+    def _begin(self, partitions: Iterable[OwnedPartition], starts: Starts) -> None:
+        """Hand on starts that were found; partitions that do not begin are tried again later."""
+        errors: Mapping[OwnedPartition, KafkaError] = {}
+        try:
+            errors = self._starts_found(starts) if starts else {}
+        except Exception:
+            logger.exception("the starts of %d partitions are not written", len(starts))
+            self._counts.add(fetch_errors=1)
+        reported: set[int] = set()
+        for owned in partitions:
+            error = errors.get(owned)
+            if error is None:
+                self._outages.over(owned.where)
+            elif id(error) not in reported:  # ZooKeeper's absence is told once
+                reported.add(id(error))
+                self._report(error, owned.where)
+            if error is not None and not isinstance(error, ZkError):
+                owned.feed.back_off(2 * self._backoff_s, LONGEST_PAUSE_S)
+            elif error is not None or owned.feed.fetch_offset is None:
+                owned.feed.postpone(self._backoff_s)
 
 
 def _in_ms(wait_s: float) -> int:

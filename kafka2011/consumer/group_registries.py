@@ -86,6 +86,9 @@ class GroupSession(Protocol):
     def is_mine(self, where: TopicPartition) -> bool:
         """Ask whether this session owns a partition now."""
 
+    def still_mine(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Ask which of these partitions this session owns now."""
+
     def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
         """Call `wake` once when another gives one of these up; False if one of them already has no owner."""
 
@@ -96,6 +99,12 @@ class GroupSession(Protocol):
 
     def create_offset(self, where: TopicPartition, offset: int) -> int:
         """Write the first offset and return its version. Raises VersionConflict when there is one."""
+
+    def create_offsets(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ZkError]:
+        """Write first offsets; return the version of each, or the error, VersionConflict where there is one.
+
+        Raises ZkUnavailable where nothing could be written.
+        """
 
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         """Write the offset whatever is there, and return its version."""

@@ -104,11 +104,28 @@ class OffsetCommitter:
                     return starts
         raise _contended(next(iter(unwritten)))
 
-    def write_start(self, owned: OwnedPartition, offset: int) -> bool:
-        """Write the start of a partition without a usable offset; False if it is no longer ours."""
+    def write_starts(self, offsets: Mapping[OwnedPartition, int]) -> dict[OwnedPartition, bool | KafkaError]:
+        """Write the starts of partitions without a usable offset.
+
+        Returns True for those that were written, False for those that are no longer ours, and the error of each other.
+        """
+        outcomes: dict[OwnedPartition, bool | KafkaError] = {}
         with self._lock:
             # A partition is committed under this lock before its owner node goes: while it is active, the node exists.
-            return owned.feed.state is State.ACTIVE and self._write_as_owner(owned, offset)
+            active = {owned: offset for owned, offset in offsets.items() if owned.feed.state is State.ACTIVE}
+            unknown = [owned for owned in active if _is_unknown(owned)]
+            if len(unknown) > 1:
+                for session in {owned.session: None for owned in unknown}:
+                    its = {owned: active[owned] for owned in unknown if owned.session is session}
+                    outcomes.update(_create_starts(session, its))
+            away = next((each for each in outcomes.values() if isinstance(each, ZkUnavailable)), None)
+            for owned in [owned for owned in active if owned not in outcomes]:
+                try:
+                    outcomes[owned] = away or self._write_as_owner(owned, active[owned])
+                except (ZkError, ContendedOffsetError) as error:
+                    outcomes[owned] = error
+                    away = error if isinstance(error, ZkUnavailable) else None
+        return {owned: outcomes.get(owned, False) for owned in offsets}
 
     def commit(self, partitions: Iterable[OwnedPartition], *, last: bool = False) -> None:
         """Commit what was consumed of each partition. `last` closes those with nothing left to commit.
@@ -193,6 +210,39 @@ class OffsetCommitter:
             _written(owned, offset, version)
             return True
         raise _contended(owned)
+
+
+def _is_unknown(owned: OwnedPartition) -> bool:
+    """Say whether nothing is known of the offset znode: most likely there is none."""
+    return owned.version is None and owned.committed_offset is None and owned.unanswered_offset is None
+
+
+def _create_starts(
+    session: GroupSession, offsets: Mapping[OwnedPartition, int]
+) -> dict[OwnedPartition, bool | ZkError]:
+    """Create offset znodes, many at once; those that there are already are left out.
+
+    No read is needed before the owners are asked: whoever claims a partition after this answer either finds the znode
+    that is created here, or has created it, so that this does not.
+    """
+    outcomes: dict[OwnedPartition, bool | ZkError] = {}
+    try:
+        mine = session.still_mine([owned.where for owned in offsets])
+        outcomes.update(dict.fromkeys((owned for owned in offsets if owned.where not in mine), False))
+        ours = {owned: offset for owned, offset in offsets.items() if owned.where in mine}
+        for owned, offset in ours.items():
+            owned.unanswered_offset = offset
+        answers = session.create_offsets({owned.where: offset for owned, offset in ours.items()})
+    except ZkUnavailable as error:
+        return {owned: outcomes.get(owned, error) for owned in offsets}
+    for owned, offset in ours.items():
+        answer = answers[owned.where]
+        if isinstance(answer, int):
+            _written(owned, offset, answer)
+            outcomes[owned] = True
+        elif not isinstance(answer, VersionConflict):
+            outcomes[owned] = answer
+    return outcomes
 
 
 def _due_offset(owned: OwnedPartition) -> int | None:

@@ -71,6 +71,7 @@ class ZkGroupSession:
         self._known_partitions: dict[str, KnownTopic] = {}
         self._known_owned_names: dict[str, Known[frozenset[str]]] = {}  # not watched: they change all the time
         self._topics_with_owners: set[str] = set()
+        self._topics_with_offsets: set[str] = set()
         self._standing: set[TopicPartition] = set()  # owner nodes of ours that are watched
 
     def register(self, consumer_id: str, subscription: str, rule: str | None = None) -> None:
@@ -184,8 +185,13 @@ class ZkGroupSession:
 
     def is_mine(self, where: TopicPartition) -> bool:
         """Ask whether this session owns a partition now."""
-        node = self._nodes.get(self._owner_path(where))
-        return node is not None and node.owner == self.session_id
+        return where in self.still_mine([where])
+
+    def still_mine(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Ask which of these partitions this session owns now."""
+        where_at = {self._owner_path(where): where for where in partitions}
+        nodes = self._nodes.get_many(where_at)
+        return {where_at[path] for path, node in nodes.items() if node.owner == self.session_id}
 
     def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
         """Call `wake` once when another gives one of these up; False if one of them already has no owner."""
@@ -206,6 +212,13 @@ class ZkGroupSession:
     def create_offset(self, where: TopicPartition, offset: int) -> int:
         """Write the first offset and return its version. Raises VersionConflict when there is one."""
         return self._offsets.create(self._group, where, offset)
+
+    def create_offsets(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ZkError]:
+        """Write first offsets; return the version of each, or the error, VersionConflict where there is one."""
+        for topic in {where.topic for where in offsets} - self._topics_with_offsets:
+            self._nodes.ensure_persistent(paths.offsets(self._group, topic))
+            self._topics_with_offsets.add(topic)
+        return self._offsets.create_many(self._group, offsets)
 
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         """Write the offset whatever is there, and return its version."""

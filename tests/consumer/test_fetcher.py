@@ -19,6 +19,7 @@ from kafka2011.consumer.stream import MessageStream
 from kafka2011.errors import (
     BrokerConnectionError,
     BrokerError,
+    KafkaError,
     OffsetOutOfRangeError,
     UnknownError,
     WrongPartitionError,
@@ -32,7 +33,7 @@ from zk.cluster import Broker, TopicPartition
 from zk.errors import NotConnected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafka2011.consumer.group_registries import GroupSession
 
@@ -82,7 +83,7 @@ class ScriptedBroker:
             room_made=self.make_room,
         )
         self.refuse_start: Exception | None = None
-        self.fetchers = FetcherManager(config, self.start_found, lambda broker, _: self.connect(broker))
+        self.fetchers = FetcherManager(config, self.starts_found, lambda broker, _: self.connect(broker))
 
     def connect(self, broker: Broker) -> SimpleConsumer:
         self.opened.append(broker)
@@ -91,11 +92,15 @@ class ScriptedBroker:
     def make_room(self) -> None:
         self.fetchers.make_room()
 
-    def start_found(self, owned: OwnedPartition, offset: int, epoch: int) -> None:
-        if self.refuse_start is not None:
-            error, self.refuse_start = self.refuse_start, None
+    def starts_found(self, starts: Mapping[OwnedPartition, tuple[int, int]]) -> dict[OwnedPartition, KafkaError]:
+        error, self.refuse_start = self.refuse_start, None
+        if isinstance(error, KafkaError):
+            return dict.fromkeys(starts, error)
+        if error is not None:
             raise error
-        owned.start_at(offset, epoch)
+        for owned, (offset, epoch) in starts.items():
+            owned.start_at(offset, epoch)
+        return {}
 
     def own(
         self,
@@ -204,6 +209,13 @@ class ScriptedBroker:
                 break
             offset = sets[-1].next_offset
         return sets
+
+    def get_many_offsets_before(self, asked: Iterable[tuple[str, int, int, int]]) -> list[list[int]]:
+        every = list(asked)
+        for _, partition, _, _ in every:
+            if (error := self.start_errors.get(partition)) is not None:
+                raise error
+        return [self.get_offsets_before(*each) for each in every]
 
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int) -> list[int]:
         assert (topic, max_count) == ("t", 1)

@@ -17,7 +17,7 @@ from zk.cluster import Broker, TopicPartition
 from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpired, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from zk.offsets import CommittedOffset, OffsetCommit
 
@@ -44,10 +44,16 @@ class Owner:
         owned = self.claim(where)
         offset = self.committer.take(owned.session, {owned: left})[owned]
         if offset is None:
-            assert self.committer.write_start(owned, 0)
+            assert self.write_start(owned)
             offset = 0
         owned.start_at(offset)
         return owned
+
+    def write_start(self, owned: OwnedPartition) -> bool:
+        outcome = self.committer.write_starts({owned: 0})[owned]
+        if not isinstance(outcome, bool):
+            raise outcome
+        return outcome
 
     def commit(self, owned: OwnedPartition, offset: int, *, last: bool = False) -> None:
         owned.feed.consumed_offset = offset
@@ -163,7 +169,7 @@ def test_a_start_is_not_written_over_the_next_owner(world: World) -> None:
     old = before.claim()
     world.delete_owner(T0)
     after.commit(after.take(), 5)
-    assert not before.committer.write_start(old, 0)
+    assert not before.write_start(old)
     assert offset_of(world) == 5
 
 
@@ -183,8 +189,57 @@ def test_a_first_offset_is_not_written_over_that_of_the_next_owner(world: World)
         return answer
 
     session.is_mine = lose  # type: ignore[method-assign]
-    assert not before.committer.write_start(old, 0)
+    assert not before.write_start(old)
     assert offset_of(world) == 5
+
+
+def test_many_starts_are_written_together(world: World) -> None:
+    """Also where there is an offset by now, and not where the partition is another's or being given up."""
+    world.topics["t"] = {0: 5}
+    owner, other = Owner(world), Owner(world)
+    every = [owner.claim(TopicPartition("t", 0, number)) for number in range(5)]
+    world.delete_owner(every[1].where)
+    other.commit(other.take(every[1].where), 7)
+    world.write(every[2].where, 9, 99, fenced=False)
+    every[3].feed.state = State.RELEASED
+    world.writes.clear()
+    owner.registries.batches.clear()
+    assert list(owner.committer.write_starts(dict.fromkeys(every, 3)).values()) == [True, False, True, False, True]
+    assert owner.registries.batches[:2] == ["is_mine", "create_offset"]
+    assert [offset_of(world, owned.where) for owned in every] == [3, 7, 3, None, 3]
+    owner.commit(every[0], 4)
+    assert offset_of(world, every[0].where) == 4
+
+
+def test_many_starts_are_not_written_over_the_next_owners(world: World) -> None:
+    """Not even if a partition was lost, and begun by another, just before the write."""
+    before, after = Owner(world), Owner(world)
+    every = [before.claim(T0), before.claim(T1)]
+    session = before.registries.session
+    assert session is not None
+    still_mine = session.still_mine
+
+    def lose(partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        answer = still_mine(partitions)
+        world.delete_owner(T0)
+        after.commit(after.take(T0), 5)
+        return answer
+
+    session.still_mine = lose  # type: ignore[method-assign]
+    assert list(before.committer.write_starts(dict.fromkeys(every, 0)).values()) == [False, True]
+    assert (offset_of(world, T0), offset_of(world, T1)) == (5, 0)
+
+
+@pytest.mark.parametrize("call", ["is_mine", "create_offset"])
+def test_starts_that_are_not_answered_are_written_again(world: World, call: str) -> None:
+    """Each has the error, and the next try finds out what became of it."""
+    owner = Owner(world)
+    every = [owner.claim(T0), owner.claim(T1)]
+    owner.registries.faults = [(call, LOST)]
+    outcomes = owner.committer.write_starts(dict.fromkeys(every, 0))
+    assert any(isinstance(outcome, ZkUnavailable) for outcome in outcomes.values())
+    assert set(owner.committer.write_starts(dict.fromkeys(every, 0)).values()) == {True}
+    assert (offset_of(world, T0), offset_of(world, T1)) == (0, 0)
 
 
 def test_a_start_is_not_written_while_the_partition_is_given_up(world: World) -> None:
@@ -192,7 +247,7 @@ def test_a_start_is_not_written_while_the_partition_is_given_up(world: World) ->
     owner = Owner(world)
     owned = owner.claim()
     owned.feed.state = State.RELEASED
-    assert not owner.committer.write_start(owned, 0)
+    assert not owner.write_start(owned)
     assert world.writes == []
 
 
@@ -476,7 +531,7 @@ def test_a_malformed_offset_is_taken_for_absent(world: World, caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         assert owner.committer.take(owned.session, {owned: None}) == {owned: None}
     assert "/consumers/g/offsets/t/0-0: not an offset: seven" in caplog.text
-    assert owner.committer.write_start(owned, 0)
+    assert owner.write_start(owned)
     assert offset_of(world) == 0
 
 

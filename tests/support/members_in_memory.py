@@ -17,7 +17,7 @@ from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from tests.support.registries_in_memory import Key, MemoryRegistries, World
 from zk.cluster import TopicPartition
-from zk.errors import NodeHeld, ZkError, ZkUnavailable
+from zk.errors import NodeHeld, ZkError, ZkUnavailable, raise_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,10 +55,13 @@ class MemoryFetchers:
 
     def fetch(self, committer: OffsetCommitter) -> None:
         """Find the starts that are missing and fetch once from every partition."""
+        epochs = {owned: owned.feed.epoch for owned in self.partitions if owned.feed.fetch_offset is None}
+        outcomes = committer.write_starts(dict.fromkeys(epochs, 0)) if epochs else {}
+        for owned, outcome in outcomes.items():
+            if outcome is True:
+                owned.start_at(0, epochs[owned])
+        raise_first(outcomes.values())
         for owned in list(self.partitions):
-            epoch = owned.feed.epoch
-            if owned.feed.fetch_offset is None and committer.write_start(owned, 0):
-                owned.start_at(0, epoch)
             reserved = owned.feed.reserve()
             if reserved is None:
                 continue

@@ -337,6 +337,11 @@ class MemorySession:
     def is_mine(self, where: TopicPartition) -> bool:
         return self._answer("is_mine", lambda: self._is_mine(where))
 
+    def still_mine(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        outcomes = self._answer_each("is_mine", partitions, self._is_mine)
+        raise_first(outcomes.values())
+        return {where for where, outcome in outcomes.items() if outcome}
+
     def _is_mine(self, where: TopicPartition) -> bool:
         return self._world.owners.get(where, ("", 0))[1] == self.session_id
 
@@ -357,12 +362,15 @@ class MemorySession:
         return {where: found for where, found in outcomes.items() if isinstance(found, CommittedOffset)}
 
     def create_offset(self, where: TopicPartition, offset: int) -> int:
-        def act() -> int:
-            if where in self._world.offsets:
-                raise VersionConflict(str(where), None)
-            return self._world.write(where, offset, self.session_id)
+        return self._answer("create_offset", lambda: self._create(where, offset))
 
-        return self._answer("create_offset", act)
+    def create_offsets(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ZkError]:
+        return self._answer_each("create_offset", offsets, lambda where: self._create(where, offsets[where]))
+
+    def _create(self, where: TopicPartition, offset: int) -> int:
+        if where in self._world.offsets:
+            raise VersionConflict(str(where), None)
+        return self._world.write(where, offset, self.session_id)
 
     def write_offset(self, where: TopicPartition, offset: int) -> int:
         return self._answer("write_offset", lambda: self._world.write(where, offset, self.session_id))

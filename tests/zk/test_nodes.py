@@ -38,6 +38,15 @@ class SilentClient:
     def create_async(self, path: str, data: bytes, ephemeral: bool) -> Unanswered:
         return Unanswered(self.waits)
 
+    def transaction(self) -> SilentClient:
+        return self
+
+    def create(self, path: str, data: bytes, ephemeral: bool) -> None:
+        assert path
+
+    def commit_async(self) -> Unanswered:
+        return Unanswered(self.waits)
+
 
 def test_many_requests_to_a_silent_server_wait_once() -> None:
     """Not each of them for a session timeout; none of what may have been sent is said not to have been."""
