@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka2011.ui.lag import LEARNING, OK, SEVERITY
 from kafka2011.ui.seen import member_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafka2011.ui.history import History
     from kafka2011.ui.lag import Lag, LagBook
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 5000
 """So many partitions are shown, and so many of all groups together."""
+ReplicaRow: TypeAlias = tuple[str, str, bool, int | None, float | None]
+"""A replica's name, its role, whether it is in sync, and how many bytes and seconds it is behind."""
 NOBODY = "nobody reads"
 """The state of a group without members that is not at the end: no rule has to be asked."""
 _WORST = (*SEVERITY, NOBODY)
@@ -29,8 +32,12 @@ def picture(
     errors: Mapping[int, str],
     lags: LagBook,
     history: History,
+    replicas: Mapping[int, Sequence[ReplicaRow]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the picture: brokers, topics with their partitions, groups with theirs, and how much was left out."""
+    """Return the picture: brokers, topics with their partitions, groups with theirs, and how much was left out.
+
+    `replicas` has those of each replicated broker.
+    """
     partitions = seen.partitions()
     left = MOST_ROWS
     groups: list[dict[str, Any]] = []
@@ -48,6 +55,7 @@ def picture(
                 "address": each.broker.address,
                 "since_ms": each.since_ms,
                 "error": errors.get(number, ""),
+                "replicas": replicas.get(number, []),
                 **_held(number, seen, partitions, ends),
             }
             for number, each in seen.brokers.items()

@@ -11,13 +11,14 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from kafka2011.admin.replicas import describe_replicas
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.ui.cluster_reader import ClusterReader
 from kafka2011.ui.history import History
 from kafka2011.ui.lag import LagBook
 from kafka2011.ui.log_ends import LogEnds
-from kafka2011.ui.picture import picture
+from kafka2011.ui.picture import ReplicaRow, picture
 from kafka2011.ui.seen import Ends, SeenCluster
 from zk.clock import SYSTEM_CLOCK
 
@@ -39,6 +40,8 @@ _LOOK_S = 1.0
 _SWEEP_S = (2.0, 60.0)
 """Between two looks at everything: as long as it takes to stay below this many requests a second, within limits."""
 _REQUESTS_PER_S = 10
+_REPLICAS_S = 10.0
+"""Between two looks at who leads and who follows, which leaders are asked for."""
 _AGAIN_S = 1.0
 _ABSENT_S = 3.0
 """Less than this without a browser is one that goes from page to page."""
@@ -88,6 +91,10 @@ class Sampler:
         self._news = threading.Event()
         self._somebody_looks = threading.Event()
         self._must_sweep = threading.Event()
+        self._client = client
+        self._replicas: dict[int, list[ReplicaRow]] = {}
+        self._outages = Outages(logger)
+        self._replicas_s = -_REPLICAS_S
         self._reader = ClusterReader(client, self._news.set)
         self._log_ends = LogEnds(clock)
         self._is_first = True
@@ -219,6 +226,7 @@ class Sampler:
         if is_sweep:
             wanted = set(seen.partitions())
         found = self._log_ends.ask(seen.brokers, sorted(wanted))
+        self._look_at_replicas()
         with self._lock:
             if is_sweep:
                 self._ends = {where: ends for where, ends in self._ends.items() if where in wanted}
@@ -238,6 +246,23 @@ class Sampler:
         if not self._somebody_looks.is_set():
             self._log_ends.close()
 
+    def _look_at_replicas(self) -> None:
+        if self._clock.monotonic_s() - self._replicas_s < _REPLICAS_S:
+            return
+        self._replicas_s = self._clock.monotonic_s()
+        found: dict[int, list[ReplicaRow]] = {}
+        try:
+            for each in describe_replicas(self._client):
+                found[each.broker_id] = [
+                    (of.replica.name, of.role, of.is_in_sync, of.bytes_behind, of.seconds_behind)
+                    for of in each.replicas
+                ]
+            self._outages.over()
+        except KafkaError as error:  # all else goes on
+            self._outages.failed("who leads and who follows is not known now: %s", error)
+        with self._lock:
+            self._replicas = found
+
     def _sweep_s(self) -> float:
         least_s, most_s = _SWEEP_S
         return min(max(least_s, self._reader.count_offsets() / _REQUESTS_PER_S), most_s)
@@ -245,7 +270,7 @@ class Sampler:
     def _tell(self, trouble: str) -> None:
         """Make a new picture, and tell browsers of it if it differs from the one before."""
         with self._lock:
-            document = picture(self._seen, self._ends, self._log_ends.errors, self._lags, self._history)
+            document = picture(self._seen, self._ends, self._log_ends.errors, self._lags, self._history, self._replicas)
             text = json.dumps(document, separators=(",", ":"))
             if (text, trouble) == self._published[1:]:
                 return

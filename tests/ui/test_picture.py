@@ -50,6 +50,13 @@ def test_it_says_who_owns_what_and_how_far_they_are() -> None:
     ]
 
 
+def test_copies_are_told_where_there_are_some() -> None:
+    """A broker without replicas has none."""
+    rows = {1: [("a", "leader", True, 0, 0.0), ("b", "follower", False, 700, 1.5)]}
+    found = picture(seen(), ENDS, {}, LagBook(), History(), rows)
+    assert [each["replicas"] for each in found["brokers"]] == [[], rows[1]]
+
+
 def test_a_group_without_members_is_told_at_once() -> None:
     """It needs no ten looks; one that has read everything is well all the same."""
     behind = SeenGroup(offsets={WHERES[0]: CommittedOffset(700, 3)})

@@ -117,10 +117,19 @@ function spark(points) {
 }
 
 function losses(picture) {
+  const alone = picture.brokers.filter((each) => !each.replicas.length);
   return [
-    h("p", {}, "Every partition is on one broker only, as in the paper: there are no copies. What a dead broker holds is out of reach until it is back, and is lost with its disk."),
-    table("What each broker alone holds", ["broker", "partitions", "messages in", "of that, not yet read"],
+    alone.length ? h("p", {}, `${alone.length === picture.brokers.length ? "Every partition is on one broker only, as in the paper: there are no copies." : `Broker ${alone.map((each) => each.id).join(", ")} has no replicas.`} What a dead broker without a copy holds is out of reach until it is back, and is lost with its disk.`) : null,
+    table("What each broker holds, and who has a copy", ["broker", "partitions", "messages in", "of that, not yet read", "if it died now"],
       picture.brokers.map((each) => row(h("th", { scope: "row" }, `broker ${each.id}`), number(each.partitions), number(bytes(each.bytes)),
-        Object.keys(each.unread).length ? Object.entries(each.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`)) : "every group has read all of it"))),
+        Object.keys(each.unread).length ? Object.entries(each.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`)) : "every group has read all of it", copies(each)))),
   ];
+}
+
+// What replicas there are, and what would be left if the leader died.
+function copies({ replicas, bytes: held }) {
+  const taking = replicas.filter(([, role, isInSync]) => isInSync && role === "follower");
+  const said = taking.length ? h("b", {}, `${taking[0][0]} takes over: nothing that readers can see is lost`)
+    : h("b", { class: "bad" }, `${bytes(held)} ${replicas.length ? "out of reach: no living replica is in sync" : "out of reach: no copy"}`);
+  return [said, replicas.map(([name, role, isInSync, behind, behindS]) => h("div", {}, `${name}: ${role === "leader" ? "leads" : role}${isInSync ? ", in sync" : ", not in sync"}${behind ? `, ${bytes(behind)} behind, ${seconds(behindS)}` : ""}`))];
 }
