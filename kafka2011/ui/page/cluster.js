@@ -122,7 +122,7 @@ function losses(picture) {
     alone.length ? h("p", {}, `${alone.length === picture.brokers.length ? "Every partition is on one broker only, as in the paper: there are no copies." : `Broker ${alone.map((each) => each.id).join(", ")} has no replicas.`} What a dead broker without a copy holds is out of reach until it is back, and is lost with its disk.`) : null,
     table("What each broker holds, and who has a copy", ["broker", "partitions", "messages in", "of that, not yet read", "if it died now"],
       picture.brokers.map((each) => row(h("th", { scope: "row" }, `broker ${each.id}`), number(each.partitions), number(bytes(each.bytes)),
-        Object.keys(each.unread).length ? Object.entries(each.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`)) : "every group has read all of it", copies(each)))),
+        Object.keys(each.unread).length ? Object.entries(each.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`)) : picture.groups.length ? "every group has read all of it" : "no group reads here", copies(each)))),
   ];
 }
 
@@ -130,6 +130,6 @@ function losses(picture) {
 function copies({ replicas, bytes: held }) {
   const taking = replicas.filter(([, role, isInSync]) => isInSync && role === "follower");
   const said = taking.length ? h("b", {}, `${taking[0][0]} takes over: nothing that readers can see is lost`)
-    : h("b", { class: "bad" }, `${bytes(held)} ${replicas.length ? "out of reach: no living replica is in sync" : "out of reach: no copy"}`);
+    : h("b", { class: "bad" }, `${bytes(held)} ${replicas.length ? "out of reach: no other living replica is in sync" : "out of reach: no copy"}`);
   return [said, replicas.map(([name, role, isInSync, behind, behindS]) => h("div", {}, `${name}: ${role === "leader" ? "leads" : role}${isInSync ? ", in sync" : ", not in sync"}${behind ? `, ${bytes(behind)} behind, ${seconds(behindS)}` : ""}`))];
 }
