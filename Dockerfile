@@ -1,13 +1,16 @@
-# Two images: `runtime` for brokers and tools, and `spark`, which adds Java and PySpark to it.
+# Three images: `runtime` for brokers and tools, `spark`, which adds Java and PySpark to it, and `all-in-one`, which adds
+# Java and ZooKeeper, to try it out and for tests.
 #
 #   docker build --target runtime -t kafka2011:0.1.0 .            or: make images
 #   docker build --target spark -t kafka2011-spark:0.1.0 .        or: make images EXTRA=spark
+#   docker build --target all-in-one -t kafka2011-all-in-one:0.1.0 .      or: make images EXTRA=all-in-one
 #
 # Packages come from build/wheels (and build/wheels-spark) where `make wheels` filled them, else from PyPI. A builder
 # without BuildKit goes through all stages before the one that is asked for, so Java stands behind `runtime`.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG JAVA_IMAGE=eclipse-temurin:17-jre-jammy
+ARG ZOOKEEPER_IMAGE=zookeeper:3.9.5
 
 # ---- what is installed, in a virtual environment that has no pip of its own
 
@@ -69,6 +72,26 @@ ENTRYPOINT ["kafka2011"]
 CMD ["broker"]
 # The last step, since only this one is not the same for every version.
 COPY --from=build /opt/kafka2011 /opt/kafka2011
+
+# ---- and ZooKeeper, all in one container
+
+FROM ${ZOOKEEPER_IMAGE} AS zookeeper
+LABEL kafka2011.stage=zookeeper
+USER root
+# Where the official image has its jars, and where a stand-in of ours does.
+RUN mkdir /jars && for jar in /apache-zookeeper-*/lib/*.jar /opt/zookeeper/jars/*.jar; do \
+        [ ! -e "$jar" ] || cp "$jar" /jars; \
+    done && ls /jars/zookeeper-*.jar
+
+FROM runtime AS all-in-one
+LABEL kafka2011.stage=all-in-one
+COPY --from=zookeeper /opt/java/openjdk /opt/java/openjdk
+COPY --from=zookeeper /jars /opt/zookeeper/jars
+ENV JAVA_HOME=/opt/java/openjdk \
+    ZOOKEEPER_JARS=/opt/zookeeper/jars
+EXPOSE 2181 6667
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["kafka2011", "ping", "--zookeeper", "localhost"]
+CMD ["cluster", "--brokers=1", "--bind-address=0.0.0.0", "--override=hostname=localhost"]
 
 # ---- and Spark
 

@@ -36,7 +36,7 @@ def run(directory: Path, test: str, configuration: str) -> subprocess.CompletedP
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     """It passes with what the page has in pytest's configuration."""
     page = PAGE.read_text(encoding="utf-8")
-    [test] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    test, _in_a_container = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     [configuration] = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
     done = run(tmp_path, test, configuration)
     assert "1 passed" in done.stdout, done.stdout

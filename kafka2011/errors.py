@@ -134,6 +134,7 @@ EXTRA_OF = {
     "hdfs_native": "hdfs",
     "prometheus_client": "metrics",
     **dict.fromkeys(("starlette", "uvicorn"), "ui"),
+    **dict.fromkeys(("docker", "testcontainers"), "testcontainers"),
 }
 """The extra that installs a package."""
 

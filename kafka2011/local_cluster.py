@@ -180,10 +180,11 @@ class LocalCluster:
 
     `zk_connect` names a ZooKeeper to use instead of starting one. `properties` are settings of every broker, by
     0.7's names. `directory` keeps logs and outputs; without it they lie in a temporary one, which goes with `close`.
-    Everything listens on 127.0.0.1, on free ports unless told otherwise; `first_port` is what broker 0 takes, and the
-    others those after it, each only if it is free. Of each broker there are `replicas` processes, which hold the same
-    logs; `brokers` are the first ones, which lead at first, and `processes` all of them. With `secure`, ZooKeeper and
-    brokers are met by TLS alone, and `zk_connect` names the file that says how; `directory`/security holds it.
+    Everything listens on 127.0.0.1, or at `bind_address` (0.0.0.0: everywhere, and found by the property hostname), on
+    free ports unless told otherwise; `first_port` is what broker 0 takes, and the others those after it, each only if
+    it is free. Of each broker there are `replicas` processes, which hold the same logs; `brokers` are the first ones,
+    which lead at first, and `processes` all of them. With `secure`, ZooKeeper and brokers are met by TLS alone, and
+    `zk_connect` names the file that says how; `directory`/security holds it.
     """
 
     def __init__(
@@ -195,6 +196,7 @@ class LocalCluster:
         directory: Path | str | None = None,
         properties: Mapping[str, object] | None = None,
         first_port: int = 0,
+        bind_address: str = _HOST,
         secure: bool = False,
         replicas: int = 1,
     ) -> None:
@@ -215,9 +217,11 @@ class LocalCluster:
         if zk_connect is None:
             data = None if directory is None else self.directory / "zookeeper"
             self.zookeeper = LocalZooKeeper(
-                zookeeper_port, data, tls=None if self._security is None else self._security.zookeeper
+                zookeeper_port, data, bind_address, tls=None if self._security is None else self._security.zookeeper
             )
         self._properties = {key: str(value) for key, value in (properties or {}).items()}
+        if bind_address != _HOST:
+            self._properties.setdefault("bind.address", bind_address)
         if self._security is not None:
             self._properties = {**self._security.properties, **self._properties}
         self._first_count = brokers

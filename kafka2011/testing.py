@@ -4,22 +4,41 @@
         with Producer({"zk.connect": kafka2011_cluster.zk_connect}) as producer:
             producer.send("clicks", b"one")
 
-A test that wants other clusters than these makes a `LocalCluster` itself.
+A test that wants other clusters than these makes a `LocalCluster` itself, or a `Kafka2011Container`.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import time
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 
+from kafka2011.errors import KafkaError, missing_extra
+from zk.clock import SYSTEM_CLOCK
+from zk.ports import free_port
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+
+    from testcontainers.core.container import DockerContainer
 
     from kafka2011.local_cluster import LocalCluster
     from zk.local_zookeeper import LocalZooKeeper
 
+READY_TIMEOUT_S = 60.0
+_READY = b"\nready; "
+_PORT_TRIES = 5
+_LOOK_S = 0.1
+_ONCE_NAMED = (
+    "until [ -e /tmp/hostname ]; do sleep 0.05; done;"
+    ' exec kafka2011 cluster "$@" --override=hostname=$(cat /tmp/hostname)'
+)
+"""What the container runs: under which name clients reach it is known only once it was started."""
+_ZOOKEEPER_PORT = 2181
 _BROKERS = "kafka2011_brokers"
 _PROPERTIES = "kafka2011_properties"
 _chroots = count()
@@ -61,6 +80,104 @@ def kafka2011_cluster(kafka2011_zookeeper: LocalZooKeeper, pytestconfig: pytest.
     """Give an empty cluster to one test, which may stop, kill and pause its brokers."""
     with _cluster(kafka2011_zookeeper, pytestconfig) as cluster:
         yield cluster
+
+
+class Kafka2011Container:
+    """A ZooKeeper and brokers in one container, by the package testcontainers; a context manager.
+
+    `image` has everything (see docs/testing.md). `properties` are settings of every broker, by 0.7's names. As a broker
+    registers the one address that clients connect to, each has the same port in the container and on the host.
+    Raises MissingExtraError without the extra `testcontainers`, and KafkaError when nothing is ready in time.
+    """
+
+    def __init__(
+        self, image: str | None = None, *, brokers: int = 1, properties: Mapping[str, object] | None = None
+    ) -> None:
+        try:
+            import testcontainers.core.container  # noqa: F401, PLC0415  # an extra
+        except ModuleNotFoundError as error:
+            raise missing_extra(error) from None
+        self.image = image or f"kafka2011-all-in-one:{importlib.metadata.version('kafka2011')}"
+        self._brokers = brokers
+        self._properties = dict(properties or {})
+        self._container: DockerContainer | None = None
+
+    @property
+    def container(self) -> DockerContainer:
+        """What testcontainers knows of it. Raises KafkaError before the start."""
+        if self._container is None:
+            raise KafkaError(f"the container of {self.image} was not started")
+        return self._container
+
+    @property
+    def zk_connect(self) -> str:
+        """What to give as zk.connect on this host."""
+        container = self.container
+        return f"{container.get_container_host_ip()}:{container.get_exposed_port(_ZOOKEEPER_PORT)}"
+
+    def start(self) -> None:
+        """Start it, unless it was started, and wait until all brokers serve."""
+        from docker.errors import APIError  # type: ignore[import-untyped]  # noqa: PLC0415  # of the extra
+
+        if self._container is not None:
+            return
+        for left in reversed(range(_PORT_TRIES)):
+            container = self._new_container(free_port("127.0.0.1"))
+            try:
+                container.start()
+            except APIError as error:  # another process may have taken a port since it was found free
+                container.stop()
+                if not left or "port is already allocated" not in str(error):
+                    raise KafkaError(f"the container of {self.image} did not start: {error}") from error
+            else:
+                break
+        self._container = container
+        try:
+            host = container.get_container_host_ip()
+            container.exec(["sh", "-c", f"echo {host} >/tmp/named && mv /tmp/named /tmp/hostname"])
+            self._await_ready(container)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop it and remove it; may be called twice."""
+        container, self._container = self._container, None
+        if container is not None:
+            container.stop()
+
+    def _new_container(self, first_port: int) -> DockerContainer:
+        from testcontainers.core.container import DockerContainer  # noqa: PLC0415  # an extra
+
+        container = DockerContainer(self.image).with_exposed_ports(_ZOOKEEPER_PORT)
+        for port in range(first_port, first_port + self._brokers):
+            container.with_bind_ports(port, port)
+        container.with_kwargs(entrypoint=["sh", "-c", _ONCE_NAMED, "sh"])
+        overrides = [f"--override={key}={value}" for key, value in self._properties.items()]
+        where = [f"--brokers={self._brokers}", f"--port={first_port}", "--bind-address=0.0.0.0"]
+        return container.with_command([*where, *overrides])
+
+    def _await_ready(self, container: DockerContainer) -> None:
+        deadline_s = SYSTEM_CLOCK.monotonic_s() + READY_TIMEOUT_S
+        while True:
+            output, errors = container.get_logs()
+            if _READY in output:
+                return
+            wrapped = container.get_wrapped_container()
+            wrapped.reload()
+            if wrapped.status != "running" or SYSTEM_CLOCK.monotonic_s() > deadline_s:
+                said = (output + errors).decode("utf-8", "replace").strip()[-2000:]
+                raise KafkaError(f"the container of {self.image} is {wrapped.status}, and not ready: {said}")
+            time.sleep(_LOOK_S)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 def _cluster(zookeeper: LocalZooKeeper, pytestconfig: pytest.Config) -> LocalCluster:

@@ -5,6 +5,7 @@
 #   scripts/images.sh          the image of brokers and tools, under the name in KAFKA_IMAGE or docker-compose.yml
 #   scripts/images.sh spark    and the image with Spark and Java, under the same with -spark before the tag; also with
 #                              COMPOSE_PROFILES=pipeline
+#   scripts/images.sh all-in-one  and the image with ZooKeeper and Java, under the same with -all-in-one before the tag
 #   scripts/images.sh balancer nothing more, but sees to the load balancer's image too, as with COMPOSE_PROFILES=balancer
 #   scripts/images.sh tidy     nothing; removes images that newer ones replaced and no container uses any more
 set -euo pipefail
@@ -16,6 +17,9 @@ SPARK=no
 [[ $WANTED != spark && ,${COMPOSE_PROFILES:-}, != *,pipeline,* ]] || SPARK=yes
 BALANCER=no
 [[ $WANTED != balancer && ,${COMPOSE_PROFILES:-}, != *,balancer,* ]] || BALANCER=yes
+
+ALL_IN_ONE=no
+[ "$WANTED" != all-in-one ] || ALL_IN_ONE=yes
 
 say() { printf '%s\n' "images: $*" >&2; }
 
@@ -47,7 +51,7 @@ build() {
 tidy() {
     local stage id
     is_there "$name" || return 0
-    for stage in build build-spark runtime spark; do
+    for stage in build build-spark runtime spark zookeeper all-in-one; do
         for id in $(docker image ls --quiet --filter dangling=true --filter "label=kafka2011.stage=$stage" \
             --filter "before=$name"); do
             docker image rm "$id" >/dev/null 2>&1 || true # a container may still use it
@@ -90,5 +94,8 @@ build runtime "$name"
 if [ "$SPARK" = yes ]; then
     build build-spark "$repository:build-spark"
     build spark "$repository-spark:${name##*:}"
+fi
+if [ "$ALL_IN_ONE" = yes ]; then
+    build all-in-one "$repository-all-in-one:${name##*:}"
 fi
 tidy

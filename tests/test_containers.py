@@ -31,10 +31,25 @@ def test_the_images_hold_every_package() -> None:
 def test_the_image_has_the_project_s_version() -> None:
     """What Compose builds and runs, and what the documents call it, carries the version."""
     assert f"image: ${{KAFKA_IMAGE:-{TAGGED}}}" in COMPOSE
-    for path in (ROOT / "docs" / "containers.md", ROOT / "integration" / "images" / "README.md", ROOT / "Dockerfile"):
-        text = path.read_text(encoding="utf-8")
-        assert TAGGED in text
-        assert set(re.findall(r"\bkafka2011(?:-spark)?:(\d[\w.]*)", text)) == {PROJECT["project"]["version"]}
+    all_in_one = TAGGED.replace(":", "-all-in-one:")
+    for path, named in (
+        ("docs/containers.md", TAGGED),
+        ("docs/testing.md", all_in_one),
+        ("integration/images/README.md", TAGGED),
+        ("Dockerfile", TAGGED),
+        ("Dockerfile", all_in_one),
+    ):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert named in text
+        assert set(re.findall(r"\bkafka2011(?:-spark|-all-in-one)?:(\d[\w.]*)", text)) == {
+            PROJECT["project"]["version"]
+        }
+
+
+def test_the_zookeeper_in_the_image_is_the_one_beside_it() -> None:
+    """`all-in-one` has the ZooKeeper that Compose runs."""
+    [image] = re.findall(r"^ARG ZOOKEEPER_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert f"  image: {image}\n" in COMPOSE
 
 
 def test_the_balancer_goes_before_the_brokers() -> None:

@@ -99,6 +99,8 @@ _PROBE_INTERVAL_S = 0.05
 _PROBE_TIMEOUT_S = 2.0
 _PORT_TRIES = 5
 _LOG_TAIL_BYTES = 2000
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (only who asks for it listens there)
+_JARS_VARIABLE = "ZOOKEEPER_JARS"
 _PORT_TAKEN = "Address already in use"
 
 
@@ -153,8 +155,8 @@ class LocalZooKeeper:
 
     @property
     def connect_string(self) -> str:
-        """What to give as zk.connect."""
-        return f"{self.host}:{self.port}"
+        """What to give as zk.connect, on this machine."""
+        return f"{'127.0.0.1' if self.host == _ALL_ADDRESSES else self.host}:{self.port}"
 
     @property
     def running(self) -> bool:
@@ -339,7 +341,14 @@ def find_java() -> str:
 
 
 def find_jars() -> str:
-    """Find ZooKeeper's jars, PySpark's or Debian's, as a class path. Raises LocalZooKeeperError."""
+    """Find ZooKeeper's jars, those in ZOOKEEPER_JARS, PySpark's or Debian's, as a class path.
+
+    Raises LocalZooKeeperError.
+    """
+    given = os.environ.get(_JARS_VARIABLE)
+    if given:
+        _class_path(Path(given), ["zookeeper-*"])
+        return f"{given}/*"
     directory = _pyspark_jars()
     if directory is not None:
         return _class_path(directory, _PYSPARK_JARS)

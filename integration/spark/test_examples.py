@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.spark.loading import publish as publish_events
 from kafka2011.local_cluster import LocalCluster
 from tests.support.waiting import eventually
 from zk.child import ChildProcess
@@ -60,6 +63,16 @@ def test_count_by_topic(
         ["clicks", "1", "1", "1"],
         ["views", "30", "150", "1"],
     ]
+
+
+def test_load(small_cluster: LocalCluster, tmp_path: Path) -> None:
+    """Does what `kafka2011 load` does, and ends with its status."""
+    publish_events(small_cluster.zk_connect, "views", 2)
+    command = [sys.executable, str(EXAMPLES / "load.py"), "--zookeeper", small_cluster.zk_connect, "--topic", "views"]
+    command += ["--warehouse", str(tmp_path / "warehouse"), "--master", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 2
 
 
 def test_copy_topic(

@@ -55,6 +55,13 @@ _NAME = "cluster"
     help="The port of broker 0; the others use those after it, or a free one where one is taken. 0 picks free ones.",
 )
 @click.option(
+    "--bind-address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where all of it listens; 0.0.0.0 means everywhere, and then --override hostname=NAME is how clients find it.",
+)
+@click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
     help="Where to keep logs and data. Default: a temporary directory, which goes at the end.",
@@ -78,6 +85,7 @@ def command(
     replicas: int,
     zookeeper_port: int,
     first_port: int,
+    bind_address: str,
     directory: Path | None,
     overrides: tuple[str, ...],
     secure: bool,
@@ -88,8 +96,8 @@ def command(
 ) -> None:
     """Run a ZooKeeper and several brokers until Ctrl-C, or in the background.
 
-    Everything listens on 127.0.0.1; clients find the brokers in ZooKeeper. Prints the addresses, as text or as a JSON
-    object, once all of them are ready.
+    Everything listens on 127.0.0.1, unless told otherwise; clients find the brokers in ZooKeeper. Prints the addresses,
+    as text or as a JSON object, once all of them are ready.
     """
     place = Background((directory or state_directory()).absolute(), _NAME)
     if stop:
@@ -101,6 +109,7 @@ def command(
     _check(properties)
     if background:
         arguments = [f"--brokers={brokers}", f"--zookeeper-port={zookeeper_port}", f"--port={first_port}"]
+        arguments += [f"--bind-address={bind_address}"]
         arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
         arguments += ["--secure"] if secure else []
         arguments += [f"--replicas={replicas}"] if replicas > 1 else []
@@ -117,6 +126,7 @@ def command(
             directory=directory,
             properties=properties,
             first_port=first_port,
+            bind_address=bind_address,
             secure=secure,
             replicas=replicas,
         ) as cluster,
