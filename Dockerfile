@@ -1,9 +1,9 @@
 # Three images: `runtime` for brokers and tools, `spark`, which adds Java and PySpark to it, and `all-in-one`, which adds
 # Java and ZooKeeper, to try it out and for tests.
 #
-#   docker build --target runtime -t kafka2011:0.1.0 .            or: make images
-#   docker build --target spark -t kafka2011-spark:0.1.0 .        or: make images EXTRA=spark
-#   docker build --target all-in-one -t kafka2011-all-in-one:0.1.0 .      or: make images EXTRA=all-in-one
+#   docker build --target runtime -t kafka2011:0.2.0 .            or: make images
+#   docker build --target spark -t kafka2011-spark:0.2.0 .        or: make images EXTRA=spark
+#   docker build --target all-in-one -t kafka2011-all-in-one:0.2.0 .      or: make images EXTRA=all-in-one
 #
 # Packages come from build/wheels (and build/wheels-spark) where `make wheels` filled them, else from PyPI. A builder
 # without BuildKit goes through all stages before the one that is asked for, so Java stands behind `runtime`.

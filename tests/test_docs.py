@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,3 +161,11 @@ def test_the_architecture_names_every_room() -> None:
     for package in ("kafka2011", "zk", "paper_benchmarks"):
         for path in (ROOT / package).rglob("*.py"):
             assert path.read_text(encoding="utf-8").startswith('"""'), path
+
+
+def test_the_newest_version_of_the_changelog_is_the_project_s() -> None:
+    """What is not released yet stands above it."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    unreleased, newest, *_ = re.findall(r"^## (.*)$", changes, re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (unreleased, newest) == ("Unreleased", project["version"])
