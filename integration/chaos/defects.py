@@ -62,9 +62,9 @@ DEFECTS: Mapping[str, Defect] = {
         (
             Change(
                 "kafka2011.log.recovery:_recover",
-                "walk = _walk(fd, 0, size, progress)",
-                "good = max(_walk(fd, 0, size, progress).messages - 1, 0)\n"
-                "    walk = _Walk(scan(os.pread(fd, size, 0), 0, good).end, good, 'planted')",
+                "walk = walk_messages(fd, 0, size, progress)",
+                "good = max(walk_messages(fd, 0, size, progress).messages - 1, 0)\n"
+                "    walk = Walk(scan(os.pread(fd, size, 0), 0, good).end, good, 'planted')",
             ),
         ),
     ),
