@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zk import ephemeral, paths
 from zk.cluster import MAX_INT32, Broker, TlsListener, broker_id_from, decimal_from
-from zk.errors import MalformedNode, NodeNotEmpty
+from zk.errors import HasReplicas, MalformedNode, NodeNotEmpty
 from zk.known_nodes import read_again
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
@@ -56,7 +56,10 @@ class BrokerRegistry:
         A broker that is restarted at once meets its own old node until that session times out, so wait a little longer
         than a session timeout. Raises NodeHeld, naming the holder, when the node stays. With a `check` it
         registers in one step with that, and waits for no node of its id; raises VersionConflict when that one fails.
+        Without one it is no replica: raises HasReplicas when its id has some.
         """
+        if check is None and self._nodes.exists(state := paths.replica_state(broker.id)):
+            raise HasReplicas(state, broker.id)
         self.ensure_parents()
         if tls is not None:
             self._nodes.ensure_persistent(paths.BROKER_LISTENERS)

@@ -111,6 +111,14 @@ class NodeHeld(ZkError):
         self.session_id = session_id
 
 
+class HasReplicas(ZkError):
+    """A broker that is no replica wants an id which has replicas: it would serve what they do not have."""
+
+    def __init__(self, path: str, broker_id: int) -> None:
+        super().__init__(f"{path}: broker {broker_id} has replicas, so each of its processes needs a replica.name")
+        self.path = path
+
+
 class GroupInUse(ZkError):
     """A consumer group has members, so it cannot be deleted, nor its offsets changed: members would overwrite them."""
 

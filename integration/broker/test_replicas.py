@@ -40,6 +40,7 @@ TOPIC = "views"
 NAMES = "abc"
 SEGMENT_BYTES = 200_000
 SESSION_MS = 2000
+PATIENCE_MS = 10_000
 PARTITIONS = 3
 LONG_AGO_S = 1_300_000_000
 
@@ -228,6 +229,14 @@ def test_nothing_confirmed_is_lost_with_the_leader(new_replicas: NewReplicas) ->
     replicas.await_equal("ab")
 
 
+def test_a_process_that_dies_takes_its_session_along(new_replicas: NewReplicas) -> None:
+    """Another replica leads long before the session has timed out."""
+    replicas = new_replicas(2, session_ms=4 * PATIENCE_MS)
+    replicas.start("ab")
+    replicas["a"].kill()
+    eventually(lambda: replicas.leader() == "b", timeout_s=PATIENCE_MS / 1000, what="b registered")
+
+
 def test_what_is_confirmed_can_be_read(new_replicas: NewReplicas) -> None:
     """At once, whatever sets are like: one or many, small ones that come together or large ones, to any partition."""
     replicas = new_replicas(2)
@@ -326,6 +335,18 @@ def test_without_a_state_a_replica_does_not_start(new_broker: Callable[..., Loca
     broker.launch()
     eventually(lambda: not broker.running)
     assert b"kafka2011 replicas init 3" in broker.output()
+
+
+def test_nobody_else_serves_under_an_id_that_has_replicas(
+    new_replicas: NewReplicas, new_broker: Callable[..., LocalBroker], zk_connect: str
+) -> None:
+    """A broker whose replica.name was forgotten says so and ends, though none of the replicas is there."""
+    replicas = new_replicas(2)
+    broker = new_broker({}, broker_id=ID, zk_connect=zk_connect)
+    broker.launch()
+    eventually(lambda: not broker.running)
+    assert b"broker 3 has replicas, so each of its processes needs a replica.name" in broker.output()
+    assert replicas.leader() is None
 
 
 def test_replicas_are_named(new_replicas: NewReplicas) -> None:

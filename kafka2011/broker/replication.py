@@ -40,6 +40,7 @@ from zk.errors import NodeExists, NodeHeld, NoNode, VersionConflict, ZkError, Zk
 from zk.nodes import Nodes
 from zk.replicas import ReplicaRegistry
 from zk.sessions import SessionEvents, SessionLease
+from zk.watchdog import SessionWatchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,6 +109,7 @@ class Replication:
         self._known: Known | None = None
         self._stored_s = 0.0
         self._client: ZkClient | None = None
+        self._watchdog: SessionWatchdog | None = None
         self._follower: Follower | None = None
         self._leading: Leading | None = None
         self._registering: BrokerRegistrar | None = None
@@ -236,6 +238,7 @@ class Replication:
             client.abandon()
             raise
         self._client, self._session_id, self._registry = client, session_id, registry
+        self._watchdog = _watchdog_of(client)
         self._lease = SessionLease(client, session_id)
         self._events = SessionEvents(client)
         self._events.wake(self._wake.set)
@@ -263,6 +266,9 @@ class Replication:
                 leaving.join(self._config.zk_sessiontimeout_ms / 1000)
                 if not leaving.ready():
                     leaving.kill(block=False)
+            watchdog, self._watchdog = self._watchdog, None
+            if watchdog is not None:
+                self._threads.apply(watchdog.close)
 
     def _run(self) -> None:
         while not self._stopping:
@@ -546,3 +552,12 @@ def _replica(text: str, broker_id: int) -> Replica:
 
 def _names(state: ReplicaState) -> str:
     return ", ".join(sorted(str(each) for each in state.in_sync))
+
+
+def _watchdog_of(client: ZkClient) -> SessionWatchdog | None:
+    """Have a client's session end with this process, not when its timeout is over: others lead that much sooner."""
+    try:
+        return SessionWatchdog(client)
+    except OSError as error:
+        logger.warning("no watchdog of the ZooKeeper session was started: %s", error)
+        return None
