@@ -41,7 +41,7 @@ def test_the_producer_and_the_consumer(cluster: LocalCluster) -> None:
     """What the first example publishes, the second one prints."""
     here = {"localhost:2181": cluster.zk_connect}
     producing, consuming = (
-        _replaced(example(holding), here) for holding in ("with Producer({", '"reports"}) as consumer')
+        _replaced(example(holding), here) for holding in ('key="member-42"', '"reports"}) as consumer')
     )
     subprocess.run([sys.executable, "-c", producing], check=True, timeout=TIMEOUT_S)
     with subprocess.Popen([sys.executable, "-u", "-c", consuming], stdout=subprocess.PIPE, text=True) as reading:

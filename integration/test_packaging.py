@@ -109,8 +109,8 @@ def assert_holds(wheel: Path, extensions: set[str]) -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
     held = {name for name in names if name.partition("/")[0] in PACKAGES}
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    templates = (ROOT / "kafka2011").rglob("*.j2")
-    expected = {path.relative_to(ROOT).as_posix() for path in [*modules, *templates]}
+    shown = [*(ROOT / "kafka2011").rglob("*.j2"), *(ROOT / "kafka2011" / "ui" / "page").iterdir()]
+    expected = {path.relative_to(ROOT).as_posix() for path in [*modules, *shown]}
     assert held == expected | {f"{package}/py.typed" for package in PACKAGES} | extensions
 
 
