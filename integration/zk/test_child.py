@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from tests.support.processes import gone
 from tests.support.waiting import eventually
 from zk.child import ChildProcess
 from zk.errors import ChildStartError
@@ -37,14 +38,6 @@ for child in children:
     child.start()
     print(child.pid, flush=True)
 """
-
-
-def gone(pid: int) -> bool:
-    """Tell whether a process has ended, reaped or not."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 @pytest.fixture

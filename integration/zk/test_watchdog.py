@@ -12,10 +12,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import psutil
 import pytest
 
 from kafka2011.certificates import Authority
+from tests.support.processes import gone
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
 from zk.connecting import connect
@@ -79,14 +79,6 @@ class Holder(NamedTuple):
     def hear(self) -> str:
         assert self.process.stdout is not None
         return self.process.stdout.readline()
-
-
-def gone(pid: int) -> bool:
-    """Tell whether a process has ended, reaped or not."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 @pytest.fixture

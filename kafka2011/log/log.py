@@ -285,6 +285,13 @@ class Log:
         now_s = self._clock.monotonic_s()
         if now_s < self._next_roll_s:
             return
+        error = self._try_to_roll()
+        if error is not None:
+            self._next_roll_s = now_s + ROLL_RETRY_S
+            self._wait_for_files("cannot roll to a new segment for now", error)
+
+    def _try_to_roll(self) -> OSError | None:
+        """Flush and roll; return the error if no new file can be opened for now. Needs the append lock."""
         with self._flush_lock:
             self._sync()
             try:
@@ -292,8 +299,8 @@ class Log:
             except OSError as error:
                 if error.errno not in NO_FILES_ERRORS:
                     raise
-                self._next_roll_s = now_s + ROLL_RETRY_S
-                self._wait_for_files("cannot roll to a new segment for now", error)
+                return error
+        return None
 
     def _go_to(self, place: Place) -> None:
         """Roll if a segment begins at this place. Needs the append lock. Raises LogError."""
@@ -310,14 +317,9 @@ class Log:
                 f"bytes of the segment that starts at offset {segment} cannot be appended to"
                 f" {self.topic}-{self.partition} at {end}: there its segment starts at {active}"
             )
-        with self._flush_lock:
-            self._sync()
-            try:
-                self._roll(self._segments.segments)
-            except OSError as error:
-                if error.errno not in NO_FILES_ERRORS:
-                    raise
-                self._refuse_for_now(f"roll {self.topic}-{self.partition} at offset {end}", error)
+        error = self._try_to_roll()
+        if error is not None:
+            self._refuse_for_now(f"roll {self.topic}-{self.partition} at offset {end}", error)
 
     def _refuse_for_now(self, doing: str, error: OSError) -> NoReturn:
         """Raise LogError for what can be tried again, since nothing was changed."""

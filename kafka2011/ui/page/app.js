@@ -6,6 +6,7 @@ import { log } from "./log.js";
 import { messages } from "./messages.js";
 import { pipeline } from "./pipeline.js";
 import { rebalances } from "./rebalances.js";
+import { drawBy, show } from "./shared.js";
 
 const VIEWS = {
   cluster: { title: "Cluster", draw: cluster },
@@ -16,8 +17,8 @@ const VIEWS = {
 };
 const SILENCE_MS = 6000;
 
-export const state = { picture: null, history: null, nowMs: 0, skewMs: 0, route: [], group: "" };
-let stream = null, heardMs = 0, trouble = "", wanted = "", isAsked = false;
+const state = { picture: null, history: null, nowMs: 0, skewMs: 0, route: [], group: "" };
+let stream = null, heardMs = 0, trouble = "", wanted = "";
 
 // What the server is to look at closely, as the query of the stream of events.
 function focus() {
@@ -53,7 +54,7 @@ function choose() {
   chooseGroup(most?.name ?? "");
 }
 
-export function chooseGroup(name) {
+function chooseGroup(name) {
   if (name === state.group) return;
   state.group = name;
   state.history = null;
@@ -69,12 +70,6 @@ function route() {
   document.title = `${VIEWS[state.route[0]].title} · kafka2011`;
   connect();
   show();
-}
-
-export function show() {
-  if (isAsked) return;
-  isAsked = true;
-  requestAnimationFrame(() => { isAsked = false; draw(); });
 }
 
 function draw() {
@@ -93,6 +88,8 @@ function beat() {
   become(document.getElementById("beat"), h("p", { id: "beat", role: "status", class: heardMs && (isSilent || trouble) ? "bad" : "" }, text));
 }
 
+drawBy(draw);
+addEventListener("group", (event) => chooseGroup(event.detail));
 addEventListener("hashchange", () => { route(); document.getElementById("main").focus({ preventScroll: true }); scrollTo(0, 0); });
 setInterval(() => { beat(); if (state.route[0] !== "messages") show(); }, 1000);
 route();

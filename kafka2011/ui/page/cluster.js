@@ -2,7 +2,7 @@
 
 import { bytes, clock, h, link, number, path, plural, row, seconds, table, when } from "./dom.js";
 import { badge, learn, letter, look, named, short } from "./members.js";
-import { chooseGroup } from "./app.js";
+import { groupChoice } from "./choices.js";
 
 const WORDS = {
   ok: ["✓", "keeps up"], learning: ["…", "not yet judged"], slow: ["▲", "slow: falls behind"], rewound: ["◀", "went back"],
@@ -11,11 +11,6 @@ const WORDS = {
 const ORDER = Object.keys(WORDS);
 export const worst = (groups) => groups.toSorted((a, b) => ORDER.indexOf(b.state) - ORDER.indexOf(a.state) || (b.lag_s ?? -1) - (a.lag_s ?? -1) || b.lag_bytes - a.lag_bytes);
 export const stateOf = (name) => h("span", { class: `state ${ORDER.indexOf(name) > 1 ? "bad" : name}` }, h("span", { "aria-hidden": "true" }, WORDS[name][0]), ` ${WORDS[name][1]}`);
-
-export function groupChoice(state) {
-  return h("label", {}, "Group ", h("select", { id: "group", onchange: (event) => chooseGroup(event.target.value) },
-    state.picture.groups.map((each) => h("option", { value: each.name, selected: each.name === state.group }, each.name))));
-}
 
 export function cluster(state) {
   const { picture } = state, group = picture.groups.find((each) => each.name === state.group);

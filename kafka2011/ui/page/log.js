@@ -3,28 +3,12 @@
 import { bytes, h, link, number, path, plural, row, seconds, table, when } from "./dom.js";
 import { named } from "./members.js";
 import { stateOf } from "./cluster.js";
-import { show } from "./app.js";
+import { partitionChoice } from "./choices.js";
+import { ask, show } from "./shared.js";
 
 const AGAIN_MS = 5000, ROW = 26;
 const room = () => { const width = Math.max(320, document.getElementById("main").clientWidth - 32); return [width, width < 700 ? 84 : 150]; };
 const fetched = { key: "", at: 0, found: null };
-
-export async function ask(name, query) {
-  try {
-    const response = await fetch(`/api/${name}?${new URLSearchParams(query)}`);
-    return await response.json();
-  } catch {
-    return { error: "the server does not answer" };
-  }
-}
-
-// A choice of all partitions; `to` makes the address to go to.
-export function partitionChoice(state, to) {
-  const [, topic, name] = state.route, here = `${topic}/${name}`;
-  return h("label", {}, "Partition ", h("select", { onchange: (event) => { location.hash = to(...JSON.parse(event.target.value)); } },
-    h("option", { value: "[]", disabled: true, selected: !topic }, "choose one"),
-    state.picture.partitions.map(([of, broker, partition]) => h("option", { value: JSON.stringify([of, `${broker}-${partition}`]), selected: `${of}/${broker}-${partition}` === here }, `${of}/${broker}-${partition}`))));
-}
 
 export function log(state) {
   const [, topic, name] = state.route, key = `${topic}/${name}`;

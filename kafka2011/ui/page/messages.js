@@ -1,8 +1,8 @@
 // View 3: a few messages, each beside its bytes, field by field, and what it says.
 
 import { bytes, h, link, path, plural, row, table } from "./dom.js";
-import { ask, partitionChoice } from "./log.js";
-import { show } from "./app.js";
+import { partitionChoice } from "./choices.js";
+import { ask, show } from "./shared.js";
 
 const shown = { key: "", found: null };
 

@@ -1,8 +1,7 @@
 // View 5: whether everything has arrived in every tier, how fresh each is, and how far tables are loaded.
 
 import { bytes, h, number, plural, row, seconds, table, when } from "./dom.js";
-import { ask } from "./log.js";
-import { show } from "./app.js";
+import { ask, show } from "./shared.js";
 
 const AGAIN_MS = 60000;
 const fetched = { at: 0, found: null };

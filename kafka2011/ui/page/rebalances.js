@@ -2,8 +2,8 @@
 
 import { clock, h, number, plural, row, seconds, table, when } from "./dom.js";
 import { letter, learn, look, named, short } from "./members.js";
-import { groupChoice } from "./cluster.js";
-import { show } from "./app.js";
+import { groupChoice } from "./choices.js";
+import { show } from "./shared.js";
 
 const SPANS = { "1 minute": 60, "10 minutes": 600, "1 hour": 3600, "1 day": 86400 };
 const ROW = 22, MOST_ROWS = 60, NEAR_MS = 300000;
