@@ -51,9 +51,9 @@ BY_CRASHES = {
         "begin", LogManager._flush_together, "self._disk.fsync_all(begun)", "[flush.end(None) for flush in begun]"
     ),
     "no fsync of the old segment in a roll": Mutation(
-        "roll", Log._roll_or_wait, "self._sync()", "self._end_sync(self._appended)"
+        "roll", Log._try_to_roll, "self._sync()", "self._end_sync(self._appended)"
     ),
-    "a roll that leaves the old segment unflushed": Mutation("roll", Log._roll_or_wait, "self._sync()", "pass"),
+    "a roll that leaves the old segment unflushed": Mutation("roll", Log._try_to_roll, "self._sync()", "pass"),
     "no fsync before all segments go": Mutation(
         "retain", Log._part_with, "self._sync()", "self._end_sync(self._appended)"
     ),
@@ -176,7 +176,7 @@ BY_CRASHES = {
     "a new beginning that keeps bytes": Mutation(
         "begin_anew", ReplicatedLog._cut_last, "last.cut(offset - last.start_offset)", "pass"
     ),
-    "no fsync before a leader's segment ends": Mutation("follow", Log._go_to, "self._sync()", "pass"),
+    "no fsync before a leader's segment ends": Mutation("follow", Log._try_to_roll, "self._sync()", "pass"),
 }
 
 BY_FAULTS = {
@@ -211,7 +211,7 @@ BY_FAULTS = {
         "begin", LogManager._abandon, "log.close()", "pass", "listdir"
     ),
     "a limit on open files that ends a log": Mutation(
-        "begin", Log._roll_or_wait, "if error.errno not in NO_FILES_ERRORS:", "if True:", "create"
+        "begin", Log._try_to_roll, "if error.errno not in NO_FILES_ERRORS:", "if True:", "create"
     ),
     "a short write taken for a whole one": Mutation(
         "begin", Disk.write_all, "while written < len(data)", "while False", "write"
