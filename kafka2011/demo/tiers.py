@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from zk.cluster import TopicPartition
 
 ONLINE, MIRROR, WAREHOUSE, OFFLINE = "online", "mirror", "warehouse", "offline"
-LOAD_INTERVAL_S = 1
+LOAD_INTERVAL_S = 2
 _SESSION = "zk.sessiontimeout.ms=2000"
 _COMMITS = "autocommit.interval.ms=500"
 _STOP_TIMEOUT_S = 240.0
