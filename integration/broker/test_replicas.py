@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from integration.scraping import metrics_of
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.local_cluster import LocalCluster
@@ -28,7 +29,7 @@ from zk.connecting import connect
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kafka2011.local_cluster import LocalBroker
     from zk.client import ZkClient
@@ -58,6 +59,7 @@ class Replicas:
         min_in_sync: int,
         lag_ms: int,
         session_ms: int,
+        properties: Mapping[str, object],
     ) -> None:
         self.zk_connect = zk_connect
         self.registry = ReplicaRegistry(client, ID)
@@ -70,6 +72,7 @@ class Replicas:
             "topic.partition.count.map": f"others:{PARTITIONS}",
             "min.insync.replicas": min_in_sync,
             "zk.sessiontimeout.ms": session_ms,
+            **properties,
         }
         self.all = {
             name: new_broker(
@@ -128,8 +131,8 @@ def new_replicas(
     new_broker: Callable[..., LocalBroker], tmp_path: Path, zk_connect: str, zk_client: ZkClient
 ) -> NewReplicas:
     """Make replicas of broker 3."""
-    return lambda count, min_in_sync=1, lag_ms=1000, session_ms=SESSION_MS: Replicas(
-        count, new_broker, tmp_path, zk_connect, zk_client, min_in_sync, lag_ms, session_ms
+    return lambda count, min_in_sync=1, lag_ms=1000, session_ms=SESSION_MS, **properties: Replicas(
+        count, new_broker, tmp_path, zk_connect, zk_client, min_in_sync, lag_ms, session_ms, properties
     )
 
 
@@ -431,3 +434,36 @@ def test_a_leader_whose_disk_fails_gives_way(new_replicas: NewReplicas) -> None:
         sending.await_more(50)
     assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
     replicas.await_equal("ab")
+
+
+def test_metrics_say_who_leads_and_who_is_behind(new_replicas: NewReplicas) -> None:
+    """And how much a replica had to cut, as the one that took over never got it."""
+    replicas = new_replicas(2, lag_ms=60_000, session_ms=30_000, **{"metrics.port": 0})
+    replicas.start("ab")
+
+    def shown(by: str, what: str, of: str) -> float | None:
+        found = metrics_of(replicas[by].output().decode())
+        return found.get((f"kafka2011_broker_replica_{what}", str(ID), of))
+
+    assert [shown(name, "leads", name) for name in "ab"] == [1, 0]
+    assert [shown("a", "in_sync", name) for name in "ab"] == [1, 1]
+    assert [shown("b", "in_sync", name) for name in "ab"] == [None, None]
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(10)
+    replicas["b"].pause()
+    eventually(lambda: metrics_of(replicas["a"].output().decode())["kafka2011_broker_parked_requests",] == 0)
+    with SyncProducer(replicas["a"].host, replicas["a"].port) as producer:
+        producer.send(TOPIC, [_payload(0)] * 3)
+    unknown_to_b = 3 * len(bytes(MessageSet([_payload(0)])))
+    eventually(lambda: shown("a", "behind_bytes", "b") == unknown_to_b)
+    assert (shown("a", "behind_seconds", "b") or 0) > 0
+    replicas["a"].kill()
+    replicas["b"].resume()
+    replicas.await_leader("b")
+    replicas["a"].launch()
+    replicas["a"].wait_ready()
+    replicas.await_in_sync("ab")
+    assert [shown(name, "takeovers_total", name) for name in "ab"] == [0, 1]
+    assert [shown(name, "cut_bytes_total", name) for name in "ab"] == [unknown_to_b, 0]
+    assert shown("a", "epoch", "a") == shown("b", "epoch", "b") == replicas.state().epoch
+    assert shown("b", "behind_bytes", "a") == 0

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafka2011.replica.barriers import Barrier, ClientAppends
     from kafka2011.replica.codec import WaitingFetch
     from kafka2011.replica.exchange import ReplicaData, ReplicaFetch
+    from kafka2011.replica.standing import Standing
     from kafka2011.replica.state import Replica
     from kafka2011.replica.term import Term
     from zk.clock import Clock
@@ -182,6 +183,11 @@ class Leading:
     def standings(self) -> Reply:
         """Say how far each of them is behind."""
         return Reply((encode_answer(self.term.standings(self._clock.monotonic_s())),))
+
+    def alive(self, now_s: float) -> dict[str, Standing | None]:
+        """Return how far each that is alive is behind, by name; None if it has not asked for anything yet."""
+        standings = {each.replica: each for each in self.term.standings(now_s)}
+        return {each.name: standings.get(each) for each in self.followers}
 
     def answer(self, request: WaitingFetch, connection: Connection) -> Reply | None:
         """Answer a follower, once there is something for it. Raises WrongEpochError and RefusedError."""

@@ -7,12 +7,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from kafka2011.broker.replica_metrics import REPLICA_METRICS, replica_samples
 from kafka2011.metrics.metric import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from kafka2011.broker.replica_metrics import ReplicaFacts
     from kafka2011.broker.request_times import RequestTimes
     from kafka2011.log.log import Log
     from kafka2011.log.log_times import LogTimes
@@ -44,7 +46,9 @@ TOPIC_FETCHED = counter(
 )
 
 INFO = gauge("broker_info", "Always 1.", "broker")
-SERVING = gauge("broker_serving", "1 if it is registered and serves, as `/healthz` says; else 0.")
+SERVING = gauge(
+    "broker_serving", "1 if it is registered and serves, or follows the replica that does, as `/healthz` says; else 0."
+)
 ZOOKEEPER = gauge("broker_zookeeper_connected", "1 with a session in ZooKeeper, else 0; absent with no ZooKeeper.")
 TOPICS = gauge("broker_topics", "Topics that have a log here.")
 PARTITIONS = gauge("broker_partitions", "Partitions that have a log here.")
@@ -123,6 +127,7 @@ BROKER_METRICS: tuple[Metric, ...] = (
     *(CONNECTIONS_OPEN, CLOSED, REQUESTS, FETCH_ERRORS, NOT_ALLOWED, THROTTLED),
     *(MEMORY_HELD, MEMORY_PEAK, MEMORY_LIMIT, PARKED_NOW, PARKED_ENDS),
     *_TOTALS.values(),
+    *REPLICA_METRICS,
 )
 
 
@@ -180,6 +185,10 @@ class Measured(Protocol):
     def open_connections(self) -> int:
         """How many there are."""
 
+    @property
+    def replica(self) -> ReplicaFacts | None:
+        """What it is among the replicas of its id; None if it has none."""
+
     def counts(self) -> Mapping[str, int]:
         """Return what was counted since the start."""
 
@@ -212,6 +221,8 @@ def broker_samples(broker: Measured, broker_id: int, max_partitions: int) -> Sam
     }
     if broker.is_connected is not None:
         single[ZOOKEEPER] = broker.is_connected
+    if (replica := broker.replica) is not None:
+        samples.update(replica_samples(replica, str(broker_id)))
     return samples | {metric: {(): float(value)} for metric, value in single.items()}
 
 

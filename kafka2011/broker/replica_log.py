@@ -29,6 +29,8 @@ class ReplicaLogs:
         self._logs = logs
         self._broker_id = broker_id
         self._views: dict[Log, ReplicaLog] = {}
+        self.cut_bytes = 0
+        """What was removed from ends of logs since the start."""
 
     def where(self, log: Log) -> TopicPartition:
         """Return a log's partition."""
@@ -38,7 +40,7 @@ class ReplicaLogs:
         """Return a log as replication sees it."""
         view = self._views.get(log)
         if view is None:
-            self._views[log] = view = ReplicaLog(_replicated(log))
+            self._views[log] = view = ReplicaLog(_replicated(log), self._note_cut)
         return view
 
     def log_at(self, where: TopicPartition) -> ReplicatedLog | None:
@@ -59,6 +61,9 @@ class ReplicaLogs:
             log = self._logs.get_or_create(where.topic, where.partition)
         return self.of(log)
 
+    def _note_cut(self, size_bytes: int) -> None:
+        self.cut_bytes += size_bytes
+
     def let_nobody_read(self) -> None:
         """Let clients, none of whom is connected, read nothing any more."""
         for log in map(_replicated, self._logs.logs()):
@@ -73,10 +78,14 @@ class ReplicaLogs:
 
 
 class ReplicaLog:
-    """One log, with what takes long done in threads: the CopiedLog of `kafka2011.replica`."""
+    """One log, with what takes long done in threads: the CopiedLog of `kafka2011.replica`.
 
-    def __init__(self, log: ReplicatedLog) -> None:
+    `on_cut` is told how many bytes a cut has removed.
+    """
+
+    def __init__(self, log: ReplicatedLog, on_cut: Callable[[int], None]) -> None:
         self._log = log
+        self._on_cut = on_cut
 
     @property
     def start_offset(self) -> int:
@@ -120,7 +129,9 @@ class ReplicaLog:
 
     def cut(self, offset: int) -> None:
         """Remove all bytes from an offset on, and the segments that start there or later."""
+        end = self.appended_end_offset
         self._log.cut(offset)
+        self._on_cut(end - offset)
 
     def begin_at(self, offset: int) -> None:
         """Remove everything, and begin empty at an offset."""

@@ -27,6 +27,7 @@ from kafka2011.broker.follower import Follower
 from kafka2011.broker.leading import Leading
 from kafka2011.broker.led_client import LedClient
 from kafka2011.broker.registrar import LeaderSession
+from kafka2011.broker.replica_metrics import ReplicaFacts
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.replica.following import Following
@@ -120,6 +121,7 @@ class Replication:
         self._has_changed = True  # since the znodes were read
         self._read_s = 0.0
         self._waits_for = ""
+        self._takeovers = 0
         self._outages = Outages(logger)
         # Beside those of the disk: one that waits for a leader that hangs must hold up nobody else.
         self._threads = ThreadPool(WAITS_AT_ONCE)
@@ -150,6 +152,14 @@ class Replication:
         if self._follower is not None:
             return self._follower.obstacle
         return self._waits_for or "has not found out yet who leads"
+
+    def facts(self) -> ReplicaFacts | None:
+        """Return what it is by now; None before it knows that itself."""
+        known, leading = self._known, self._leading
+        if known is None:
+            return None
+        followers = None if leading is None else leading.alive(SYSTEM_CLOCK.monotonic_s())
+        return ReplicaFacts(known.replica.name, known.epoch, self._takeovers, self._logs.cut_bytes, followers)
 
     def new_client(self) -> LedClient:
         """Return what is done for a client that has connected."""
@@ -428,6 +438,7 @@ class Replication:
         )
         leading.followers = members - {self._me}
         self._leading = leading
+        self._takeovers += 1
         self._waits_for = ""
         gap_s = 0 if former in {None, self._me} else self._config.replica_address_gap_ms / 1000
         self._register_from_s = now_s + gap_s

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.leading import Leading
     from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
     from kafka2011.broker.registrar import LeaderSession
+    from kafka2011.broker.replica_metrics import ReplicaFacts
     from kafka2011.broker.request_times import RequestTimes
     from kafka2011.config import BrokerConfig
     from kafka2011.log.log import Log
@@ -191,6 +192,11 @@ class KafkaServer:
         if self._replication is not None:
             return self._replication.is_connected
         return self._registrar is not None and self._registrar.is_connected
+
+    @property
+    def replica(self) -> ReplicaFacts | None:
+        """What it is among the replicas of its id; None if it has none."""
+        return None if self._replication is None else self._replication.facts()
 
     @property
     def obstacle(self) -> str | None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from kafka2011.broker.replica_metrics import ReplicaFacts
+
 SET = bytes(MessageSet([b"one", b"two"]))
 
 
@@ -32,6 +34,7 @@ class Broker:
     obstacle: str | None = None
     is_connected: bool | None = True
     open_connections: int = 3
+    replica: ReplicaFacts | None = None
     counted: dict[str, int] = field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
