@@ -14,6 +14,7 @@ EXPERIMENTS = (
     "backlog",
     "latency",
     "recovery",
+    "replication",
     "events",
     "spark",
     "load",

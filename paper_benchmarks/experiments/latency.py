@@ -15,7 +15,7 @@ from paper_benchmarks.systems.kafka2011 import own_broker
 from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from paper_benchmarks.experiments.experiment import Bench
@@ -54,8 +54,17 @@ RATES = (1, 100, 1000, 10_000)
 """Messages a second."""
 
 
-def deliver(system: KafkaBroker, rate: int, seconds: float, backoff_ms: int) -> dict[str, Any]:
-    """Send at a rate for so many seconds to a new topic, and return how long it took to deliver each message."""
+def deliver(
+    system: KafkaBroker,
+    rate: int,
+    seconds: float,
+    backoff_ms: int,
+    begin: Callable[[], object] | None = None,
+) -> dict[str, Any]:
+    """Send at a rate for so many seconds to a new topic, and return how long it took to deliver each message.
+
+    `begin` is called when all is ready, just before.
+    """
     topic, messages = new_topic(), max(int(rate * seconds), 10)
     with SyncProducer(system.host, system.port) as producer:
         producer.send(topic, bytes(8), 0)  # what a reader waits for before it is ready
@@ -71,6 +80,8 @@ def deliver(system: KafkaBroker, rate: int, seconds: float, backoff_ms: int) -> 
         Worker(_DRIVER, {**job, "do": "deliver"}, deadline_s=deadline_s) as reader,
         Worker(_DRIVER, {**job, "do": "send"}, deadline_s=deadline_s) as sender,
     ):
+        if begin is not None:
+            begin()
         before_s = system.cpu_s()
         reader.go()
         sender.go()

@@ -18,7 +18,7 @@ from paper_benchmarks.measuring.usage import with_children
 from paper_benchmarks.systems.system import Kind, Line, System, Way
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 OWN = "kafka2011"
@@ -31,7 +31,8 @@ ASYNCHRONOUS = {"log.flush.interval": 2**31 - 1, "log.default.flush.interval.ms"
 class KafkaBroker(System):
     """A broker and its partition 0. Groups need `zk_connect`, figures of its process need `broker`: ours have both.
 
-    `zookeeper_pid` is the process that has the offsets of its consumers, where that was started for it.
+    `followers` are other processes of the same broker id. `zookeeper_pid` is the process that has the offsets of its
+    consumers, where that was started for it.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class KafkaBroker(System):
         *,
         zk_connect: str | None = None,
         broker: LocalBroker | None = None,
+        followers: Sequence[LocalBroker] = (),
         zookeeper_pid: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
@@ -49,6 +51,7 @@ class KafkaBroker(System):
         super().__init__(name, version, host, port, settings or {}, None if broker is None else broker.log_dir)
         self.zk_connect = zk_connect
         self.broker = broker
+        self.followers = followers
         self.zookeeper_pid = zookeeper_pid
         self._counted: dict[str, Landed] = {}
 
@@ -74,11 +77,17 @@ def own_broker(
     zk_connect: str | None = None,
     properties: Mapping[str, object] = QUICK_COUNT,
     pure: bool = False,
+    replicas: int = 1,
 ) -> Iterator[KafkaBroker]:
-    """Run one broker of ours with new logs, which go with it, beside a ZooKeeper of its own unless one is named."""
+    """Run one broker of ours with new logs, which go with it, beside a ZooKeeper of its own unless one is named.
+
+    With `replicas` it is so many processes, of which the first one leads.
+    """
     with tempfile.TemporaryDirectory(prefix="kafka2011-bench-", dir=log_base) as directory:
         with _environment(PURE_VARIABLE, "1" if pure else "0"):
-            cluster = LocalCluster(1, zk_connect=zk_connect, directory=directory, properties=properties)
+            cluster = LocalCluster(
+                1, zk_connect=zk_connect, directory=directory, properties=properties, replicas=replicas
+            )
             try:
                 cluster.start()
             except BaseException:
@@ -92,6 +101,7 @@ def own_broker(
                 broker.port,
                 zk_connect=cluster.zk_connect,
                 broker=broker,
+                followers=cluster.processes[1:],
                 zookeeper_pid=None if cluster.zookeeper is None else cluster.zookeeper.pid,
                 settings={key: str(value) for key, value in properties.items()},
             )
