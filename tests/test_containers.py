@@ -78,3 +78,26 @@ def test_the_readme_names_no_compose_that_a_debian_lacks() -> None:
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## In containers\n")[1].split("\n## ")[0]
     [typed] = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     assert {line.split(" | ")[-1].split()[0] for line in typed.splitlines()} == {"make", "scripts/compose.sh"}
+
+
+def test_down_stops_every_profile() -> None:
+    """`make down` names all that there are; the page has those that may be started."""
+    profiles = set(re.findall(r"^ +profiles: \[(\w+)\]$", COMPOSE, re.MULTILINE))
+    [named] = re.findall(r"^PROFILES := ([a-z ]+?) *#", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(named.split()) == profiles
+    page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+    [row] = re.findall(r"^\| `COMPOSE_PROFILES` \|(.*)$", page, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == profiles - {"tools"}
+
+
+def test_replicas_are_one_broker() -> None:
+    """Each has a name, a port and a volume of its own, and all of them the id that is begun."""
+    services = {name: COMPOSE.split(f"\n  replicated-{name}:\n")[1].split("\n  replicated-")[0] for name in "abc"}
+    for name, text in services.items():
+        assert f"KAFKA2011_REPLICA_NAME: {name}\n" in text
+        assert f'volumes: ["replicated-{name}:/var/lib/kafka2011"]' in text
+        assert "KAFKA2011_BROKERID" not in text
+    settings = COMPOSE.split("\nx-replica-settings:")[1].split("\n\n")[0]
+    [broker] = re.findall(r'KAFKA2011_BROKERID: "(\d+)"', settings)
+    assert f'kafka2011 replicas init {broker} a "$$KAFKA2011_LOG_DIR" --new' in COMPOSE
+    assert f"""*'"broker": {broker},'*)""" in COMPOSE

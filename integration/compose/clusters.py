@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "scripts" / "compose.sh"
 FETCHED = ROOT / "build" / "compose-v2"
 WATCHED = ("producer", "reports-1", "reports-2")
+REPLICATED = ("replicated-a", "replicated-b", "replicated-c")
 SECURE = ("secure-zookeeper", "secure-broker-1", "secure-broker-2")
 HEALTHY_TIMEOUT_S = 180.0
 COMMAND_TIMEOUT_S = 90.0
@@ -181,7 +182,7 @@ class ComposeCluster:
         self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
         self.host = host_address()
         ports: list[int] = []
-        while len(ports) < 13:
+        while len(ports) < 16:
             port = free_port(self.host)
             if port not in ports:
                 ports.append(port)
@@ -199,6 +200,8 @@ class ComposeCluster:
         self._environ.setenv("SECURE_ZOOKEEPER_PORT", str(ports[10]))
         self._environ.setenv("SECURE_BROKER_1_PORT", str(ports[11]))
         self._environ.setenv("SECURE_BROKER_2_PORT", str(ports[12]))
+        for name, port in zip("ABC", ports[13:], strict=True):
+            self._environ.setenv(f"REPLICATED_{name}_PORT", str(port))
         self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
         self._environ.setenv("HOST_ADDRESS", self.host)
         self._environ.setenv("KAFKA_IMAGE", os.environ.get("KAFKA_IMAGE", "kafka2011:test"))
@@ -284,6 +287,29 @@ class ComposeCluster:
         [name] = self._inspect("", service)
         docker("cp", f"{name.removeprefix('/')}:{directory}/.", str(into))
 
+    def add_replicated(self) -> None:
+        """Start what the profile `replicated` adds, and wait until all of it is healthy."""
+        self._run_compose("--profile", "replicated", "up", "-d", "--no-build", *REPLICATED)
+        self._await_health("init")
+
+    def end_replicated(self) -> None:
+        """Take away what `add_replicated` started, but for its volumes."""
+        self._run_compose("--profile", "replicated", "rm", "--stop", "--force", "replicated-init", *REPLICATED)
+
+    def replicated_run(self, arguments: Sequence[str], lines: bytes = b"") -> str:
+        """Run `kafka2011` beside the replicas, and return what it printed."""
+        return self._run_compose("run", "--rm", "-T", "replicated-cli", *arguments, lines=lines)
+
+    def lose_replica_a(self) -> None:
+        """End it with kill -9, and remove what is on its disk."""
+        self._run_compose("kill", "replicated-a")
+        wipe = 'rm -r "$KAFKA2011_LOG_DIR"'
+        self._run_compose("run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "replicated-init", "-c", wipe)
+
+    def start_replica_a(self) -> None:
+        """Have it back."""
+        self._run_compose("start", "replicated-a")
+
     def add_pipeline(self, build_timeout_s: float) -> None:
         """Start what the profile `pipeline` adds; its image, with Spark, is built first."""
         _run([str(ROOT / "scripts" / "images.sh"), "spark"], timeout_s=build_timeout_s)
@@ -322,7 +348,9 @@ class ComposeCluster:
 
     def _down(self, *options: str) -> None:
         profiles = [
-            word for name in ("balancer", "demo", "grow", "pipeline", "secure", "tools") for word in ("--profile", name)
+            word
+            for name in ("balancer", "demo", "grow", "pipeline", "replicated", "secure", "tools")
+            for word in ("--profile", name)
         ]
         self._run_compose(*profiles, "down", *options)
 

@@ -215,6 +215,32 @@ def is_refused(zk_connect: str) -> bool:
 
 
 @COMPOSES
+def test_a_replica_takes_over_from_one_whose_disk_is_lost(cluster: ComposeCluster) -> None:
+    """What was confirmed is there, at another address under the same id; and the first comes back with everything."""
+    cluster.add_replicated()
+    try:
+        here = f"{cluster.zk_connect}/replicated"
+        eventually(lambda: in_sync(here) == {"a": "leader", "b": "follower", "c": "follower"}, what="all in sync")
+        cluster.replicated_run(["produce", "copied"], b"one\ntwo\n")
+        cluster.lose_replica_a()
+        eventually(lambda: sorted(in_sync(here).values()) == ["follower", "leader"], what="another leader")
+        consume = ["consume", "--topic", "copied", "--from-beginning", "--max-messages", "2", "--group"]
+        assert sorted(run_here([*consume, "outside", "--timeout-ms", "60000"], here).split()) == ["one", "two"]
+        cluster.start_replica_a()
+        eventually(lambda: in_sync(here).get("a") == "follower", what="the first one in sync again")
+        cluster.replicated_run(["produce", "copied"], b"three\n")
+        assert len(cluster.replicated_run([*consume[:-2], "3", "--group", "inside"]).split()) == 3
+    finally:
+        cluster.end_replicated()
+
+
+def in_sync(zk_connect: str) -> dict[str, str]:
+    """Return the names of the replicas in sync, and what each does."""
+    rows = json.loads(run_here(["replicas", "--json"], zk_connect))
+    return {row["replica"]: row["role"] for row in rows if row["in_sync"]}
+
+
+@COMPOSES
 def test_one_zookeeper_server_stops(cluster: ComposeCluster) -> None:
     """The ensemble goes on without its leader: topics are made, members join, messages come through."""
     [leader] = [number for number, mode in enumerate(modes(cluster), 1) if mode == "leader"]
