@@ -51,6 +51,7 @@ class LocalClusterError(KafkaError):
 class LocalBroker:
     """One broker in a child process; a context manager. Its port and its logs stay when it is started again.
 
+    `replica` is its name where it is one of several processes with the same logs, else empty.
     `program` is what runs the command line `kafka2011`.
     """
 
@@ -58,6 +59,7 @@ class LocalBroker:
         self, broker_id: int, directory: Path, properties: Mapping[str, str], program: Sequence[str] = PROGRAM
     ) -> None:
         self.broker_id = broker_id
+        self.replica = properties.get("replica.name", "")
         self.log_dir = directory / "logs"
         self.output_path = directory / "broker.log"
         self.host = properties.get("hostname", "127.0.0.1")

@@ -90,8 +90,8 @@ def command(
 
     Three brokers and two consumer groups run as processes of their own. While the lines are sent, confirmed and over
     some time, one group grows from one member to three, loses one by kill -9 and gets it back, and a broker is killed
-    and started again. Fails if a line is missing or out of order, or if messages do not flow on after a fault;
-    without faults, also if a line is repeated.
+    and started again. Then another broker, of two replicas, loses the one that leads, with its disk. Fails if a line
+    is missing or out of order, or if messages do not flow on after a fault; without faults, also if a line is repeated.
 
     With --tiers the lines also go through the collector, as page views, into the same cluster, or made-up events do
     where there is no file. Fails too when the audit finds that a tier misses one, or when one cannot be decoded.
@@ -209,6 +209,13 @@ def _show(result: DemoResult) -> None:
             ],
             as_json=False,
         )
+    lost = result.lost_leader
+    if lost is not None:
+        click.echo("\nA broker of two replicas, whose leader was lost with its disk")
+        columns = ("led", "leads_now", "took_over_after_s", "confirmed_and_missing", "same_bytes_on_both_again")
+        missing = len(lost.account.missing)
+        row = (lost.led, lost.leads, f"{lost.took_over_s:.2f}", missing, "yes" if lost.is_same else "NO")
+        show_table(columns, [row], as_json=False)
     click.echo("\nEvery line accounted for")
     show_table(
         ("in", "sent", "received", "missing", "repeated", "out_of_order"),

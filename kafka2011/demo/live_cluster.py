@@ -11,6 +11,7 @@ from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.demo.account import Account, Logged, account_of_group, account_of_logs, latency_percentiles_ms
 from kafka2011.demo.keys import keys_of
+from kafka2011.demo.lost_leader import LostLeader, lose_a_leader
 from kafka2011.demo.members import Group, Member
 from kafka2011.demo.ownership import OwnershipLog
 from kafka2011.demo.paced_replay import PacedReplay
@@ -57,6 +58,7 @@ class DemoResult:
     accounts: list[Account] = field(default_factory=list)
     takeovers: list[Takeover] = field(default_factory=list)
     latencies_ms: dict[str, dict[str, int]] = field(default_factory=dict)
+    lost_leader: LostLeader | None = None
     throughput: Throughput | None = None
     tiers: TiersResult | None = None
     has_faults: bool = True
@@ -79,6 +81,9 @@ class DemoResult:
                 fault = takeover.fault
                 what = "nothing was read again" if takeover.seconds is None else "nothing flowed later"
                 found.append(f"group {takeover.group}: {what} after {fault.what} {fault.whom}")
+        lost = self.lost_leader
+        if lost is not None and not lost.is_same:
+            found.append(f"replicas {lost.led} and {lost.leads} do not hold the same bytes")
         return found + (self.tiers.failures() if self.tiers is not None else [])
 
 
@@ -143,10 +148,21 @@ def run_demo(
             ]
         if tiers is not None:
             result.tiers = tiers.finish()
+        _lose_a_leader(result, cluster, lines, say)
         say("a second run, as fast as it goes")
         create_topic(client, "unpaced")
         result.throughput = measure_throughput(cluster, "unpaced", lines)
     return result
+
+
+def _lose_a_leader(
+    result: DemoResult, cluster: LocalCluster, lines: Sequence[bytes], say: Callable[[str], None]
+) -> None:
+    if not result.has_faults:
+        return
+    lost = lose_a_leader(f"{cluster.zk_connect}/replicated", result.directory / "replicated", lines, say)
+    result.lost_leader = lost
+    result.accounts.append(lost.account)
 
 
 def read_back(cluster: LocalCluster, topic: str) -> Iterator[Logged]:

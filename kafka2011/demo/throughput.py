@@ -42,7 +42,7 @@ def measure_throughput(cluster: LocalCluster, topic: str, lines: Sequence[bytes]
     Lines beyond MAX_BYTES are left out.
     Producing ends when the brokers have handled everything; the wait for the flush counts for neither.
     """
-    payloads = _within([numbered(number, line) for number, line in enumerate(lines, start=1)], MAX_BYTES)
+    payloads = within([numbered(number, line) for number, line in enumerate(lines, start=1)], MAX_BYTES)
     batches = [payloads[start : start + BATCH] for start in range(0, len(payloads), BATCH)]
     once_bytes = sum(map(len, payloads))
     batches *= max(1, min(-(-MIN_LINES // len(payloads)), MAX_BYTES // max(1, once_bytes)))
@@ -68,7 +68,7 @@ def measure_throughput(cluster: LocalCluster, topic: str, lines: Sequence[bytes]
     return Throughput(messages, set_bytes / 1e6, produce_s, fetch_s)
 
 
-def _within(payloads: list[bytes], max_bytes: int) -> list[bytes]:
+def within(payloads: list[bytes], max_bytes: int) -> list[bytes]:
     """Return the first payloads that fit, one at least."""
     ends = accumulate(map(len, payloads))
     return payloads[: max(1, sum(1 for _ in takewhile(lambda end: end <= max_bytes, ends)))]

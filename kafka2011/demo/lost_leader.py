@@ -1,0 +1,139 @@
+"""One more fault: of a broker with two replicas, the one that leads is lost while lines are sent, with its disk."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafka2011.consumer.simple_consumer import SimpleConsumer
+from kafka2011.demo.account import Account, Logged, account_of_logs
+from kafka2011.demo.patience import STILL_S, Patience, how_busy
+from kafka2011.demo.records import Place, number_and_time, numbered
+from kafka2011.demo.throughput import within
+from kafka2011.errors import KafkaError
+from kafka2011.local_cluster import LocalCluster
+from kafka2011.producer.producer import Producer
+from kafka2011.replica.state import ReplicaState
+from zk.brokers import BrokerRegistry
+from zk.connecting import connect
+from zk.replicas import ReplicaRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from kafka2011.local_cluster import LocalBroker
+    from zk.client import ZkClient
+
+TOPIC = "copied"
+_ID = 0
+_MAX_LINES = 5000
+_MAX_BYTES = 16 * 1024 * 1024
+_SETTINGS: dict[str, object] = {
+    "zk.sessiontimeout.ms": 2000,
+    "replica.address.gap.ms": 0,  # producers of 0.7 would need one, and there are none
+}
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class LostLeader:
+    """What became of the lines, who led, who leads now and since when, and whether both copies are the same again."""
+
+    led: str
+    leads: str
+    took_over_s: float
+    account: Account
+    is_same: bool
+
+
+def lose_a_leader(zk_connect: str, directory: Path, lines: Sequence[bytes], say: Callable[[str], None]) -> LostLeader:
+    """Send some of the lines, confirmed, to a broker of two replicas; kill its leader meanwhile, and wipe its disk."""
+    sent = within(list(lines[:_MAX_LINES]), _MAX_BYTES)
+    say("starting one more broker, of two replicas")
+    with (
+        LocalCluster(_ID + 1, zk_connect=zk_connect, directory=directory, properties=_SETTINGS, replicas=2) as cluster,
+        connect(zk_connect) as client,
+    ):
+        replicas = _Replicas(cluster, client)
+        replicas.await_in_sync()
+        led = replicas.leader()
+        assert led is not None
+        settings = {"zk.connect": zk_connect, "producer.type": "async", "confirm": True, "confirm.timeout.ms": 120_000}
+        with Producer(settings) as producer:
+            half = (len(sent) + 1) // 2
+            futures = [producer.send(TOPIC, numbered(number, line)) for number, line in enumerate(sent[:half], start=1)]
+            futures[0].result(STILL_S)
+            began_s = time.monotonic()
+            led.kill()
+            shutil.rmtree(led.log_dir)
+            say(f"kill -9 of replica {led.replica}, which leads, and its disk is gone")
+            rest = enumerate(sent[half:], start=half + 1)
+            futures += [producer.send(TOPIC, numbered(number, line)) for number, line in rest]
+            leads = replicas.await_another(led)
+            took_over_s = time.monotonic() - began_s
+            for future in futures:
+                future.result(STILL_S)
+        led.start()
+        replicas.await_in_sync()
+        say(f"replica {led.replica} is in sync again, on a new disk; replica {leads.replica} leads")
+        account = replace(account_of_logs(len(sent), _read_back(leads)), of="replicas")
+        return LostLeader(led.replica, leads.replica, took_over_s, account, is_same=replicas.are_the_same())
+
+
+class _Replicas:
+    """The processes of the broker, as ZooKeeper has them."""
+
+    def __init__(self, cluster: LocalCluster, client: ZkClient) -> None:
+        self._processes = cluster.processes
+        self._brokers = BrokerRegistry(client)
+        self._registry = ReplicaRegistry(client, _ID)
+
+    def leader(self) -> LocalBroker | None:
+        """Return the one that is registered as the broker."""
+        found = self._brokers.brokers().get(_ID)
+        return None if found is None else next((each for each in self._processes if each.port == found.port), None)
+
+    def await_another(self, former: LocalBroker) -> LocalBroker:
+        """Wait until another one leads."""
+        self._await(lambda: self.leader() not in {None, former}, "nobody else leads")
+        found = self.leader()
+        assert found is not None
+        return found
+
+    def await_in_sync(self) -> None:
+        """Wait until all are in sync."""
+        self._await(lambda: len(self._state().in_sync) == len(self._processes), "not all replicas are in sync")
+
+    def are_the_same(self) -> bool:
+        """Say whether all have the same bytes in the same segments."""
+        first, *others = (_segments(each) for each in self._processes)
+        return bool(first) and all(each == first for each in others)
+
+    def _state(self) -> ReplicaState:
+        return ReplicaState.of(self._registry.read().state or "", "ZooKeeper")
+
+    def _await(self, is_so: Callable[[], bool], otherwise: str) -> None:
+        patience = Patience(lambda: (self._state(), *(len(each.output()) for each in self._processes)))
+        while not is_so():
+            if patience.is_over():
+                raise KafkaError(f"{otherwise}, and nothing has changed for {STILL_S:g} s ({how_busy()})")
+            time.sleep(_POLL_S)
+
+
+def _segments(process: LocalBroker) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(process.log_dir)): path.read_bytes()
+        for path in sorted(process.log_dir.glob(f"{TOPIC}-*/*.kafka"))
+    }
+
+
+def _read_back(broker: LocalBroker) -> Iterator[Logged]:
+    with SimpleConsumer(broker.host, broker.port, broker_id=_ID) as consumer:
+        offset = 0
+        while (fetched := consumer.fetch(TOPIC, 0, offset)).data:
+            for message in fetched:
+                yield Logged(Place.of(message), *number_and_time(message.payload))
+            offset = fetched.next_offset
