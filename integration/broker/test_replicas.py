@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from integration.scraping import metrics_of
+from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.local_cluster import LocalCluster
@@ -467,3 +468,50 @@ def test_metrics_say_who_leads_and_who_is_behind(new_replicas: NewReplicas) -> N
     assert [shown(name, "cut_bytes_total", name) for name in "ab"] == [unknown_to_b, 0]
     assert shown("a", "epoch", "a") == shown("b", "epoch", "b") == replicas.state().epoch
     assert shown("b", "behind_bytes", "a") == 0
+
+
+def test_a_topic_that_grows_does_so_at_all_replicas(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
+    """It is said to be done once all in sync have the new partitions, so that they outlive the leader."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(10)
+    [change] = grow_topic(zk_client, TOPIC, 3)
+    assert (change.partitions, change.outcome) == (3, "grown")
+    assert all((replicas["b"].log_dir / f"{TOPIC}-{number}").is_dir() for number in range(3))
+    replicas["a"].kill()
+    shutil.rmtree(replicas["a"].log_dir)
+    replicas.await_leader("b")
+    eventually(lambda: BrokerRegistry(zk_client).partitions_of(TOPIC) == {ID: 3})
+    with SyncProducer(replicas["b"].host, replicas["b"].port) as producer:
+        producer.send(TOPIC, [_payload(0)], 2)
+    replicas["a"].start()
+    replicas.await_in_sync("ab")
+    replicas.await_equal("ab")
+
+
+def test_a_topic_grows_when_followers_go_on(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
+    """While one that is in sync hangs nobody is told that it is done; out of sync it is not waited for."""
+    replicas = new_replicas(2, lag_ms=3000, session_ms=30_000)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(10)
+    replicas["b"].pause()
+    [change] = grow_topic(zk_client, TOPIC, 3)
+    assert (change.partitions, change.outcome) == (3, "grown")
+    assert {each.name for each in replicas.state().in_sync} == {"a"}
+    assert not (replicas["b"].log_dir / f"{TOPIC}-2").exists()
+    replicas["b"].resume()
+    replicas.await_in_sync("ab")
+    assert (replicas["b"].log_dir / f"{TOPIC}-2").exists()
+
+
+def test_a_topic_is_not_deleted(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
+    """The answer says why, and nothing is gone."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(10)
+    [change] = delete_topic(zk_client, TOPIC).brokers
+    assert "deletes no topics" in change.outcome
+    assert numbers(read(replicas["a"])) == sending.confirmed

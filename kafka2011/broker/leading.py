@@ -112,6 +112,18 @@ class Leading:
                 self.term.add_log(where, log)
                 self.publish([where])
 
+    def make(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Make the logs that are absent, and tell followers; return all of them. Raises KafkaError."""
+        made = list(partitions)
+        for where in made:
+            self._logs.make(where)
+        self.note_logs()
+        for where in made:
+            log = self._logs.log_at(where)
+            if log is not None:
+                self.appended(log)
+        return made
+
     def flushed(self, log: Log) -> None:
         """Note that more of a log is on this disk."""
         where = self._logs.where(log)

@@ -36,6 +36,7 @@ from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, Replica
 from kafka2011.replica.term import Term, TermRules
 from zk import paths
 from zk.clock import SYSTEM_CLOCK
+from zk.cluster import TopicPartition
 from zk.connecting import connect
 from zk.errors import NodeExists, NodeHeld, NoNode, VersionConflict, ZkError, ZkUnavailable
 from zk.nodes import Nodes
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from kafka2011.replica.known import Known
     from kafka2011.replica.known_file import KnownFile
     from zk.client import ZkClient
-    from zk.cluster import TopicPartition
     from zk.nodes import Check
     from zk.replicas import Member, ReplicaNodes
 
@@ -75,6 +75,9 @@ WAITS_AT_ONCE = 4
 HAND_OVER_S = 3.0
 """How long a leader that stops lets followers get what only it has."""
 HAND_OVER_LOOK_S = 0.02
+SPREAD_S = 5.0
+"""How long followers may take to have a new partition, beyond the lag after which they are not in sync."""
+SPREAD_LOOK_S = 0.02
 FETCH_BYTES = 8 * 1024 * 1024
 """What a follower is given at once; a single message may be larger."""
 
@@ -160,6 +163,24 @@ class Replication:
             return None
         followers = None if leading is None else leading.alive(SYSTEM_CLOCK.monotonic_s())
         return ReplicaFacts(known.replica.name, known.epoch, self._takeovers, self._logs.cut_bytes, followers)
+
+    def spread(self, topic: str, partitions: int) -> None:
+        """Have so many partitions of a topic, with or without messages, at all that are in sync.
+
+        Whichever of them leads next has as many then. Raises KafkaError, and ZkUnavailable when another leads by now,
+        whom the request is left to.
+        """
+        leading = self._leading
+        if leading is None:
+            raise ZkUnavailable("another replica leads by now")
+        deadline_s = SYSTEM_CLOCK.monotonic_s() + leading.term.max_lag_s + SPREAD_S
+        waiting = leading.make(TopicPartition(topic, self._config.brokerid, number) for number in range(partitions))
+        while not all(map(leading.term.is_at_all_in_sync, waiting)):
+            if leading.term.has_ended:
+                raise ZkUnavailable("another replica leads by now")
+            if SYSTEM_CLOCK.monotonic_s() > deadline_s:
+                raise KafkaError(f"topic {topic} has {partitions} partitions at its leader, and not yet at all in sync")
+            gevent.sleep(SPREAD_LOOK_S)
 
     def new_client(self) -> LedClient:
         """Return what is done for a client that has connected."""

@@ -458,13 +458,15 @@ class KafkaServer:
             self.fail(error)
 
     def _carry_out(self, topic: str, request: TopicRequest) -> None:
-        if self._replication is not None:
-            raise KafkaError("a broker with replicas neither grows nor deletes topics yet")
+        if self._replication is not None and request.partitions is None:
+            raise KafkaError("a broker with replicas deletes no topics yet")
         try:
             if request.partitions is None:
                 self.logs.delete_topic(topic)
             else:
                 self.logs.grow_topic(topic, request.partitions)
+                if self._replication is not None:
+                    self._replication.spread(topic, request.partitions)
         except LogFailedError as error:
             self.fail(error)
             raise

@@ -221,6 +221,10 @@ class Term:
         """Say whether a follower was in sync when that was last certain."""
         return replica in self._in_sync.certain
 
+    def is_at_all_in_sync(self, where: TopicPartition) -> bool:
+        """Say whether everyone who may be in in_sync has a partition, with or without messages."""
+        return all(self._flushed_by(each, where) >= 0 for each in self._in_sync.counted() if each != self.me)
+
     def note_members(self, replicas: Iterable[Replica]) -> None:
         """Note whose member nodes are there."""
         self._present = frozenset(replicas)

@@ -105,6 +105,20 @@ def test_a_leader_may_register_once_its_end_at_takeover_can_be_read() -> None:
     assert term.registration() is None
 
 
+def test_a_partition_is_at_all_in_sync_once_each_has_said_so() -> None:
+    """An empty one too; one that compares it first has not, and who is not in sync does not count."""
+    term = _term(_log(), B, C)
+    _has(term, B, 0)
+    assert not term.is_at_all_in_sync(VIEWS)
+    term.answer(ReplicaFetch(7, C, {VIEWS: Ask(0, None)}), 0.0)
+    assert not term.is_at_all_in_sync(VIEWS)
+    term.note_members([A, B])
+    term.wanted(now_s=0)
+    assert not term.is_at_all_in_sync(VIEWS)  # until the write is answered, C may be in sync
+    term.written()
+    assert term.is_at_all_in_sync(VIEWS)
+
+
 def test_another_epoch_is_refused() -> None:
     """By the leader and by the follower."""
     term = _term(_log(b"m1"), B)
