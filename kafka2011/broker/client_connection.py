@@ -18,13 +18,14 @@ import time
 from array import array
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import gevent
 from gevent import socket
 from gevent.event import Event
 from gevent.hub import Waiter
 
+from kafka2011.broker.certificates import NOBODY
 from kafka2011.broker.handlers import Reply
 from kafka2011.broker.memory_budget import MemoryRefusedError
 from kafka2011.broker.parking import End
@@ -81,8 +82,6 @@ SENDFILE_BYTES = 1024 * 1024
 """The most that one call sends: a fast reader would otherwise occupy the broker for a whole segment."""
 TURN_S = 0.005
 """How long one connection may keep the others waiting when its socket never makes it wait."""
-NOBODY: Final = "anonymous"
-"""Who a client is that shows no certificate; so is everybody on a plain port."""
 DELAY_STEP_S = 0.5
 """How long a connection over its quota sleeps at once; then it looks whether its client is still there."""
 LEAST_DELAY_S = 0.005

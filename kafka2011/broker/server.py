@@ -22,6 +22,7 @@ from gevent.pool import Group
 from kafka2011.broker import receive_buffer
 from kafka2011.broker.access import CONSUME, PRODUCE, Access
 from kafka2011.broker.awaited_flushes import AwaitedFlushes
+from kafka2011.broker.certificates import Certificates
 from kafka2011.broker.client_connection import Handlers, let_others_run
 from kafka2011.broker.disk_threads import DiskThreads
 from kafka2011.broker.file_limit import MAX_CONNECTIONS, max_connections
@@ -36,7 +37,7 @@ from kafka2011.broker.replica_log import ReplicaLogs
 from kafka2011.broker.replication import Replication
 from kafka2011.broker.small_share import SHARE, SmallShare
 from kafka2011.broker.socket_server import Door, SocketServer
-from kafka2011.broker.tls import Certificates, TlsConnection
+from kafka2011.broker.tls import TlsConnection
 from kafka2011.errors import KafkaError, LogError
 from kafka2011.log.label import Label
 from kafka2011.log.log import LogFailedError

@@ -1,106 +1,31 @@
-"""A broker's side of TLS: its certificates, who a client is by its own, and a connection that is encrypted."""
+"""A broker's side of TLS: a connection that is encrypted, and knows who is at its other end."""
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 import socket
-import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gevent
 
-from kafka2011.broker.client_connection import NOBODY, SEND_STALL_TIMEOUT_S, Connection, SegmentReadError
-from kafka2011.broker.file_changes import FileChanges
+from kafka2011.broker.certificates import principal_of
+from kafka2011.broker.client_connection import SEND_STALL_TIMEOUT_S, Connection, SegmentReadError
 from kafka2011.broker.sending import is_in_memory
-from kafka2011.errors import BrokerConnectionError, ConfigError
+from kafka2011.errors import BrokerConnectionError
 from kafka2011.wire.tls_socket import TlsSocket
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    import re
 
+    from kafka2011.broker.certificates import Certificates
     from kafka2011.broker.sending import Part
-    from zk.clock import Clock
-
-logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S = 10.0
 """How long a client may take to shake hands."""
 READ_BYTES = 256 * 1024
 """So much of a segment file is read, encrypted and sent at a time."""
 _WHOLE = 2**62
-
-
-class Certificates:
-    """The broker's certificate and key, and who signs clients' ones; read again when the files change.
-
-    Without `ca` clients are not asked for certificates; with `required` they must have one. Raises ConfigError when
-    they cannot be used, at the start only: later the old ones stay, and that is logged.
-    """
-
-    def __init__(self, certificate: Path, key: Path, ca: Path | None, *, required: bool, clock: Clock) -> None:
-        self._certificate = certificate
-        self._key = key
-        self._ca = ca
-        self._required = required
-        self._changes = FileChanges([certificate, key, *([ca] if ca else [])], clock)
-        self._names = ", ".join(map(str, self._changes.paths))
-        try:
-            self._context = self._read()
-        except OSError as error:  # an SSLError is one
-            raise ConfigError(f"{self._names}: {error}") from error
-
-    def context(self) -> ssl.SSLContext:
-        """Return how the next client is met."""
-        if self._changes.come():
-            try:
-                self._context = self._read()
-            except OSError as error:
-                logger.error("%s have changed and cannot be used, the old ones stay: %s", self._names, error)  # noqa: TRY400
-            else:
-                logger.info("%s have changed and were read again", self._names)
-        return self._context
-
-    def _read(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.num_tickets = 0  # a client that asks whether anything has come must not be told of a ticket
-        context.load_cert_chain(self._certificate, self._key)
-        if self._ca is not None:
-            context.load_verify_locations(self._ca)
-            context.verify_mode = ssl.CERT_REQUIRED if self._required else ssl.CERT_OPTIONAL
-        return context
-
-
-def principal_of(certificate: Mapping[str, Any], rule: re.Pattern[str]) -> str:
-    """Return who a client is by the subject of its certificate; NOBODY without one.
-
-    The subject is written as RFC 4514 does but in the certificate's order, `C=DE,O=shop,CN=reports`; the principal is
-    what the rule's first group finds in it, and nobody where it finds nothing.
-    """
-    parts = [
-        f"{_SHORT.get(name, name)}={_ESCAPED.sub(_BACKSLASH, value)}"
-        for relative in certificate.get("subject", ())
-        for name, value in relative
-    ]
-    found = rule.search(",".join(parts))
-    return (found[1] or NOBODY) if found else NOBODY
-
-
-_SHORT = {
-    "commonName": "CN",
-    "countryName": "C",
-    "localityName": "L",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "stateOrProvinceName": "ST",
-}
-_ESCAPED = re.compile(r'[,+"\\<>;=]')
-_BACKSLASH = r"\\\g<0>"
 
 
 class TlsConnection(Connection):

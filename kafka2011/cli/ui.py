@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from kafka2011.cli.logs import log_progress_of_a_server
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
+from zk.clock import SYSTEM_CLOCK
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(
@@ -14,6 +20,7 @@ from kafka2011.cli.stopping import stop_signals
     epilog=examples(
         "kafka2011 ui",
         "kafka2011 ui --zookeeper zk1:2181,zk2:2181/live --port 8080 --always-on",
+        "kafka2011 ui --host 0.0.0.0 --name console.example --tls-certificate ui.pem --tls-key ui.key --tls-ca ca.pem",
     ),
 )
 @zookeeper_option
@@ -22,7 +29,7 @@ from kafka2011.cli.stopping import stop_signals
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="The address to listen on. It has no users: whoever reaches it sees topics and messages.",
+    help="The address to listen on. Without --tls-ca, whoever reaches it sees topics and messages.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=2011, show_default=True, help="The port; 0 picks a free one."
@@ -46,6 +53,18 @@ from kafka2011.cli.stopping import stop_signals
     multiple=True,
     help="A name by which browsers ask for it, beside localhost and addresses; may be given many times.",
 )
+@click.option(
+    "--tls-certificate", type=_FILE, help="Listen by TLS: its certificate, and those between it and its signer, as PEM."
+)
+@click.option("--tls-key", type=_FILE, help="The key of that certificate, as PEM.")
+@click.option(
+    "--tls-ca", type=_FILE, help="Let in only browsers with a certificate, and one that this authority has signed: PEM."
+)
+@click.option(
+    "--allow-changes",
+    is_flag=True,
+    help="Let the page move the offsets of groups. Elsewhere than on this machine that needs --tls-ca.",
+)
 @click.option("--warehouse", default="", metavar="PATH", help="Show how far the tables of this warehouse are loaded.")
 def command(
     zk_connect: str,
@@ -54,14 +73,26 @@ def command(
     is_always_on: bool,
     retention_hours: float,
     names: tuple[str, ...],
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    tls_ca: Path | None,
+    allow_changes: bool,
     warehouse: str,
 ) -> None:
     """Show the cluster to browsers, live, until Ctrl-C.
 
-    It only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without --always-on nothing at
-    all while no browser looks. See docs/ui.md.
+    Without --allow-changes it only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without
+    --always-on nothing at all while no browser looks. See docs/ui.md.
     """
+    from kafka2011.broker.certificates import Certificates
     from kafka2011.ui.serving import serve
+
+    if (tls_certificate is None) != (tls_key is None) or (tls_ca is not None and tls_certificate is None):
+        raise click.UsageError("TLS needs --tls-certificate and --tls-key")
+    certificates = None
+    if tls_certificate is not None and tls_key is not None:
+        certificates = Certificates(tls_certificate, tls_key, tls_ca, required=True, clock=SYSTEM_CLOCK)
+    log_progress_of_a_server()
 
     with (
         stop_signals() as stop,
@@ -74,6 +105,8 @@ def command(
             retention_hours=retention_hours,
             warehouse=warehouse,
             names=names,
+            certificates=certificates,
+            allow_changes=allow_changes,
         ) as address,
     ):
         click.echo(f"the cluster is shown at {address}; Ctrl-C stops it")

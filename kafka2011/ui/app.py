@@ -1,6 +1,7 @@
 """What the console answers to browsers: the page's files, the newest picture as it changes, and bounded reads.
 
-Everything that comes from a cluster is JSON here, and the page makes text of it, never markup.
+Everything that comes from a cluster is JSON here, and the page makes text of it, never markup. Where changes are
+allowed, only the page itself can ask for them: no page of a stranger's, in the same browser.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -18,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from kafka2011.errors import KafkaError
+from kafka2011.ui.doors import who_asks
 from kafka2011.ui.sampler import Focus, TooManyViewersError, Viewer
 from zk.cluster import TopicPartition
 from zk.errors import MalformedNode
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from kafka2011.ui.sampler import Sampler
 
     Ask = Callable[[Mapping[str, str]], dict[str, Any]]
+    Change = Callable[[Mapping[str, Any], str], dict[str, Any]]
+    """Takes what is asked for and who asks."""
 
 HEADERS = {
     "content-security-policy": (
@@ -50,42 +55,105 @@ _PATIENCE_S = 20.0
 """A browser that takes nothing for so long is let go."""
 _LEAST_S = 0.2
 """Between two pictures to one browser."""
+_MOST_ASKED_BYTES = 1024 * 1024
 
 
 def make_app(
-    sampler: Sampler, asked: Mapping[str, Ask], clock_ms: Callable[[], int], names: Collection[str]
+    sampler: Sampler,
+    asked: Mapping[str, Ask],
+    clock_ms: Callable[[], int],
+    names: Collection[str],
+    changes: Mapping[str, Change],
 ) -> Starlette:
-    """Return the application: the page, `/events`, and `/api/{name}` for each question in `asked`.
+    """Return the application: the page, `/events`, and `/api/{name}` for each question in `asked` and in `changes`.
 
     `names` are those by which browsers may ask for it, beside addresses: any other may be a page of a stranger's that
-    has its name point here. The questions are answered in threads, a few at a time; they raise KafkaError.
+    has its name point here. Questions are answered in threads, a few at a time; they raise KafkaError. Those of
+    `changes` are asked by POST, and by the page alone.
     """
-    at_a_time = asyncio.Semaphore(4)
-
-    def answer_to(ask: Ask) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            async with at_a_time:
-                try:
-                    found = await asyncio.to_thread(ask, request.query_params)
-                except KafkaError as error:
-                    return JSONResponse({"error": str(error)}, HTTPStatus.BAD_GATEWAY)
-                except ValueError as error:
-                    return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
-            return JSONResponse(found)
-
-        return answer
+    answers = _Answers()
 
     async def events(request: Request) -> Response:
-        return _EventStream(sampler, request.query_params, clock_ms)
+        return _EventStream(sampler, request.query_params, clock_ms, may_change=bool(changes))
 
     return Starlette(
         routes=[
             *_pages(),
             Route("/events", events),
-            *(Route(f"/api/{name}", answer_to(ask)) for name, ask in asked.items()),
+            *(Route(f"/api/{name}", answers.to(ask)) for name, ask in asked.items()),
+            *(Route(f"/api/{name}", answers.to_change(change), methods=["POST"]) for name, change in changes.items()),
         ],
         middleware=[Middleware(_Guard, names={"localhost", *names})],
     )
+
+
+class _Answers:
+    """Answers questions in threads, a few at a time."""
+
+    def __init__(self) -> None:
+        self._at_a_time = asyncio.Semaphore(4)
+
+    def to(self, ask: Ask) -> Callable[[Request], Awaitable[Response]]:
+        """Return what answers a question of anybody's."""
+
+        async def answer(request: Request) -> Response:
+            return await self._answered(lambda: ask(request.query_params))
+
+        return answer
+
+    def to_change(self, change: Change) -> Callable[[Request], Awaitable[Response]]:
+        """Return what changes something if the page asks for it."""
+
+        async def answer(request: Request) -> Response:
+            if not _is_from_this_page(request):
+                return JSONResponse({"error": "changes are made from this console's page"}, HTTPStatus.FORBIDDEN)
+            try:
+                wanted = await _document(request)
+            except ValueError as error:
+                return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+            return await self._answered(lambda: change(wanted, who_asks(request)))
+
+        return answer
+
+    async def _answered(self, ask: Callable[[], dict[str, Any]]) -> Response:
+        async with self._at_a_time:
+            try:
+                found = await asyncio.to_thread(ask)
+            except KafkaError as error:
+                return JSONResponse({"error": str(error)}, HTTPStatus.BAD_GATEWAY)
+            except ValueError as error:
+                return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+        return JSONResponse(found)
+
+
+def _is_from_this_page(request: Request) -> bool:
+    """Say whether a browser sent it for a page of this console.
+
+    Without asking first, a page of a stranger's cannot have JSON sent. Browsers say from which site it comes, or at
+    least from which origin.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return False
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    return urlsplit(request.headers.get("origin", "")).netloc == request.headers.get("host", "")
+
+
+async def _document(request: Request) -> dict[str, Any]:
+    """Read the object of JSON that was sent. Raises ValueError."""
+    sent = b""
+    async for part in request.stream():
+        sent += part
+        if len(sent) > _MOST_ASKED_BYTES:
+            raise ValueError(f"more than {_MOST_ASKED_BYTES} bytes")
+    try:
+        found = json.loads(sent)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError("no object of JSON")  # noqa: TRY004
+    return found
 
 
 def partition_from(query: Mapping[str, str]) -> TopicPartition:
@@ -151,8 +219,11 @@ def _is_address(host: str) -> bool:
 class _EventStream(Response):
     """Server-Sent Events to one browser. It has no queue: a browser that is slow gets the newest picture, not each."""
 
-    def __init__(self, sampler: Sampler, query: Mapping[str, str], clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, sampler: Sampler, query: Mapping[str, str], clock_ms: Callable[[], int], *, may_change: bool
+    ) -> None:
         super().__init__(media_type="text/event-stream")
+        self._may_change = may_change
         self._sampler = sampler
         self._query = query
         self._clock_ms = clock_ms
@@ -188,7 +259,7 @@ class _EventStream(Response):
         while not gone.done():
             news.clear()
             published = self._sampler.published
-            said = json.dumps({"at_ms": self._clock_ms(), "trouble": published.trouble})
+            said = json.dumps({"at_ms": self._clock_ms(), "trouble": published.trouble, "may_change": self._may_change})
             parts = [f"event: beat\ndata: {said}\n\n"]
             if published.number != number:
                 number = published.number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from contextlib import contextmanager
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from kafka2011.errors import KafkaError
+from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.ui.app import make_app
+from kafka2011.ui.changes import OffsetChanges
+from kafka2011.ui.doors import KnowingProtocol, context_of, is_for_this_machine_only
 from kafka2011.ui.pipeline import PipelineReads
 from kafka2011.ui.reading import PartitionReads
 from kafka2011.ui.sampler import Sampler
@@ -19,7 +22,10 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from kafka2011.broker.certificates import Certificates
     from zk.client import ZkClient
+
+logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 128
 _START_TIMEOUT_S = 10.0
@@ -37,16 +43,25 @@ def serve(
     retention_hours: float = 168.0,
     warehouse: str = "",
     names: Collection[str] = (),
+    certificates: Certificates | None = None,
+    allow_changes: bool = False,
 ) -> Iterator[str]:
-    """Serve until the end of the block, and give the address of the page. Raises KafkaError when it is taken."""
-    with Sampler(client, is_always_on=is_always_on) as sampler, _listening(host, port) as listening:
+    """Serve until the end of the block, and give the address of the page. Raises KafkaError when it is taken.
+
+    With `certificates` by TLS. Raises ConfigError for changes that whoever reaches the address could make.
+    """
+    with _listening(host, port) as listening, Sampler(client, is_always_on=is_always_on) as sampler:
         address = listening.getsockname()[:2]
+        _check_doors(address[0], certificates, allow_changes=allow_changes)
         reads = PartitionReads(sampler, client, retention_hours)
         pipeline = PipelineReads(sampler, client, warehouse)
         asked = {"log": reads.log, "messages": reads.messages, "pipeline": pipeline.pipeline}
-        app = make_app(sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), [host, *names])
+        offsets = OffsetChanges(client)
+        changes = {"preview": offsets.preview, "move": offsets.move} if allow_changes else {}
+        app = make_app(sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), [host, *names], changes)
         config = uvicorn.Config(
             app,
+            http=KnowingProtocol,
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -55,15 +70,34 @@ def serve(
             server_header=False,
             log_config=None,
         )
+        config.load()
+        if certificates is not None:
+            config.ssl = context_of(certificates)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), name="ui-http", daemon=True)
         thread.start()
         try:
             shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-            yield f"http://{shown}:{address[1]}/"
+            yield f"http{'' if certificates is None else 's'}://{shown}:{address[1]}/"
         finally:
             server.should_exit = True
             thread.join()
+
+
+def _check_doors(address: str, certificates: Certificates | None, *, allow_changes: bool) -> None:
+    """Warn of a console that anybody can reach. Raises ConfigError if they could change something, too."""
+    if is_for_this_machine_only(address) or (certificates is not None and certificates.are_required):
+        return
+    if allow_changes:
+        raise ConfigError(
+            f"at {address} whoever reaches the console could make changes: let in only those with a certificate"
+            " (--tls-ca), or listen on 127.0.0.1"
+        )
+    logger.warning(
+        "whoever reaches the console at %s sees topics, groups and messages; --tls-ca lets in only those with a"
+        " certificate",
+        address,
+    )
 
 
 @contextmanager

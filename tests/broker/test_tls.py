@@ -11,10 +11,11 @@ import gevent.socket
 import pytest
 
 from kafka2011.broker import tls
+from kafka2011.broker.certificates import Certificates
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.page_reads import PageReads
 from kafka2011.broker.small_share import SmallShare
-from kafka2011.broker.tls import Certificates, TlsConnection
+from kafka2011.broker.tls import TlsConnection
 from kafka2011.certificates import Authority
 from kafka2011.errors import BrokerConnectionError
 from zk.clock import SYSTEM_CLOCK

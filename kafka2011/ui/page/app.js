@@ -4,6 +4,7 @@ import { become, h, link } from "./dom.js";
 import { cluster } from "./cluster.js";
 import { log } from "./log.js";
 import { messages } from "./messages.js";
+import { offsets } from "./offsets.js";
 import { pipeline } from "./pipeline.js";
 import { rebalances } from "./rebalances.js";
 import { drawBy, show } from "./shared.js";
@@ -14,10 +15,11 @@ const VIEWS = {
   messages: { title: "Messages", draw: messages },
   rebalances: { title: "Rebalances", draw: rebalances },
   pipeline: { title: "Pipeline", draw: pipeline },
+  offsets: { title: "Move offsets", draw: offsets, isHidden: true },
 };
 const SILENCE_MS = 6000;
 
-const state = { picture: null, history: null, nowMs: 0, skewMs: 0, route: [], group: "" };
+const state = { picture: null, history: null, nowMs: 0, skewMs: 0, mayChange: false, route: [], group: "" };
 let stream = null, heardMs = 0, trouble = "", wanted = "";
 
 // What the server is to look at closely, as the query of the stream of events.
@@ -39,7 +41,7 @@ function connect() {
   stream?.close();
   stream = new EventSource(`/events?${query}`);
   const on = (name, take) => stream.addEventListener(name, (event) => { take(JSON.parse(event.data)); show(); });
-  on("beat", (beat) => { heardMs = Date.now(); state.nowMs = beat.at_ms; state.skewMs = beat.at_ms - heardMs; trouble = beat.trouble; });
+  on("beat", (beat) => { heardMs = Date.now(); state.nowMs = beat.at_ms; state.skewMs = beat.at_ms - heardMs; trouble = beat.trouble; state.mayChange = beat.may_change; });
   on("picture", (picture) => { state.picture = picture; choose(); });
   on("history", (history) => { state.history = history; });
   stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 2000); };
@@ -75,7 +77,7 @@ function route() {
 function draw() {
   const [view] = state.route;
   become(document.getElementById("views"), h("nav", { "aria-label": "Views", id: "views" },
-    Object.entries(VIEWS).map(([name, { title }]) => link(`#/${name}`, title, { "aria-current": name === view ? "page" : null }))));
+    Object.entries(VIEWS).filter(([, { isHidden }]) => !isHidden).map(([name, { title }]) => link(`#/${name}`, title, { "aria-current": name === view ? "page" : null }))));
   beat();
   if (!state.picture) return;
   become(document.getElementById("main"), h("main", { id: "main", tabindex: "-1" }, VIEWS[view].draw(state)));

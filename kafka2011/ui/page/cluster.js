@@ -23,7 +23,7 @@ export function cluster(state) {
       picture.groups.length ? groupChoice(state) : h("p", {}, "No group has ever read here."),
       group ? legend(group) : null,
       matrix(picture, group)),
-    h("section", { "aria-labelledby": "behind" }, h("h2", { id: "behind" }, "Who is behind"), lags(picture)),
+    h("section", { "aria-labelledby": "behind" }, h("h2", { id: "behind" }, "Who is behind"), lags(state)),
     h("section", { "aria-labelledby": "loss" }, h("h2", { id: "loss" }, "If a broker died now"), losses(picture)),
     picture.omitted ? h("p", { class: "bad" }, `${picture.omitted} more partitions are not shown.`) : null,
   ];
@@ -85,14 +85,14 @@ function tile([topic, broker, partition, first, end], of, group) {
     { class: `tile ${of ? look(group.name, owner) : "m-unread"}`, title: text, "aria-label": text });
 }
 
-function lags(picture) {
+function lags({ picture, mayChange }) {
   const groups = worst(picture.groups);
   if (!groups.length) return h("p", {}, "No group has ever read here.");
   return [
     table("Groups, those in trouble first", ["group", "verdict", "behind by", "bytes", "last ten minutes", "members"],
       groups.map((each) => h("tr", {}, h("th", { scope: "row" }, each.name), h("td", {}, stateOf(each.state)),
         number(seconds(each.lag_bytes ? each.lag_s : 0)), number(bytes(each.lag_bytes)), h("td", {}, spark(each.points)), number(each.members.length)))),
-    groups.map((each) => h("details", { id: `of-${each.name}` }, h("summary", {}, `Partitions of ${each.name}: owner, since when, how far`), partitions(each))),
+    groups.map((each) => h("details", { id: `of-${each.name}` }, h("summary", {}, `Partitions of ${each.name}: owner, since when, how far`), mayChange ? link(path("offsets", each.name), `Move the offsets of ${each.name}`) : null, partitions(each))),
   ];
 }
 

@@ -21,3 +21,13 @@ export async function ask(name, query) {
     return { error: "the server does not answer" };
   }
 }
+
+// Has the server change something, or say what it would; only this page may.
+export async function tell(name, body) {
+  try {
+    const response = await fetch(`/api/${name}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    return await response.json();
+  } catch {
+    return { error: "The server does not answer: look whether it was done." };
+  }
+}
