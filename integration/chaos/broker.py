@@ -44,29 +44,40 @@ def host_of_broker(broker_id: int) -> str:
 
 
 class ChaosBroker(LocalBroker):
-    """One broker, which clients reach over a link of its own, and whose segments are all kept."""
+    """One broker, which clients reach over a link of its own, and whose segments are all kept.
+
+    `name` and `host` are its own where there are several processes of one broker.
+    """
 
     def __init__(
-        self, broker_id: int, directory: Path, settings: Mapping[str, object], links: Links, step_clock: Path | None
+        self,
+        broker_id: int,
+        directory: Path,
+        settings: Mapping[str, object],
+        links: Links,
+        step_clock: Path | None,
+        *,
+        name: str = "",
+        host: str = "",
     ) -> None:
-        self.name = f"broker-{broker_id}"
+        self.name = name or f"broker-{broker_id}"
         self.clock = StepClock(step_clock, directory / f"{self.name}.clock")
         self._links = links
         self._usual = {
             "bind.address": "127.0.0.1",
             **{key: str(value) for key, value in settings.items()},
-            "hostname": host_of_broker(broker_id),
+            "hostname": host or host_of_broker(broker_id),
             "port": str(free_port()),
         }
         self.disk = directory / self.name / "disk"
-        self._logs, self._synced = self.disk / "logs", self.disk / "synced"
-        self._notes = directory / f"{self.name}.synced"
-        noting = ("integration.chaos.synced", *map(str, (self._logs, self._notes, self._synced)))
+        self.logs, self.synced = self.disk / "logs", self.disk / "synced"
+        self.notes = directory / f"{self.name}.synced"
+        noting = ("integration.chaos.synced", *map(str, (self.logs, self.notes, self.synced)))
         program = (*self.clock.prefix, sys.executable, "-m", *noting)
         super().__init__(broker_id, directory / self.name, self._usual, program)
-        self._logs.mkdir(parents=True)
-        self.log_dir.symlink_to(self._logs)
-        self.archive = Archive(broker_id, self._logs, self.disk / "archive")
+        self.logs.mkdir(parents=True)
+        self.log_dir.symlink_to(self.logs)
+        self.archive = Archive(broker_id, self.logs, self.disk / "archive")
         self._mounted = False
         self._changed: set[str] = set()
         self._link_to_port()
@@ -108,7 +119,7 @@ class ChaosBroker(LocalBroker):
         """Put the logs on a small file system of their own; False where nothing may be mounted."""
         command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(self.disk)]
         self._mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
-        self._logs.mkdir(exist_ok=True)
+        self.logs.mkdir(exist_ok=True)
         return self._mounted
 
     def fill_disk(self) -> bool:
@@ -126,7 +137,7 @@ class ChaosBroker(LocalBroker):
     def cut_power(self, tail: Tail) -> set[MessageId] | None:
         """End it, let what it has not brought to disk vanish, and return what did; None where that is not known."""
         self.kill()
-        return self.archive.lose(lambda: lose_unsynced(self._logs, self._notes, self._synced, tail))
+        return self.archive.lose(lambda: lose_unsynced(self.logs, self.notes, self.synced, tail))
 
     def flip(self, pick: float) -> Flip | None:
         """Turn over a bit in a closed segment."""

@@ -1,24 +1,22 @@
-"""A broker with a planted defect: `planted_replica.py DEFECT COMMAND...` is `kafka2011 COMMAND...` with that one."""
+"""Defects that a run's replicas may be given: those that the model of replicas is tried with."""
 
 from __future__ import annotations
 
-import sys
+import os
 from contextlib import ExitStack
 
-from kafka2011.cli.app import main
+from integration.chaos.defects import VARIABLE
 from tests.models.replica.mutations import MUTATIONS
 from tests.support.mutation import mutated
 
 
-def run(defect: str, arguments: list[str]) -> int:
-    """Run a command; raises KeyError without such a defect."""
-    mutation = {each.defect: each for each in MUTATIONS}[defect]
-    with ExitStack() as changed:
-        changed.enter_context(mutated(mutation.function, mutation.old, mutation.new))
-        if mutation.also is not None:
-            changed.enter_context(mutated(*mutation.also))
-        return main(arguments)
+def plant() -> None:
+    """Have the defect that the environment names, for good, if it is one of replicas."""
+    for mutation in MUTATIONS:
+        if mutation.defect == os.environ.get(VARIABLE):
+            _planted.enter_context(mutated(mutation.function, mutation.old, mutation.new))
+            if mutation.also is not None:
+                _planted.enter_context(mutated(*mutation.also))
 
 
-if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], sys.argv[2:]))
+_planted = ExitStack()

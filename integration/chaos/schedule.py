@@ -90,28 +90,34 @@ class Fault:
     ways: str = ""
 
 
-def swarm_of(seed: int) -> dict[str, float]:
+def swarm_of(seed: int, weights: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
     """Return the kinds of faults that a seed leaves in: each with a chance of a half, and some at least.
 
     Where all kinds come in each run, some hide what others would show: whoever is killed all the time never gets to
     the end of a long pause.
     """
     draw = random.Random(f"kinds {seed}")
-    kinds = {kind: weight for kind, weight in WEIGHTS.items() if draw.random() < 0.5}
-    return kinds if len(kinds) >= FEWEST_KINDS else dict(WEIGHTS)
+    kinds = {kind: weight for kind, weight in weights.items() if draw.random() < 0.5}
+    return kinds if len(kinds) >= FEWEST_KINDS else dict(weights)
 
 
-def draw_schedule(seed: int, seconds: float, kinds: Mapping[str, float] = WEIGHTS) -> list[Fault]:
+def draw_schedule(
+    seed: int,
+    seconds: float,
+    kinds: Mapping[str, float] = WEIGHTS,
+    links: Sequence[str] = LINKS,
+    lasts: Mapping[str, tuple[float, float]] = LASTS_S,
+) -> list[Fault]:
     """Return the faults of a seed: the same ones each time. All have ended after so many seconds."""
     draw = random.Random(seed)
     faults: list[Fault] = []
     at_s = FIRST_S
     while at_s < seconds:
         kind = draw.choices(list(kinds), list(kinds.values()))[0]
-        low_s, high_s = LASTS_S.get(kind.split()[0], (0.0, 0.0))
+        low_s, high_s = lasts.get(kind.split()[0], (0.0, 0.0))
         lasts_s = draw.uniform(low_s, high_s)
         pick = draw.random()
-        between, mode, ways = draw.choice(LINKS), draw.choice(MODES), draw.choice(WAYS)
+        between, mode, ways = draw.choice(links), draw.choice(MODES), draw.choice(WAYS)
         if kind == "ensemble down" and seconds >= LONG_RUN_S:
             lasts_s = ENSEMBLE_DOWN_S
         if kind != "link":

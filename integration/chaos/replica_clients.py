@@ -1,0 +1,138 @@
+"""The clients of a run with replicas: producers that confirm, and a group in which a member divides as 0.7 does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Self
+
+from integration.chaos.account.ownership import find_double_ownership
+from integration.chaos.cluster import MEMBER_SETTINGS, Client
+from integration.chaos.evidence import Evidence
+from integration.chaos.records import NO_KEY, MessageId, payload_of, read_member, whole_lines
+from integration.chaos.replica_set import TOPIC
+from kafka2011.errors import KafkaError
+from kafka2011.producer.producer import Producer
+from zk.child import stop_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from integration.chaos.records import Receipt
+    from kafka2011.producer.batch import Receipt as Sent
+
+GROUP = "readers"
+MEMBERS = {"current": ("lists", "fair"), "of-2011": ("one", "range")}
+"""How each member reads, and how it divides partitions: if one of them does so as 0.7, all do."""
+BATCH = 20
+PAUSE_S = 0.1
+_CONFIRM_S = 90.0
+
+
+class Producers:
+    """Threads that send batches, each confirmed before the next; a context manager. `stop` ends them."""
+
+    def __init__(self, zk_connect: str, count: int) -> None:
+        self.confirmed: set[MessageId] = set()
+        self._zk_connect = zk_connect
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(f"p{number}",), daemon=True) for number in range(count)
+        ]
+
+    def _run(self, name: str) -> None:
+        settings = {
+            "zk.connect": self._zk_connect,
+            "producer.type": "async",
+            "queue.time": 1,
+            "confirm": "true",
+            "confirm.timeout.ms": 60_000,
+            "zk.sessiontimeout.ms": 20_000,
+        }
+        number = 0
+        with Producer(settings) as producer:
+            while not self._over.wait(PAUSE_S):
+                sent: list[tuple[MessageId, Future[Sent]]] = []
+                for _ in range(BATCH):
+                    message = MessageId(name, number)
+                    sent.append((message, producer.send(TOPIC, payload_of(message, NO_KEY))))
+                    number += 1
+                for message, future in sent:
+                    try:
+                        future.result(_CONFIRM_S)
+                    except (KafkaError, TimeoutError):  # it is not confirmed, whether it is there or not
+                        continue
+                    self.confirmed.add(message)
+
+    def stop(self) -> None:
+        """Let them end; what was sent is confirmed by then, or never."""
+        self._over.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(2 * _CONFIRM_S)
+                assert not thread.is_alive(), "a producer does not end"
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+
+class Members:
+    """The members of the group, each a process; a context manager."""
+
+    def __init__(self, zk_connect: str, directory: Path) -> None:
+        self._clients = [
+            Client(name, "member", style, GROUP, [style, "1", json.dumps(settings)], directory, None)
+            for name, (style, rule) in MEMBERS.items()
+            for settings in [
+                {
+                    **MEMBER_SETTINGS,
+                    "zk.connect": zk_connect,
+                    "groupid": GROUP,
+                    "consumerid": name,
+                    "partition.assignment": rule,
+                    "zk.sessiontimeout.ms": 6000,
+                }
+            ]
+        ]
+
+    def receipts(self) -> Iterator[Receipt]:
+        """Yield what they were handed by now."""
+        for client in self._clients:
+            yield from read_member(client.name, whole_lines(client.notes)).receipts
+
+    def end(self) -> Iterator[str]:
+        """Let them leave, and yield what is wrong with them, or with what each of them owned when."""
+        evidence = Evidence()
+        for client in self._clients:
+            client.leave()
+        for client in self._clients:
+            try:
+                status = client.process.wait(60)
+            except TimeoutError:
+                yield f"member {client.name} does not end"
+                continue
+            if status:
+                yield f"member {client.name} ended with status {status}"
+            evidence.members[client.name] = read_member(client.name, whole_lines(client.notes))
+        evidence.groups[GROUP] = list(evidence.members)
+        shares = {name: len({each.place.where for each in file.receipts}) for name, file in evidence.members.items()}
+        if not all(shares.values()):
+            yield f"a member was handed nothing: {shares}"
+        twice = list(find_double_ownership(evidence))
+        if twice:
+            yield f"{len(twice)} times {twice[0]}"
+
+    def __enter__(self) -> Self:
+        for client in self._clients:
+            client.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stop_all(client.process for client in self._clients)

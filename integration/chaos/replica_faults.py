@@ -1,0 +1,269 @@
+"""Does to replicas what a schedule says, and undoes it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from integration.chaos.cluster import READY
+from integration.chaos.faults import Begun
+from integration.chaos.links import Mode, Way
+from integration.chaos.power_cut import TAILS
+from integration.chaos.replica_set import LAG_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from integration.chaos.power_cut import Tail
+    from integration.chaos.replica_set import ChaosReplica, ReplicaSet
+    from integration.chaos.schedule import Fault
+
+WEIGHTS: Mapping[str, float] = {
+    "kill": 4,
+    "pause": 3,
+    "stop": 1,
+    "wipe": 4,
+    "power cut": 3,
+    "power cut of all": 1,
+    "disk full": 1,
+    "link": 5,
+    "slow": 2,
+    "zookeeper pauses": 1,
+    "left behind": 1.5,
+    "wiped alone": 1,
+}
+LINKS = ("follower-leader", "follower-leader", "all-leader", "replica-zookeeper", "replica-zookeeper")
+LASTS_S: Mapping[str, tuple[float, float]] = {
+    "kill": (0.0, 4.0),
+    "pause": (0.3, 5.0),
+    "stop": (0.0, 4.0),
+    "wipe": (0.0, 4.0),
+    "power": (0.0, 4.0),
+    "disk": (1.0, 5.0),
+    "link": (0.3, 7.0),
+    "slow": (2.0, 8.0),
+    "zookeeper": (0.5, 4.0),
+    "left": (3.0, 6.0),
+    "wiped": (3.0, 6.0),
+}
+ZOOKEEPER = "zookeeper"
+_LEADER_SHARE = 0.6
+_ON_ITS_WAY_S = 0.5
+"""How long what somebody sent before its end may take to arrive at ZooKeeper."""
+_SLOW_STOPS_S, _SLOW_RUNS_S = 0.4, 0.1
+_LOOK_S = 0.05
+_NO_SPACE = os.strerror(errno.ENOSPC).encode()
+
+
+class ReplicaFaults:
+    """The faults that replicas may suffer. What suffers one already is left alone until that is over."""
+
+    def __init__(self, replicas: ReplicaSet) -> None:
+        self._replicas = replicas
+        self._suffering: set[str] = set()
+        self._had_no_room: set[str] = set()
+        self._leader = replicas.leader()
+        self._kinds: dict[str, Callable[[Fault], Begun | None]] = {
+            "kill": lambda fault: self._ended(fault, lambda each: each.kill()),
+            "stop": lambda fault: self._ended(fault, lambda each: each.stop()),
+            "power cut": lambda fault: self._ended(fault, lambda each: each.lose_power(_tail(fault))),
+            "power cut of all": self._cut_power_of_all,
+            "pause": self._pause,
+            "wipe": self._wipe,
+            "disk full": self._fill_disk,
+            "link": self._link,
+            "slow": self._slow,
+            "zookeeper pauses": self._pause_zookeeper,
+            "left behind": self._leave_behind,
+            "wiped alone": self._wipe_alone,
+        }
+
+    def begin(self, fault: Fault) -> Begun | None:
+        """Begin a fault; None when there is nobody left who could suffer it."""
+        if ZOOKEEPER not in self._suffering:
+            self._leader = self._replicas.leader()
+        begun = self._kinds[fault.kind](fault)
+        if begun is not None:
+            self._suffering.update(begun.whom)
+        return begun
+
+    def end(self, begun: Begun) -> None:
+        """End what was begun."""
+        begun.undo()
+        self._suffering.difference_update(begun.whom)
+
+    def role_of(self, name: str) -> str:
+        """Say whether somebody leads, as far as is known."""
+        return "the leader" if name == self._leader else name if name == ZOOKEEPER else "a follower"
+
+    def revive(self) -> Iterator[str]:
+        """Start replicas again that ended by themselves, as a supervisor would; yield what is wrong with that.
+
+        A process that found its disk full ends, and one may give up that is started while ZooKeeper does not answer.
+        """
+        for name, each in self._replicas.all.items():
+            if not each.running and name not in self._suffering:
+                output = each.output()
+                had_no_room = name in self._had_no_room and _NO_SPACE in output
+                each.launch()
+                if READY in output and not had_no_room:
+                    yield f"{name} ended by itself: {output.decode(errors='replace').strip().rpartition(chr(10))[2]}"
+
+    # Processes and disks -----------------------------------------------------------------------------------------
+
+    def _ended(self, fault: Fault, end: Callable[[ChaosReplica], object]) -> Begun | None:
+        replica = self._choose(fault)
+        if replica is None:
+            return None
+        end(replica)
+        return Begun((replica.name,), replica.launch)
+
+    def _cut_power_of_all(self, fault: Fault) -> Begun | None:
+        every = [each for each in self._replicas.all.values() if each.running]
+        if not every or self._suffering.difference({ZOOKEEPER}):
+            return None
+        for each in every:
+            each.kill()
+        for each in every:
+            each.lose_power(_tail(fault))
+        return Begun(tuple(each.name for each in every), lambda: _launch(every))
+
+    def _pause(self, fault: Fault) -> Begun | None:
+        replica = self._choose(fault)
+        if replica is None:
+            return None
+        replica.pause()
+        return Begun((replica.name,), replica.resume)
+
+    def _wipe(self, fault: Fault) -> Begun | None:
+        replica = self._choose(fault)
+        if replica is None or ZOOKEEPER in self._suffering:
+            return None
+        replica.kill()
+        self._lose_disk(replica)
+        return Begun((replica.name,), replica.launch)
+
+    def _lose_disk(self, replica: ChaosReplica) -> bool:
+        """Empty the disk of a replica that has ended, if another one in sync has all that it had."""
+        time.sleep(_ON_ITS_WAY_S)
+        may_be_lost = bool(self._replicas.in_sync() - {replica.name})
+        if may_be_lost:
+            replica.lose_disk()
+        return may_be_lost
+
+    def _fill_disk(self, fault: Fault) -> Begun | None:
+        for name, each in self._replicas.all.items():
+            if name not in self._suffering and each.running and each.fill_disk():
+                self._had_no_room.add(name)
+                return Begun((name,), each.empty_disk)  # it ends, if something is written to it meanwhile
+        return None
+
+    def _slow(self, fault: Fault) -> Begun | None:
+        """Let a follower run for a part of the time only."""
+        replica = self._choose(fault, leader_share=0)
+        if replica is None:
+            return None
+        over = threading.Event()
+
+        def stop_and_go() -> None:
+            while not over.is_set():
+                replica.pause()
+                over.wait(_SLOW_STOPS_S)
+                replica.resume()
+                over.wait(_SLOW_RUNS_S)
+
+        thread = threading.Thread(target=stop_and_go, daemon=True)
+        thread.start()
+
+        def undo() -> None:
+            over.set()
+            thread.join()
+
+        return Begun((replica.name,), undo)
+
+    def _pause_zookeeper(self, fault: Fault) -> Begun | None:
+        if ZOOKEEPER in self._suffering:
+            return None
+        self._replicas.zookeeper.pause()
+        return Begun((ZOOKEEPER,), self._replicas.zookeeper.resume)
+
+    # Links -------------------------------------------------------------------------------------------------------
+
+    def _link(self, fault: Fault) -> Begun | None:
+        mode, ways = Mode(fault.mode), tuple(Way) if fault.ways == "both" else (Way(fault.ways),)
+        replica = self._choose(fault, leader_share=0 if fault.between == "follower-leader" else _LEADER_SHARE)
+        if replica is None:
+            return None
+        if fault.between == "follower-leader":
+            return self._turn(f"clients to {self._leader}", mode, ways, replica, only=replica)
+        if fault.between == "all-leader":
+            return self._turn(f"clients to {replica.name}", mode, ways, replica)
+        return self._turn(f"{replica.name} to zookeeper", mode, ways, replica)
+
+    def _turn(
+        self, name: str, mode: Mode, ways: tuple[Way, ...], replica: ChaosReplica, only: ChaosReplica | None = None
+    ) -> Begun:
+        link = self._replicas.links.every[name]
+        link.turn(mode, ways, only_pid=None if only is None else only.process.pid)
+        return Begun((replica.name,), lambda: link.turn(Mode.OPEN))
+
+    # Several things at once --------------------------------------------------------------------------------------
+
+    def _leave_behind(self, fault: Fault) -> Begun | None:
+        """Cut a follower off until it is out of sync, and then let all others end: it must not lead."""
+        leader = self._replicas.all[self._leader]
+        if self._suffering or not leader.running:
+            return None
+        follower = self._choose(fault, leader_share=0)
+        if follower is None:
+            return None
+        cut = self._turn(f"clients to {leader.name}", Mode.CUT, tuple(Way), follower, only=follower)
+        ends_s = time.monotonic() + 4 * LAG_MS / 1000
+        while follower.name in self._replicas.in_sync() and time.monotonic() < ends_s:
+            time.sleep(_LOOK_S)
+        others = [each for each in self._replicas.all.values() if each is not follower]
+        for each in others:
+            each.kill()
+
+        def undo() -> None:
+            _launch(others)
+            cut.undo()
+
+        return Begun(tuple(self._replicas.all), undo)
+
+    def _wipe_alone(self, fault: Fault) -> Begun | None:
+        """Let all end, and start one of them without its disk: its name must not be enough to lead."""
+        if self._suffering:
+            return None
+        replica = self._choose(fault)
+        if replica is None:
+            return None
+        every = list(self._replicas.all.values())
+        for each in every:
+            each.kill()
+        if self._lose_disk(replica):
+            replica.launch()
+        return Begun(tuple(self._replicas.all), lambda: _launch(every))
+
+    # Choices -----------------------------------------------------------------------------------------------------
+
+    def _choose(self, fault: Fault, leader_share: float = _LEADER_SHARE) -> ChaosReplica | None:
+        """Return the leader, in a share of the cases, or a follower; None if there is nobody who runs unharmed."""
+        able = [each for name, each in self._replicas.all.items() if each.running and name not in self._suffering]
+        leader = next((each for each in able if each.name == self._leader), None)
+        if fault.pick < leader_share and leader is not None:
+            return leader
+        followers = [each for each in able if each is not leader]
+        return followers[int(fault.pick * 997) % len(followers)] if followers else None
+
+
+def _tail(fault: Fault) -> Tail:
+    return TAILS[int(fault.pick * 991) % len(TAILS)]
+
+
+def _launch(replicas: Sequence[ChaosReplica]) -> None:
+    for each in replicas:
+        each.launch()

@@ -1,0 +1,153 @@
+"""The replicas of one broker, with a ZooKeeper: over links that may fail, on disks that may lose power, fill or go."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from integration.chaos.broker import ChaosBroker
+from integration.chaos.links import Links
+from integration.chaos.power_cut import lose_unsynced
+from kafka2011.admin.topics import create_topic
+from kafka2011.replica.known_file import KnownFile
+from kafka2011.replica.state import ReplicaState
+from tests.support.waiting import eventually
+from zk.brokers import BrokerRegistry
+from zk.child import stop_all
+from zk.connecting import connect
+from zk.local_zookeeper import LocalZooKeeper
+from zk.replicas import ReplicaRegistry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from integration.chaos.power_cut import Tail
+
+BROKER_ID = 0
+TOPIC = "chaos-1"
+PARTITIONS = 4
+SESSION_MS = 2000
+LAG_MS = 1000
+_SETTINGS = {
+    "num.partitions": PARTITIONS,
+    "log.file.size": 300_000,
+    "zk.sessiontimeout.ms": SESSION_MS,
+    "zk.connectiontimeout.ms": 30_000,
+    "replica.lag.time.max.ms": LAG_MS,
+    "replica.address.gap.ms": 100,
+}
+
+
+class ChaosReplica(ChaosBroker):
+    """One of them; `number` is its place among them, for an address of its own."""
+
+    def __init__(self, name: str, number: int, directory: Path, zk_connect: str, links: Links) -> None:
+        settings = {"zk.connect": zk_connect, **_SETTINGS, "replica.name": name}
+        super().__init__(BROKER_ID, directory, settings, links, None, name=name, host=f"127.0.3.{number + 1}")
+        self.direct_port = int(self._usual["port"])
+
+    @property
+    def disk_id(self) -> str | None:
+        """What its disk says of itself; None if it is empty."""
+        known = KnownFile(self.logs).load()
+        return None if known is None else known.replica.disk
+
+    def lose_power(self, tail: Tail) -> None:
+        """End it, and let what it has not brought to disk vanish."""
+        self.kill()
+        lose_unsynced(self.logs, self.notes, self.synced, tail)
+
+    def lose_disk(self) -> None:
+        """Give it an empty disk; it must not run."""
+        for directory in (self.logs, self.synced):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+        self.notes.unlink(missing_ok=True)
+
+    def segments(self) -> dict[str, bytes]:
+        """Return the bytes of each segment."""
+        return {str(path.relative_to(self.logs)): path.read_bytes() for path in sorted(self.logs.glob("*/*.kafka"))}
+
+
+class ReplicaSet:
+    """All of them; a context manager. The first one begins, and all are in sync before anything happens.
+
+    The one called `small` has a small disk, where it may be mounted.
+    """
+
+    def __init__(self, directory: Path, count: int, small: int) -> None:
+        self._stack = ExitStack()
+        self._directory = directory
+        self._count = count
+        self._small = small
+        self._leader = ""
+
+    def __enter__(self) -> Self:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._begin()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _begin(self) -> None:
+        self.links = self._stack.enter_context(Links())
+        self.zookeeper = self._stack.enter_context(LocalZooKeeper(data_dir=self._directory / "zookeeper"))
+        self.zk_connect = self.zookeeper.connect_string
+        host, port = self.zk_connect.rsplit(":", 1)
+        self.all: dict[str, ChaosReplica] = {}
+        for number, name in enumerate("abcdefg"[: self._count]):
+            link = self.links.add(f"{name} to zookeeper", (host, int(port)))
+            replica = self.all[name] = ChaosReplica(name, number, self._directory, link.address, self.links)
+            self._stack.callback(replica.stop_for_good)
+            if number == self._small:
+                replica.mount_small_disk()
+        client = self._stack.enter_context(connect(self.zk_connect, 20_000))
+        self._registry = ReplicaRegistry(client, BROKER_ID)
+        self._brokers = BrokerRegistry(client)
+        begun = KnownFile(self.all["a"].logs).load_or_begin("a").replica
+        self._registry.begin(ReplicaState.first(begun).text)
+        for each in self.all.values():
+            each.launch()
+        for each in self.all.values():
+            each.wait_ready()
+        self.await_all()
+        create_topic(client, TOPIC)
+
+    def state(self) -> ReplicaState:
+        """Return what ZooKeeper says."""
+        found = self._registry.read().state
+        assert found is not None
+        return ReplicaState.of(found, "the registry")
+
+    def leader(self) -> str:
+        """Return who is registered as the broker, or was last."""
+        found = self._brokers.brokers().get(BROKER_ID)
+        for name, each in self.all.items():
+            if found is not None and each.direct_port == found.port:
+                self._leader = name
+        return self._leader
+
+    def in_sync(self) -> set[str]:
+        """Return who is in sync, with the disk that it has now."""
+        return {each.name for each in self.state().in_sync if self.all[each.name].disk_id == each.disk}
+
+    def await_all(self, timeout_s: float = 60.0) -> None:
+        """Wait until all are in sync and one of them is the broker."""
+        eventually(lambda: self.in_sync() == set(self.all), timeout_s, what="all in sync")
+        eventually(lambda: BROKER_ID in self._brokers.brokers(), timeout_s, what="a registered leader")
+
+    def heal(self) -> None:
+        """Open all links, and let everything run."""
+        self.zookeeper.resume()
+        self.links.open_all()
+        for each in self.all.values():
+            each.resume()
+            each.launch()
+
+    def __exit__(self, *_: object) -> None:
+        self.heal()  # or else nobody ends in order
+        stop_all(each.process for each in self.all.values())
+        self._stack.close()
