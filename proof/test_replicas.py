@@ -22,8 +22,8 @@ DEFECTS = {
     "a barrier is answered when it arrives": (2, ()),
     "nothing is cut": (2, ()),
     "the readable end is the leader's own": (2, ()),
-    "who is not in sync takes the lead": (2, ("left behind", "kill")),
-    "a name is enough to lead": (2, ("wiped alone", "kill")),
+    "who is not in sync takes the lead": (2, ("left behind",)),
+    "a name is enough to lead": (2, ("wiped alone",)),
     "it registers before all that it had can be read": (3, ("power cut", "kill", "link", "slow")),
 }
 """With how many replicas each is looked for, and with which kinds of faults, if not with all."""

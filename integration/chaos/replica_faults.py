@@ -55,6 +55,7 @@ _ON_ITS_WAY_S = 0.5
 """How long what somebody sent before its end may take to arrive at ZooKeeper."""
 _SLOW_STOPS_S, _SLOW_RUNS_S = 0.4, 0.1
 _LOOK_S = 0.05
+_WAIT_S = 4 * LAG_MS / 1000
 _NO_SPACE = os.strerror(errno.ENOSPC).encode()
 
 
@@ -215,15 +216,13 @@ class ReplicaFaults:
     def _leave_behind(self, fault: Fault) -> Begun | None:
         """Cut a follower off until it is out of sync, and then let all others end: it must not lead."""
         leader = self._replicas.all[self._leader]
-        if self._suffering or not leader.running:
+        if not leader.running or not self._are_well():
             return None
         follower = self._choose(fault, leader_share=0)
         if follower is None:
             return None
         cut = self._turn(f"clients to {leader.name}", Mode.CUT, tuple(Way), follower, only=follower)
-        ends_s = time.monotonic() + 4 * LAG_MS / 1000
-        while follower.name in self._replicas.in_sync() and time.monotonic() < ends_s:
-            time.sleep(_LOOK_S)
+        _wait(lambda: follower.name not in self._replicas.in_sync())
         others = [each for each in self._replicas.all.values() if each is not follower]
         for each in others:
             each.kill()
@@ -236,7 +235,7 @@ class ReplicaFaults:
 
     def _wipe_alone(self, fault: Fault) -> Begun | None:
         """Let all end, and start one of them without its disk: its name must not be enough to lead."""
-        if self._suffering:
+        if not self._are_well():
             return None
         replica = self._choose(fault)
         if replica is None:
@@ -247,6 +246,10 @@ class ReplicaFaults:
         if self._lose_disk(replica):
             replica.launch()
         return Begun(tuple(self._replicas.all), lambda: _launch(every))
+
+    def _are_well(self) -> bool:
+        """Say whether nobody suffers anything, and all are in sync, perhaps soon."""
+        return not self._suffering and _wait(lambda: self._replicas.in_sync() == set(self._replicas.all))
 
     # Choices -----------------------------------------------------------------------------------------------------
 
@@ -262,6 +265,14 @@ class ReplicaFaults:
 
 def _tail(fault: Fault) -> Tail:
     return TAILS[int(fault.pick * 991) % len(TAILS)]
+
+
+def _wait(condition: Callable[[], bool]) -> bool:
+    """Wait a moment for a condition, and say whether it has come true."""
+    ends_s = time.monotonic() + _WAIT_S
+    while not (is_true := condition()) and time.monotonic() < ends_s:
+        time.sleep(_LOOK_S)
+    return is_true
 
 
 def _launch(replicas: Sequence[ChaosReplica]) -> None:
