@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.replica.known import Known
-from kafka2011.replica.state import Replica
+from kafka2011.replica.state import Replica, ReplicaStateError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,14 +21,14 @@ _DISK_ID_BYTES = 12
 
 
 class KnownFile:
-    """Reads and writes the file. Methods let OSError through."""
+    """Reads and writes the file."""
 
     def __init__(self, log_dir: Path, disk: Disk = SYSTEM_DISK) -> None:
         self._path = log_dir / FILE_NAME
         self._disk = disk
 
     def load(self) -> Known | None:
-        """Return what it says; None without one. Raises ReplicaStateError if it is damaged."""
+        """Return what it says; None without one. Raises ReplicaStateError if it is damaged, and OSError."""
         try:
             text = self._path.read_bytes()
         except FileNotFoundError:
@@ -47,11 +47,16 @@ class KnownFile:
         return known.named(name)
 
     def store(self, known: Known) -> None:
-        """Write it whole, and bring it to disk."""
+        """Write it whole, and bring it to disk. Raises ReplicaStateError if the disk does not take it."""
+        try:
+            self._store(known.text.encode())
+        except OSError as error:
+            raise ReplicaStateError(f"{self._path} cannot be written: {error.strerror}") from error
+
+    def _store(self, data: bytes) -> None:
         new = self._path.with_name(FILE_NAME + _NEW_SUFFIX)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            data = known.text.encode()
             while data:
                 data = data[os.write(fd, data) :]
             self._disk.fsync(fd)

@@ -19,7 +19,7 @@ _DISK = re.compile(r"[0-9a-f]{1,64}")
 
 
 class ReplicaStateError(KafkaError):
-    """The state of a broker id's replicas, or what a replica knows of itself, cannot be read or used."""
+    """The state of a broker id's replicas, or what a replica knows of itself, cannot be read, used or kept."""
 
 
 class Replica(NamedTuple):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafka2011.replica.known_file import KnownFile, is_known_file
 from kafka2011.replica.state import ReplicaStateError
+from tests.support.disks import DiskWith
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -37,3 +40,16 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "replica").write_text("{")
     with pytest.raises(ReplicaStateError, match=str(tmp_path)):
         KnownFile(tmp_path).load_or_begin("a")
+
+
+def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
+    """What was there stays."""
+    known = KnownFile(tmp_path).load_or_begin("a")
+
+    def fsync(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    full = KnownFile(tmp_path, DiskWith(fsync=fsync))
+    with pytest.raises(ReplicaStateError, match=f"{tmp_path}/replica cannot be written: No space left"):
+        full.store(known.with_readable({TopicPartition("views", 3, 1): 70}))
+    assert KnownFile(tmp_path).load() == known
