@@ -199,6 +199,23 @@ def test_a_stream_ends_when_nothing_comes(here: dict[str, object], topic: str) -
     run(main())
 
 
+def test_a_task_that_waits_is_not_silent(here: dict[str, object], topic: str) -> None:
+    """For max.poll.interval.ms, of which the loop's wait for the next message is none."""
+
+    async def main() -> None:
+        async with AsyncioConsumer(group(here, max_poll_interval_ms=60_000)) as consumer:
+            [stream] = (await consumer.create_message_streams({topic: 1}))[topic]
+            waiting = asyncio.create_task(payloads(stream, 1))
+            while not stream._stream.is_asked:
+                await asyncio.sleep(0.01)
+            waiting.cancel()
+            with suppress(asyncio.CancelledError):
+                await waiting
+            assert not stream._stream.is_asked
+
+    run(main())
+
+
 def test_the_end_of_a_consumer_ends_its_streams(here: dict[str, object], topic: str) -> None:
     """Also of a task that waits for a message."""
 

@@ -24,6 +24,7 @@ from kafka2011.errors import KafkaError
 from kafka2011.message.compression import Codec
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
+from zk.consumers import ConsumerRegistry
 from zk.errors import NodeHeld
 
 if TYPE_CHECKING:
@@ -170,6 +171,56 @@ def test_a_slow_application_gets_no_more_than_it_may(
     a.join()
     assert repeats(a.receipts, b.receipts) == a.payloads == ["0:0"]
     assert "dropped_commits" not in other.counts()
+
+
+def test_a_silent_application_leaves_its_partitions_to_others_until_it_comes_back(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it had consumed is committed, and what it has in hand comes again. Who waits for messages is not silent."""
+    broker = shared_cluster.brokers[0]
+    settings = {"max.poll.interval.ms": 500, "rebalance.backoff.ms": 300, "autocommit.interval.ms": 3_600_000}
+    produce(broker, topic, range(20))
+    silent = open_member(shared_cluster, topic, {"consumerid": "a", **settings})
+    a = read(silent, topic, 0.001)
+    eventually(lambda: len(a.receipts) > 30)
+    a.gate.clear()
+    eventually(lambda: silent.counts()["silent_applications"] == 1)
+    in_hand = a.payloads[-1]
+    other = open_member(shared_cluster, topic, {"consumerid": "b", **settings})
+    b = read(other, topic)
+    eventually(lambda: set(a.payloads) | set(b.payloads) == everything(range(20)))
+    assert (len(silent.owned_partitions()), len(other.owned_partitions())) == (0, 4)
+    assert f"g-{topic}_a: the application has not come back to g-{topic}_a-0 for 500 ms" in caplog.text
+    a.gate.set()
+    eventually(lambda: len(silent.owned_partitions()) == len(other.owned_partitions()) == 2)
+    produce(broker, topic, range(20, 30))
+    eventually(lambda: set(a.payloads) | set(b.payloads) == everything(range(30)))
+    assert repeats(a.receipts, b.receipts) == [in_hand]
+    check_order(a.receipts, b.receipts)
+    assert silent.counts()["unfinished_releases"] == 1
+    assert silent.counts()["silent_applications"] == 1
+    assert other.counts().get("silent_applications", 0) == 0
+
+
+def test_a_silent_application_stays_out_in_a_new_session(
+    shared_cluster: LocalCluster, topic: str, open_member: OpenMember
+) -> None:
+    """Its member does not register for partitions that nobody would read; afterwards it goes on where it was."""
+    produce(shared_cluster.brokers[0], topic, range(20), partitions=[0])
+    member = open_member(shared_cluster, topic, {"max.poll.interval.ms": 300, "rebalance.backoff.ms": 300})
+    reader = read(member, topic, 0.001)
+    eventually(lambda: len(reader.receipts) > 5)
+    reader.gate.clear()
+    eventually(lambda: member.counts()["silent_applications"] == 1 and not member.owned_partitions())
+    tries = member.counts()["tries"]
+    expire_session(member._client)
+    eventually(lambda: member.counts().get("sessions_lost") == 1 and member.counts()["tries"] > tries)
+    registry = ConsumerRegistry(member._client, member._client.session_id or 0)
+    assert registry.members(f"g-{topic}") == []
+    reader.gate.set()
+    eventually(lambda: set(reader.payloads) == everything(range(20), [0]))
+    assert registry.members(f"g-{topic}") == [member.consumer_id]
+    assert len(repeats(reader.receipts)) <= 1
 
 
 def test_a_name_that_is_taken_is_waited_for_and_then_refused(

@@ -85,6 +85,10 @@ class AsyncioStream:
 
     async def _next(self, poll: Callable[[], T | None]) -> T | None:
         """Wait for the next one; None after the timeout and after the end."""
+        with self._stream.asking():
+            return await self._await_next(poll)
+
+    async def _await_next(self, poll: Callable[[], T | None]) -> T | None:
         until_s = None if self._timeout_s is None else self._loop.time() + self._timeout_s
         while True:
             self._changed.clear()

@@ -81,6 +81,12 @@ class ConsumerConfig(SimpleConsumerConfig):
         "Time between two attempts, and the longest wait for the application when a partition is given up.",
         fallback=same_as("zk.synctime.ms"),
     )
+    max_poll_interval_ms: int = setting(
+        -1,
+        Integer(-1),
+        "A member whose application does not come back to one of its streams for so long gives up its partitions, until"
+        " it does; -1 or 0: it keeps them.",
+    )
     consumer_timeout_ms: int = setting(
         -1, Integer(-1), "Iteration ends after this time without a message; -1: it waits forever."
     )

@@ -45,7 +45,6 @@ LATER_NAMES = {
     "log.segment.bytes": ("log.file.size",),
     "max.block.ms": ("queue.enqueueTimeout.ms",),
     "max.partition.fetch.bytes": ("fetch.size",),
-    "max.poll.interval.ms": ("rebalance.backoff.ms",),
     "max.connections.per.ip": ("max.connections.per.address",),
     "max.request.size": ("max.message.size",),
     "message.max.bytes": ("max.message.size",),

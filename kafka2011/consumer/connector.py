@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import ConsumerConfig
+from kafka2011.consumer.application_watch import ApplicationWatch
 from kafka2011.consumer.fair_assignment import RULE
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.membership import Membership
@@ -344,12 +345,17 @@ class ConsumerConnector:
             events=self._events,
             wake=self._wake,
             clock=self._clock,
+            watch=self._application_watch(),
         )
         try:
             self._membership.enter(2 * self._client.session_timeout_ms / 1000)
         except BaseException:
             self._membership = None
             raise
+
+    def _application_watch(self) -> ApplicationWatch | None:
+        longest_s = self.config.max_poll_interval_ms / 1000
+        return ApplicationWatch(self._all_streams, longest_s, self._clock) if longest_s > 0 else None
 
     def _make_explicit(self, topic: str) -> None:
         """From now on, commit only the offsets that the application gives for this topic."""

@@ -1,6 +1,7 @@
 """Membership: a member's way into its group and out of it, and the threads that keep it there (paper, section 3.2).
 
-One thread rebalances, one keeps the lease, one commits. Each repeats its task until the end, whatever errors it raises.
+One thread rebalances, one keeps the lease, one commits, and one may watch what the application does. Each repeats its
+task until the end, whatever errors it raises.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka2011.config import ConsumerConfig
+    from kafka2011.consumer.application_watch import ApplicationWatch
     from kafka2011.consumer.offset_committer import OffsetCommitter
     from kafka2011.consumer.rebalancer import Rebalancer
     from zk.clock import Clock
@@ -49,6 +51,7 @@ class Membership:
         events: SessionEvents,
         wake: threading.Event,
         clock: Clock,
+        watch: ApplicationWatch | None = None,
     ) -> None:
         self.rebalancer = rebalancer
         self._consumer_id = consumer_id
@@ -58,6 +61,7 @@ class Membership:
         self._events = events
         self._wake = wake
         self._clock = clock
+        self._watch = watch
         self._leaving = threading.Event()
         self._has_left = threading.Event()
         self._threads: dict[str, threading.Thread] = {}
@@ -65,7 +69,7 @@ class Membership:
         self._next_failure_s = 0.0  # attempts brought forward by events are not counted
         self._commit_outages = Outages(logger)
         self._lease_outages = Outages(logger, logging.INFO, logging.DEBUG)  # it is tried again many times a second
-        self.counts: Counter[str] = Counter(failed_rebalances=0)
+        self.counts: Counter[str] = Counter(failed_rebalances=0, silent_applications=0)
 
     def enter(self, longest_wait_s: float) -> None:
         """Become a member, and start. Waits for an older node of the same consumerid to disappear with its session.
@@ -86,6 +90,8 @@ class Membership:
         self._start("lease", self._renew_lease, self._has_left, self._has_left, retry_lease_s)
         if self._config.autocommit_enable:
             self._start("commit", self._commit, self._leaving, self._leaving, self._backoff_s)
+        if self._watch is not None:
+            self._start("application", self._look_at_application, self._leaving, self._leaving, self._backoff_s)
 
     def is_rebalancing_here(self) -> bool:
         """Say whether this is the thread that rebalances, which cannot wait for its own end."""
@@ -203,6 +209,25 @@ class Membership:
         else:
             self._commit_outages.over()
         return self._config.autocommit_interval_ms / 1000
+
+    def _look_at_application(self) -> float:
+        """Take no part in the group while the application does not come back, so that others have the partitions."""
+        assert self._watch is not None
+        silent = self._watch.silent()
+        if bool(silent) is self.rebalancer.takes_part:
+            self.rebalancer.takes_part = not silent
+            if silent:
+                self.counts["silent_applications"] += 1
+                logger.warning(
+                    "%s: the application has not come back to %s for %d ms (max.poll.interval.ms): its partitions go to"
+                    " others until it does (%d times so far)",
+                    *(self._consumer_id, ", ".join(silent), self._config.max_poll_interval_ms),
+                    self.counts["silent_applications"],
+                )
+            else:
+                logger.info("%s: the application has come back, joining the group again", self._consumer_id)
+            self._wake.set()
+        return self._watch.interval_s
 
     def _may_commit_later(self, deadline_s: float) -> bool:
         """Say whether there is time left, and the same session may come back."""

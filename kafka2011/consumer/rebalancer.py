@@ -51,6 +51,8 @@ class Rebalancer:
     registry has changed and `try_once` should be called again. `owned` is what we own now; other threads may read it.
     Of `explicit_topics`, and with `explicit_commits` of all, only offsets that the application gives are committed.
     `listener` is told what comes and goes. `rule` is how to divide if all members say the same; None: as in 0.7.
+    Once `takes_part` is made false, by any thread, the next try gives up everything and leaves the group, but not the
+    session; when it is true again, the next one joins.
     """
 
     def __init__(
@@ -78,7 +80,10 @@ class Rebalancer:
         self._clock = clock
         self._release_wait_s = release_wait_ms / 1000
         self._listener = listener or RebalanceListener()
+        self.takes_part = True
         self.session: GroupSession | None = None
+        self._is_in = False  # a member, for certain
+        self._is_out = True  # none, for certain
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
         self.explicit_topics: set[str] = set()
@@ -97,30 +102,39 @@ class Rebalancer:
 
         Raises ZkUnavailable when there is no session.
         """
+        self._enter(registers=True)
+
+    def _enter(self, *, registers: bool) -> GroupSession:
         session = self._registries.current()
         if session is None:
             raise ZkUnavailable("not connected to ZooKeeper")
-        if session is self.session:
-            return
-        if self.session is not None:
-            self.counts["sessions_lost"] += 1
-            logger.warning("%s: there is a new ZooKeeper session: registering again", self._consumer_id)
-            self._abandon()
-        session.lease.renew()
-        self._division.register(session)
-        self.session = session
+        if session is not self.session:
+            if self.session is not None:
+                self.counts["sessions_lost"] += 1
+                logger.warning("%s: there is a new ZooKeeper session: registering again", self._consumer_id)
+                self._abandon()
+            session.lease.renew()
+            self.session, self._is_in, self._is_out = session, False, True
+        if registers and not self._is_in:
+            self._is_out = False  # noted first: an unanswered registration may have succeeded
+            self._division.register(session)
+            self._is_in = True
+        return session
 
     def try_once(self) -> bool:
         """Bring what we own in step with the registries; False if another still owns part of it.
 
         Raises TryAgainError when the registries contradict themselves, ZkUnavailable when they do not answer.
         """
-        self.enter()
-        session = self.session
-        assert session is not None
+        takes_part = self.takes_part
+        session = self._enter(registers=takes_part)
         self.counts["tries"] += 1
         if self._began_s is None:
             self._began_s = self._clock.monotonic_s()
+        if not takes_part:
+            self._step_out(session)
+            self._end_well(self._began_s)
+            return True
         session.refresh()
         owners, brokers = self._division.read(session)
         wanted = self._ours(owners)
@@ -131,15 +145,28 @@ class Rebalancer:
         self._follow_addresses(brokers)
         if not self._take(session, brokers, {w: stream for w, stream in wanted.items() if w not in self.owned}):
             return False
-        began_s, self._began_s = self._began_s, None
+        self._end_well(self._began_s)
+        return True
+
+    def _end_well(self, began_s: float) -> None:
+        self._began_s = None
         if not self._is_changed:
-            return True
+            return
         self._is_changed = False
         self.counts["rebalances"] += 1
         self.times.observe(self._clock.monotonic_s() - began_s)
         self._wake()  # look once more: that sets watches on the new owner nodes, which others could delete
         logger.info("%s owns %s", self._consumer_id, ", ".join(map(str, sorted(self.owned))) or "nothing")
-        return True
+
+    def _step_out(self, session: GroupSession) -> None:
+        """Give up everything, with its commits, and leave the group."""
+        self._is_in = False
+        self._give_up(list(self.owned.values()))
+        self._commit_given_up()
+        self._unclaim(session, list(self._claimed))
+        if not self._is_out:
+            session.deregister(self._consumer_id)
+            self._is_out = True
 
     def leave(self, *, commit: bool) -> None:
         """Give up everything and leave the group; what ZooKeeper is not told ends with the session.

@@ -10,6 +10,7 @@ import enum
 import threading
 import time
 from collections import deque
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,8 @@ class MessageStream:
         self._ready: deque[Message] = deque()
         self._error: KafkaError | None = None
         self._decoded_messages = 0
+        self._asks = 0  # how often the application has asked
+        self._askers = 0  # and how often it waits for an answer now
         self._breathe_at_s = 0.0
         forks.register(self)
 
@@ -194,6 +197,26 @@ class MessageStream:
     def delivered_messages(self) -> int:
         """How many messages were handed out so far."""
         return self._decoded_messages - len(self._ready)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the application waits for a message now."""
+        return self._askers > 0
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Something else whenever the application has asked for a message, or was handed one."""
+        return self._asks, self.delivered_messages
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Count as asked for a message meanwhile, for whoever waits in another way; in the thread that reads."""
+        self._asks += 1
+        self._askers += 1
+        try:
+            yield
+        finally:
+            self._askers -= 1
 
     @property
     def unfinished_releases(self) -> int:
@@ -352,11 +375,16 @@ class MessageStream:
         That is up to `ahead` messages, and there may be more that were decoded earlier; or what `look`, which goes by
         the bytes, finds in an open chunk.
         """
-        if self._open is not None:
-            self._open.come_back()
-            if look is not None:
-                self._undecode(self._open)
-        chunk = self._await_ready(timeout_s, look=look, ahead=ahead)
+        self._asks += 1
+        self._askers += 1
+        try:
+            if self._open is not None:
+                self._open.come_back()
+                if look is not None:
+                    self._undecode(self._open)
+            chunk = self._await_ready(timeout_s, look=look, ahead=ahead)
+        finally:
+            self._askers -= 1
         if chunk is not None:
             chunk.reader = threading.current_thread()
         return chunk

@@ -55,6 +55,11 @@ _OF_CONSUMERS = {
     ),
     "malformed_members": counter("consumer_malformed_members", "Members of the group that were ignored.", _GROUP),
     "listener_errors": counter("consumer_listener_errors", "Exceptions of the rebalance listener.", _GROUP),
+    "silent_applications": counter(
+        "consumer_silent_applications",
+        "Times that partitions were given up as the application had not come back for max.poll.interval.ms.",
+        _GROUP,
+    ),
     "commits": counter("consumer_commits", "Offsets that were written to ZooKeeper.", _GROUP),
     "conflicts": counter("consumer_commit_conflicts", "Commits that found another offset than expected.", _GROUP),
     "dropped_commits": counter(

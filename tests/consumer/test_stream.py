@@ -106,6 +106,29 @@ def test_a_message_is_consumed_when_the_application_comes_back() -> None:
     assert rig.stream.delivered_messages == 2
 
 
+def test_whoever_asks_is_seen_to_ask() -> None:
+    """Each message that is handed out is progress, and each question, answered or not, and nothing else is."""
+    rig = Rig()
+    stream = rig.stream
+    rig.fetch(rig.own(), messages([b"a", b"b", b"c", b"d", b"e"]))
+    lists, sets, each = stream.batches(1), stream.sets(), iter(stream)
+    seen = {stream.progress}
+    asks: list[Callable[[], object]] = [
+        *(lambda: next(each), lambda: next(each), lambda: next(lists)),
+        *(stream.poll, lambda: next(sets), stream.poll),
+    ]
+    for number, ask in enumerate(asks, 2):
+        ask()
+        seen.add(stream.progress)
+        assert len(seen) == number
+    assert not stream.is_asked
+    asking = in_thread(lambda: stream.poll(60))
+    eventually(lambda: stream.is_asked)
+    stream.close()
+    asking.join(20)
+    assert not stream.is_asked
+
+
 def test_messages_carry_where_they_are_from() -> None:
     """Topic, broker, partition, offsets and payload."""
     rig = Rig()

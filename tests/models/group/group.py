@@ -145,6 +145,8 @@ class GroupModel:
             "read": member.read,
             "work": member.work,
             "kill": member.kill,
+            "fall silent": lambda: member.take_part(takes_part=False),
+            "come back": lambda: member.take_part(takes_part=True),
             "stop": lambda: self._stop(member, is_stopped=True),
             "go on": lambda: self._stop(member, is_stopped=False),
             "freeze": lambda: client.freeze(inward_only=rest == ["in"]),
@@ -249,6 +251,8 @@ def _is_possible_for(what: str, member: Member) -> bool:
         "reconnect": not client.is_connected and not client.is_stopped,
         "read": member.in_hand is not None or bool(member.owned),
         "work": bool(member.owned),
+        "fall silent": member.takes_part,
+        "come back": not member.takes_part,
     }
     return possible.get(what, what not in member.running)
 

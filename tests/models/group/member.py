@@ -111,6 +111,11 @@ class ModelMember:
         return set(self.rebalancer.owned)
 
     @property
+    def takes_part(self) -> bool:
+        """Whether its application comes back, as far as it knows."""
+        return self.rebalancer.takes_part
+
+    @property
     def is_due(self) -> bool:
         """Whether its thread would try to rebalance now."""
         return not self.is_gone and not self.is_leaving and (self.wake.is_set() or self._clock.now_s >= self.try_at_s)
@@ -146,6 +151,13 @@ class ModelMember:
         self._tasks.wait(lambda: "try" not in self._tasks.of(self.name))
         self.membership.leave()
         self.kill()
+
+    def take_part(self, *, takes_part: bool) -> None:
+        """Have its watch find that the application no longer comes back, or does again."""
+        if not takes_part:
+            self._referee.leaving.add(self.name)
+        self.rebalancer.takes_part = takes_part
+        self.wake.set()
 
     def kill(self) -> None:
         """End its process and its session."""
@@ -230,6 +242,7 @@ class ModelMember:
             tuple(rebalancer._claimed.items()),
             tuple(rebalancer._left.items()),
             rebalancer._is_changed,
+            (rebalancer.takes_part, rebalancer._is_in, rebalancer._is_out),
             session and session.session_id,
             self._registries_position(),
         )

@@ -37,6 +37,7 @@ class MemberOf07:
     lacks_start = False
     fetch_at_s = 0.0
     in_hand = None
+    takes_part = True
 
     def __init__(self, name: str, client: ModelClient, tasks: Tasks, referee: Referee) -> None:
         self.name = name
@@ -60,6 +61,9 @@ class MemberOf07:
 
     def _wake(self, _event: object) -> None:
         self._is_woken = True
+
+    def take_part(self, *, takes_part: bool) -> None:
+        """Do nothing: whatever its application does, it keeps what it has."""
 
     @property
     def owned(self) -> set[TopicPartition]:

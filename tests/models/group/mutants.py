@@ -120,7 +120,7 @@ early = self.__dict__.pop("early", None)
             )
         ],
     ),
-    "an ended session is not abandoned": Mutant("a session ends", [(Rebalancer.enter, "self._abandon()", "pass")]),
+    "an ended session is not abandoned": Mutant("a session ends", [(Rebalancer._enter, "self._abandon()", "pass")]),
     "what was left is never doubted": Mutant(
         "a session ends",
         [
@@ -188,6 +188,43 @@ early = self.__dict__.pop("early", None)
     "who comes or goes seems to say nothing": Mutant(
         "one that divides fairly ends while another looks who does",
         [(Division._agree, "self._members(session).keys() != members.keys() or any(", "False and any(")],
+    ),
+    "who falls silent releases before it commits": Mutant(
+        "an application falls silent, and comes back",
+        [
+            (
+                Rebalancer._step_out,
+                "    self._commit_given_up()\n    self._unclaim(session, list(self._claimed))\n",
+                "    self._unclaim(session, list(self._claimed))\n    self._commit_given_up()\n",
+            )
+        ],
+    ),
+    "who falls silent stays a member": Mutant(
+        "an application falls silent, and comes back",
+        [(Rebalancer._step_out, "session.deregister(self._consumer_id)", "pass")],
+    ),
+    "an unanswered registration is forgotten": Mutant(
+        "an application comes back unheard, and falls silent again",
+        [
+            (
+                Rebalancer._enter,
+                """\
+        self._is_out = False  # noted first: an unanswered registration may have succeeded
+        self._division.register(session)
+""",
+                """\
+        self._division.register(session)
+        self._is_out = False
+""",
+            )
+        ],
+    ),
+    "who comes back does not register": Mutant(
+        "an application falls silent, and comes back",
+        [
+            (Rebalancer._enter, "if registers and not self._is_in", "if registers and self.session is None"),
+            (Division._members, "if self._consumer_id not in members", "if False"),
+        ],
     ),
     "a failed last commit is forgotten": Mutant(
         "a connection is lost",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.models.group.referee import OFFSETS, OWNERS, TOPIC, Violation
+from tests.models.group.referee import IDS, OFFSETS, OWNERS, TOPIC, Violation
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ _ROUNDS = 200
 def settle(group: GroupModel) -> None:
     """Mend everything, let no more events happen, and see that the group comes to rest and loses nothing."""
     _mend(group)
-    for _ in range(_ROUNDS):
-        if not _round(group):
-            break
-    else:
-        raise Violation("the group does not come to rest")
-    _check_at_rest(group)
+    _come_to_rest(group)
+    away = [member for member in _alive(group) if not member.takes_part]
+    if away:
+        for member in away:
+            member.take_part(takes_part=True)
+        _come_to_rest(group)
     for _ in range(_ROUNDS):
         if not _alive(group) or not (left := _undone(group)):
             break
@@ -34,6 +34,15 @@ def settle(group: GroupModel) -> None:
             pass
     else:
         raise Violation(f"never came to an end: {left}")
+    _check_at_rest(group)
+
+
+def _come_to_rest(group: GroupModel) -> None:
+    for _ in range(_ROUNDS):
+        if not _round(group):
+            break
+    else:
+        raise Violation("the group does not come to rest")
     _check_at_rest(group)
 
 
@@ -94,6 +103,8 @@ def _check_at_rest(group: GroupModel) -> None:
         mine = {where for where, stream in owners.items() if stream == f"{member.name}-0"}
         if member.owned != mine:
             raise Violation(f"{member.name} believes to own {member.owned}, not {mine}")
+        if (f"{IDS}{member.name}" in tree) is not member.takes_part:
+            raise Violation(f"{member.name} is {'no ' if member.takes_part else 'a '}member at rest")
         member.check()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.models.group.group import OF_MEMBERS, Scenario
-from tests.models.group.referee import OWNERS
+from tests.models.group.referee import IDS, OWNERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +87,29 @@ def claiming(name: str) -> Callable[[GroupModel], None]:
     return begin
 
 
+def registering(name: str) -> Callable[[GroupModel], None]:
+    """Begin with a member that is about to register."""
+
+    def asks(group: GroupModel) -> bool:
+        requests = [result.request for result in group.members[name].client.outbox]
+        return any(each.kind == "create" and each.path.startswith(IDS) for each in requests)
+
+    return lambda group: run(group, name, asks)
+
+
+def fallen_silent(name: str) -> Callable[[GroupModel], None]:
+    """Begin with a member whose application does not come back from what it has in hand, and that has left for it."""
+
+    def begin(group: GroupModel) -> None:
+        group.do(("fall silent", name))
+        while f"{IDS}{name}" in group.ensemble.leader.tree:
+            run(group)
+            group.do(_SECOND)
+        run(group)
+
+    return begin
+
+
 def entered(name: str) -> Callable[[GroupModel], None]:
     """Begin with a member that has settled, while the others stand still."""
 
@@ -161,6 +184,34 @@ SCENARIOS = {
         {("lag", 1): 1, ("catch up", 1): 1, ("join", "b"): 1, ("read", "a"): 1},
         followers=1,
         begin=joined("a", reads=1),
+    ),
+    "an application falls silent, and comes back": Scenario(
+        {"a": 0, "b": 0},
+        {("fall silent", "a"): 1, ("come back", "a"): 1, ("read", "a"): 1, ("read", "b"): 1},
+        begin=joined("a", "b", reads=2),
+    ),
+    "an application is silent when its session ends": Scenario(
+        {"a": 0, "b": 0},
+        {("expire", "a"): 1, ("come back", "a"): 1, ("read", "b"): 1},
+        begin=then(joined("a", "b", reads=2), fallen_silent("a")),
+    ),
+    "an application falls silent, and answers are lost": Scenario(
+        {"a": 0, "b": 0},
+        {("lose answers", "a"): 1, ("reconnect", "a"): 1, ("come back", "a"): 1},
+        _ONE,
+        begin=then(joined("a", "b", reads=2), do(("fall silent", "a"))),
+    ),
+    "an application comes back unheard, and falls silent again": Scenario(
+        {"a": 0, "b": 0},
+        {("reconnect", "a"): 1},
+        _ONE,
+        begin=then(
+            joined("a", "b", reads=2),
+            fallen_silent("a"),
+            do(("come back", "a"), ("try", "a")),
+            registering("a"),
+            do(("lose answers", "a"), ("fall silent", "a")),
+        ),
     ),
     "a member joins one of 0.7": Scenario(
         {"a": 0, "b": 0},
@@ -274,6 +325,9 @@ def anything(random: Random) -> Scenario:
     if random.random() < 0.1 and len(partitions) > 1:
         events |= {("partitions", 1, 0): 1, ("partitions", 1, 1): 1}
     of_07 = frozenset(random.sample(names, 1)) if random.random() < 0.25 else frozenset()
+    for name in names:
+        if name not in of_07 and random.random() < 0.15:
+            events |= {("fall silent", name): 1, ("come back", name): random.randrange(2)}
     fair = frozenset({*names} - of_07 if random.random() < 0.7 else random.sample(names, 1)) - of_07
     return Scenario(
         members,
