@@ -78,7 +78,7 @@ class Loading:
         self._master = master
         self._published = 0
         self._local = local_engine_of(master)
-        self.engine: Engine = self._local or SparkEngine(spark)
+        self.engine: Engine = self._local or SparkEngine(spark.sparkContext)
 
     def close(self) -> None:
         """End the processes that have run tasks, if they are not Spark's."""

@@ -75,7 +75,7 @@ def test_columns_are_added_and_small_files_merged(
     table = TopicTable(tmp_path / "warehouse", topic)
     quarantine = open_quarantine(str(tmp_path / "warehouse"), topic)
     settings = LoadSettings(zk_connect=cluster.zk_connect)
-    load = TopicLoad(SparkEngine(spark), table, quarantine, settings)
+    load = TopicLoad(SparkEngine(spark.sparkContext), table, quarantine, settings)
 
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, OLD)

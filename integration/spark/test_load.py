@@ -88,7 +88,10 @@ def loading(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> Calla
         quarantine = open_quarantine(str(tmp_path / "warehouse"), topic)
         on_executors = {"source": {"minPartitions": 2}, **settings}  # one small task would run here
         return TopicLoad(
-            SparkEngine(spark), table, quarantine, LoadSettings(zk_connect=cluster.zk_connect, **on_executors)
+            SparkEngine(spark.sparkContext),
+            table,
+            quarantine,
+            LoadSettings(zk_connect=cluster.zk_connect, **on_executors),
         )
 
     return new

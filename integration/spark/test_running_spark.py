@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.warehouse.load.running_spark import LIGHT, open_spark, running_or_new_spark
+from kafka2011.warehouse.load.running_spark import (
+    LIGHT,
+    open_spark,
+    running_or_new_context,
+    running_or_new_spark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,4 +56,11 @@ def test_the_applications_spark_runs_on(application: SparkSession) -> None:
     """What a job did not start, it does not stop."""
     with running_or_new_spark() as ours:
         assert ours.sparkContext is application.sparkContext
+    assert application.range(3).count() == 3
+
+
+def test_loads_do_without_a_session(application: SparkSession) -> None:
+    """They hand out tasks by the application's Spark, which runs on."""
+    with running_or_new_context() as ours:
+        assert ours is application.sparkContext
     assert application.range(3).count() == 3

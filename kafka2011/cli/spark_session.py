@@ -12,6 +12,7 @@ from kafka2011.errors import missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
     from pyspark.sql import SparkSession
 
@@ -25,11 +26,7 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
     `is_short` is for jobs that Spark's start and plans would take longer than the work. Raises
     MissingExtraError without PySpark.
     """
-    try:
-        from kafka2011.warehouse.load import running_spark
-    except ImportError as error:
-        raise missing_extra(error) from error
-    _quieten_py4j()
+    running_spark = _imported()
     with running_spark.running_or_new_spark(name, master, running_spark.LIGHT if is_short else None) as spark:
         yield spark
 
@@ -46,10 +43,20 @@ def load_engine(master: str | None) -> Iterator[Engine]:
         with local:
             yield local
         return
-    with spark_session("load", master) as spark:
+    with _imported().running_or_new_context("load", master) as context:
         from kafka2011.warehouse.load.spark_engine import SparkEngine
 
-        yield SparkEngine(spark)
+        yield SparkEngine(context)
+
+
+def _imported() -> ModuleType:
+    """Return what starts Spark. Raises MissingExtraError without PySpark."""
+    try:
+        from kafka2011.warehouse.load import running_spark
+    except ImportError as error:
+        raise missing_extra(error) from error
+    _quieten_py4j()
+    return running_spark
 
 
 @contextlib.contextmanager

@@ -101,7 +101,7 @@ def _load(spark: SparkSession, cluster: LocalCluster, warehouse: Path) -> tuple[
     """Load what is new; return how many bytes of the logs that was, and what it took."""
     at: dict[Step, tuple[float, float]] = {}
     load = TopicLoad(
-        SparkEngine(spark),
+        SparkEngine(spark.sparkContext),
         TopicTable(warehouse, _TOPIC),
         open_quarantine(str(warehouse), _TOPIC),
         LoadSettings(zk_connect=cluster.zk_connect),

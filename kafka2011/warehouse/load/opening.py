@@ -45,4 +45,4 @@ def opened_engine(master: str | None = None, spark: SparkSession | None = None) 
     from kafka2011.warehouse.load.spark_engine import SparkEngine  # noqa: PLC0415
 
     with telling_of_its_death():
-        yield SparkEngine(spark or open_spark(master))
+        yield SparkEngine((spark or open_spark(master)).sparkContext)

@@ -18,7 +18,7 @@ from kafka2011.warehouse.load.engine import run_here
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,10 +28,10 @@ _TASKS_IN_JOB = 16
 
 
 class SparkEngine:
-    """An `Engine` on the Spark of a session."""
+    """An `Engine` on Spark, by what hands out its tasks."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._context = spark.sparkContext
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
 
     @property
     def parallelism(self) -> int:

@@ -40,7 +40,7 @@ def divide(task: int) -> float:
 def test_small_tasks_run_in_the_driver() -> None:
     """A job of Spark's is for more than that."""
     spark = BusySpark()
-    engine = SparkEngine(cast("Any", spark))
+    engine = SparkEngine(cast("Any", spark.sparkContext))
     assert list(engine.run(pid_and, [7, 8], are_small=True)) == [(os.getpid(), 7), (os.getpid(), 8)]
     assert not spark.jobs
     with pytest.raises(WarehouseError, match="Spark could not do it"):
@@ -50,7 +50,7 @@ def test_small_tasks_run_in_the_driver() -> None:
 
 def test_what_goes_wrong_there_is_told_as_by_executors() -> None:
     """What a task says of the log is passed on; anything else is the load's failure."""
-    engine = SparkEngine(cast("Any", BusySpark()))
+    engine = SparkEngine(cast("Any", BusySpark().sparkContext))
     with pytest.raises(DataLossError, match="offsets 7 to 9"):
         list(engine.run(lose, [7], are_small=True))
     with pytest.raises(WarehouseError, match="ZeroDivisionError"):
