@@ -140,11 +140,11 @@ def new_replicas(
 class Sending:
     """A producer that sends confirmed messages, numbered, until it is stopped; `confirmed` are those that were."""
 
-    def __init__(self, zk_connect: str) -> None:
+    def __init__(self, zk_connect: str, settings: Mapping[str, object] | None = None) -> None:
+        self._settings = {"zk.connect": zk_connect, "confirm": "true", "confirm.timeout.ms": 60_000, **(settings or {})}
         self.confirmed: list[int] = []
         self.failed: list[BaseException] = []
         self._stop = threading.Event()
-        self._zk_connect = zk_connect
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Sending:
@@ -156,7 +156,7 @@ class Sending:
         self._thread.join()
 
     def _run(self) -> None:
-        with Producer({"zk.connect": self._zk_connect, "confirm": "true", "confirm.timeout.ms": 60_000}) as producer:
+        with Producer(self._settings) as producer:
             number = 0
             while not self._stop.is_set():
                 try:
@@ -300,6 +300,22 @@ def test_a_leader_that_was_suspended_past_its_session_follows(new_replicas: NewR
     after = read(replicas["b"])
     assert set(sending.confirmed) <= set(numbers(after))
     replicas.await_equal("ab")
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_producer_turns_to_the_new_leader_while_the_old_one_hangs(new_replicas: NewReplicas, kind: str) -> None:
+    """As soon as that one is registered: it waits for no answer from where the broker was."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    longest = {"confirm.timeout.ms": 3_600_000, "socket.timeout.ms": 600_000, "queue.time": 1, "producer.type": kind}
+    with Sending(replicas.zk_connect, longest) as sending:
+        sending.await_more(20)
+        replicas["a"].pause()
+        replicas.await_leader("b")
+        sending.await_more(20)
+        replicas["a"].resume()
+        replicas.await_in_sync("ab")
+    assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
 
 
 def test_a_follower_that_hangs_makes_nobody_send_twice(new_replicas: NewReplicas) -> None:

@@ -7,13 +7,13 @@ part of what producers of all languages agree on.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kafka2011.wire.protocol import ANY_PARTITION
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from zk.cluster import Broker
 
@@ -41,6 +41,14 @@ class BrokerPartitionInfo(Protocol):
 
     def close(self) -> None:
         """Stop following changes."""
+
+
+@runtime_checkable
+class FollowsAddresses(Protocol):
+    """One that learns by itself when a broker listens somewhere else."""
+
+    def when_moved(self, tell: Callable[[int], object]) -> None:
+        """Have `tell` called with a broker's id, by any thread, whenever it has another address than before."""
 
 
 def on_every_broker(broker_ids: Iterable[int], topic: str, partition: int) -> tuple[TopicPartition, ...]:

@@ -13,7 +13,7 @@ from kafka2011.producer.completion import Completion
 from kafka2011.producer.counts import Counts
 from kafka2011.producer.encoder import SetEncoder, checked_topic_field, own_encoder, payloads_of
 from kafka2011.producer.errors import NoBrokersError
-from kafka2011.producer.partition_info import ListedBrokers
+from kafka2011.producer.partition_info import FollowsAddresses, ListedBrokers
 from kafka2011.producer.partitioner import own_partitioner
 from kafka2011.producer.router import Router
 from kafka2011.producer.sender import Sender
@@ -156,7 +156,14 @@ class Producer:
     def _open_router(self) -> Router:
         """Find the brokers, from broker.list or in ZooKeeper. Raises NoBrokersError without ZooKeeper."""
         info = self._given_info or _open_info(self._config)
+        if isinstance(info, FollowsAddresses):
+            info.when_moved(self._broker_moved)
         return Router(info, self._partitioner, self._config.zk_read_num_retries, SYSTEM_CLOCK)
+
+    def _broker_moved(self, broker_id: int) -> None:
+        sender = self._senders.get(broker_id)
+        if sender is not None:
+            sender.broker_moved()
 
     def _queue(self, topic: str, messages: object, key: object, partition: TopicPartition | None) -> SendFuture:
         """Check and route what is sent, once, and put it into batches."""

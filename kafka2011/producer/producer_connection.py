@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
@@ -125,6 +126,13 @@ class ProducerConnection(BrokerConnection):
     def reconnect_is_due(self) -> bool:
         """Whether to reconnect, so that a load balancer in front of the brokers can choose again."""
         return self.is_open and (self._sends >= self._reconnect_interval or time.monotonic() >= self._renew_at_s)
+
+    def cut_off(self) -> None:
+        """End it for whoever uses it, who finds out at once, also while waiting for the broker. For another thread."""
+        opened = self._socket
+        if opened is not None:
+            with suppress(OSError):  # it has just ended
+                opened.shutdown(socket.SHUT_RDWR)
 
     def finish(self) -> None:
         """Wait until the broker has handled all that was sent, then close; one that broke off counts as broken."""

@@ -110,6 +110,13 @@ class Sender:
                 if not self._step_safely(wait=False):
                     return  # closed: what is left of the queue is another sender's
 
+    def broker_moved(self) -> None:
+        """End connections to where the broker no longer is: it may hang there, and never answer. For another thread."""
+        broker = self._router.info.broker(self.broker_id)
+        for connection in (self._connection, self._witness):
+            if broker is not None and connection is not None and connection.broker.address != broker.address:
+                connection.cut_off()
+
     def close(self) -> None:
         """Wait for the thread, or take its steps; then the broker has handled all that was sent."""
         if self._thread is None:

@@ -17,6 +17,8 @@ from zk.known_nodes import KnownTopic
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka2011.config import ProducerConfig
     from zk.client import ZkClient
 
@@ -39,6 +41,8 @@ class ZkBrokerPartitionInfo:
         self._events = SessionEvents(client)
         self._session_id = self._events.session_id
         self._brokers: dict[int, Broker] = {}
+        self._last_known: dict[int, Broker] = {}  # those that have gone, too
+        self._tell_moved: Callable[[int], object] | None = None
         self._registered: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, those asked for so far
         self._assumed: dict[str, frozenset[int]] = {}  # brokers by topic, assumed when no broker had it
         self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, registered and assumed
@@ -84,6 +88,10 @@ class ZkBrokerPartitionInfo:
             self._read_all()
         except ZkError as error:
             logger.warning("brokers and partitions stay as last known: %s", error)
+
+    def when_moved(self, tell: Callable[[int], object]) -> None:
+        """Have `tell` called with a broker's id whenever it has another address than before."""
+        self._tell_moved = tell
 
     def close(self) -> None:
         """End the session and the thread."""
@@ -151,6 +159,11 @@ class ZkBrokerPartitionInfo:
             self._brokers = found
             for topic in self._registered:
                 self._merge(topic)
+            moved = [each.id for each in found.values() if self._last_known.get(each.id, each).address != each.address]
+            self._last_known.update(found)
+        if self._tell_moved is not None:
+            for broker_id in moved:
+                self._tell_moved(broker_id)
 
     def _read_topics(self, topics: list[str]) -> None:
         """Read what has changed of topics, all of them together."""

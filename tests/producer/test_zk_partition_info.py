@@ -212,6 +212,24 @@ def test_brokers_that_have_not_registered_a_new_topic_yet_are_still_assumed_to_h
     assert info.partitions("views") == partitions((0, 0), (0, 1))
 
 
+def test_whoever_wants_to_know_is_told_when_a_broker_has_moved(zookeeper: ZooKeeperInMemory, follow: Follow) -> None:
+    """Also when it was away meanwhile; not when it comes for the first time, or back to where it was."""
+    info = follow()
+    moved: list[tuple[int, Broker | None]] = []
+    info.when_moved(lambda broker_id: moved.append((broker_id, info.broker(broker_id))))
+    zookeeper.add_broker(2)
+    eventually(lambda: info.broker(2) is not None)
+    zookeeper.delete(paths.broker(1))
+    eventually(lambda: info.broker(1) is None)
+    zookeeper.add_broker(1)
+    eventually(lambda: info.broker(1) is not None)
+    zookeeper.delete(paths.broker(1))
+    eventually(lambda: info.broker(1) is None)
+    assert moved == []
+    zookeeper.add_broker(1, port=9001)
+    eventually(lambda: moved == [(1, broker(1, 9001))])
+
+
 def test_a_topic_is_read_once_until_it_changes(zookeeper: ZooKeeperInMemory, follow: Follow) -> None:
     """Then it alone is read."""
     zookeeper.add_partitions("views", 0, 1)
