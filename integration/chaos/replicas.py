@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from integration.chaos.schedule import Fault
 
 PRODUCERS = 2
+PATIENCE_S = 60.0
+SHORT_PATIENCE_S = 10.0
 _LOOK_S = 0.2
 _COMPLAINT = "Traceback (most recent call last)"
 
@@ -117,7 +119,8 @@ def stored(segments: Mapping[str, bytes]) -> Iterator[tuple[Place, MessageId | N
 
 
 def settle(replicas: ReplicaSet, members: Members, account: Account) -> None:
-    """Compare what there is in the end with what was confirmed and read."""
+    """Compare what there is in the end with what was confirmed and read. If something is wrong already, wait less."""
+    patience_s = SHORT_PATIENCE_S if account.problems else PATIENCE_S
     first, *others = replicas.all.values()
 
     def differing() -> list[str]:
@@ -125,7 +128,7 @@ def settle(replicas: ReplicaSet, members: Members, account: Account) -> None:
         return [each.name for each in others if each.segments() != segments]
 
     try:
-        eventually(lambda: not differing(), what="the same bytes everywhere")
+        eventually(lambda: not differing(), patience_s, what="the same bytes everywhere")
     except AssertionError:
         account.problems.append(f"other bytes than {first.name} have {', '.join(differing())}")
     found = dict(stored(first.segments()))
@@ -143,7 +146,7 @@ def settle(replicas: ReplicaSet, members: Members, account: Account) -> None:
         return account.read.keys() >= found.keys() or bool(account.problems)
 
     try:
-        eventually(read_all, what="the group's end", sleep=lambda _: time.sleep(2))
+        eventually(read_all, patience_s, what="the group's end", sleep=lambda _: time.sleep(2))
     except AssertionError:
         missed = found.keys() - account.read.keys()
         account.problems.append(f"the group was not handed {len(missed)} messages, the first at {min(missed)}")
@@ -172,11 +175,11 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
         suffer(replicas, faults, seconds, account, watch, lambda text: _say(events.write, text))
         replicas.heal()
         try:
+            replicas.await_all(SHORT_PATIENCE_S if account.problems or watch.problems else PATIENCE_S)
             producers.stop()
-            replicas.await_all()
         except AssertionError as error:
             account.problems.append(str(error))
-        account.confirmed = producers.confirmed
+        account.confirmed = producers.confirmed.copy()
         account.problems += watch.problems
         account.answers = watch.answers
         settle(replicas, members, account)

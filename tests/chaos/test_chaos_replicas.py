@@ -1,0 +1,128 @@
+"""What chaos with replicas does and looks at, without processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from integration.chaos.cluster import READY
+from integration.chaos.records import NO_KEY, MessageId, Place, payload_of
+from integration.chaos.replica_faults import LASTS_S, WEIGHTS, ReplicaFaults
+from integration.chaos.replicas import stored
+from integration.chaos.schedule import Fault
+from kafka2011.message.message_set import MessageSet
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from integration.chaos.replica_set import ReplicaSet
+
+NO_ROOM = b"No space left on device"
+
+
+class Replica:
+    """A replica that does as if."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.running = True
+        self.has_disk = True
+        self.said = READY
+
+    def output(self) -> bytes:
+        return self.said
+
+    def kill(self) -> None:
+        self.running = False
+
+    def launch(self) -> None:
+        self.running = True
+
+    def lose_disk(self) -> None:
+        self.has_disk = False
+
+    def fill_disk(self) -> bool:
+        return True
+
+    def empty_disk(self) -> None:
+        pass
+
+
+class Replicas:
+    """Two replicas that do as if, led by a."""
+
+    def __init__(self) -> None:
+        self.all = {name: Replica(name) for name in "ab"}
+        self.are_in_sync = {"a", "b"}
+
+    def leader(self) -> str:
+        return "a"
+
+    def in_sync(self) -> set[str]:
+        return self.are_in_sync
+
+
+def faults_of(replicas: Replicas) -> ReplicaFaults:
+    return ReplicaFaults(cast("ReplicaSet", replicas))
+
+
+def test_every_kind_of_fault_is_known() -> None:
+    """And lasts for a time of its own."""
+    assert faults_of(Replicas())._kinds.keys() == WEIGHTS.keys()
+    assert {kind.split()[0] for kind in WEIGHTS} == LASTS_S.keys()
+
+
+def test_a_disk_is_lost_if_another_has_all_of_it() -> None:
+    """Not that of the only one in sync, which is killed all the same."""
+    replicas = Replicas()
+    replicas.are_in_sync = {"a"}
+    faults = faults_of(replicas)
+    begun = faults.begin(Fault(0, "wipe", 1, 0.1))
+    assert (begun is not None and begun.whom, replicas.all["a"].running) == (("a",), False)
+    assert replicas.all["a"].has_disk
+    assert begun is not None
+    faults.end(begun)
+    assert replicas.all["a"].running
+    replicas.are_in_sync = {"a", "b"}
+    faults.begin(Fault(0, "wipe", 1, 0.1))
+    assert [each.has_disk for each in replicas.all.values()] == [False, True]
+
+
+def test_who_suffers_is_left_alone() -> None:
+    """By further faults, and by whoever starts again what ended by itself."""
+    replicas = Replicas()
+    faults = faults_of(replicas)
+    faults.begin(Fault(0, "kill", 1, 0.1))
+    other = faults.begin(Fault(0, "kill", 1, 0.1))
+    assert other is not None
+    assert other.whom == ("b",)
+    assert faults.begin(Fault(0, "kill", 1, 0.1)) is None
+    assert list(faults.revive()) == []
+    assert not any(each.running for each in replicas.all.values())
+
+
+def test_who_ends_by_itself_is_named() -> None:
+    """Unless its disk was full, or it was not ready yet: then it may have found no ZooKeeper."""
+    replicas = Replicas()
+    faults = faults_of(replicas)
+    b = replicas.all["b"]
+    for said, named in ((READY + b"\nwhy", ["b ended by itself: why"]), (b"", []), (READY + NO_ROOM, ["b ended"])):
+        b.running, b.said = False, said
+        assert [line[: len(name)] for line, name in zip(faults.revive(), named, strict=True)] == named
+        assert b.running
+    replicas.all["a"].running = False
+    begun = faults.begin(Fault(0, "disk full", 1, 0.1))
+    assert begun is not None
+    assert begun.whom == ("b",)
+    faults.end(begun)
+    b.running = False
+    replicas.all["a"].running = True
+    assert list(faults.revive()) == []
+
+
+def test_what_lies_in_the_logs_is_known_by_its_bytes() -> None:
+    """No id for what nobody sent."""
+    message = MessageId("p0", 7)
+    data = bytes(MessageSet([payload_of(message, NO_KEY), b"another"]))
+    where = TopicPartition("chaos-1", 0, 2)
+    found = dict(stored({"chaos-1-2/00000000000000000100.kafka": data}))
+    second = 100 + len(bytes(MessageSet([payload_of(message, NO_KEY)])))
+    assert found == {Place(where, 100, 0): message, Place(where, second, 0): None}
