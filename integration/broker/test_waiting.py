@@ -24,6 +24,7 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from kafka2011.consumer.simple_consumer import SimpleConsumer
     from kafka2011.local_cluster import LocalBroker
@@ -258,6 +259,34 @@ def test_a_flush_is_due_when_a_reader_waits(
         writer.send(produce("views") + produce("others"))
         assert reader.receive() == EMPTY + ONE
     assert counts_of(broker)["flushes"] == 4
+
+
+def test_what_comes_during_a_flush_is_flushed_for_who_waits(
+    new_broker: NewBroker,
+    open_connection: OpenConnection,
+    await_parked: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The flush under way does not cover it, and no rule would flush it for long."""
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("FSYNC_GATE", str(gate))
+    settings = {"log.flush.interval": 100, "log.default.flush.scheduler.interval.ms": NEVER, "log.flush.awaited.ms": 0}
+    broker = new_broker(settings, program="gated_fsync.py")
+    broker.start()
+    reader, writer = open_connection(broker), open_connection(broker)
+    many = bytes(MessageSet([b"one"] * 100))
+    writer.send(produce("views"))
+    assert bytes(reader.request(fetch())) == EMPTY + ONE
+    gate.touch()
+    writer.send(produce("views", many))
+    eventually(gate.with_suffix(".waits").exists)
+    writer.send(produce("views"))
+    writer.request(encode_request(MultiFetchRequest(())))
+    reader.send(fetch(len(ONE), min_bytes=len(many + ONE), max_bytes=10_000))
+    await_parked(broker, 1)
+    gate.unlink()
+    assert reader.receive() == EMPTY + many + ONE
 
 
 def test_flushes_for_readers_can_be_switched_off(

@@ -109,6 +109,7 @@ class KafkaServer:
         self._stopping = Event()
         self._loops = Group()
         self._flushes = Group()
+        self._flushers = 0  # of these, those that look again whether there is more to flush
         self._to_flush: list[Log] = []
         self._started = False
         self._state = "starting"  # nothing to say while it serves
@@ -518,7 +519,10 @@ class KafkaServer:
                 self._flush_awaited.clear()
                 self._flush_awaited.wait(None if next_s is None else next_s - now_s)
                 continue
-            self.logs.flush(flushes.take_due(now_s))
+            due = flushes.take_due(now_s)
+            for log in due:  # or one that is being flushed, or rolled, would be passed over
+                log.is_flush_requested = True
+            self.logs.flush(due)
             flushes.flushed(now_s, SYSTEM_CLOCK.monotonic_s())
 
     def _end_late_waits(self) -> None:
@@ -530,14 +534,18 @@ class KafkaServer:
         if (leading := self._leading) is not None:
             leading.appended(log)
         self._to_flush.append(log)
-        if len(self._flushes) < FLUSHERS:
+        if self._flushers < FLUSHERS:
+            self._flushers += 1
             self._flushes.spawn(self._guard, self._flush_requested)
 
     def _flush_requested(self) -> None:
         """Flush what was asked for, and then together what was asked for meanwhile."""
-        while self._to_flush:
-            logs, self._to_flush = self._to_flush, []
-            self.logs.flush(logs)
+        try:
+            while self._to_flush:
+                logs, self._to_flush = self._to_flush, []
+                self.logs.flush(logs)
+        finally:
+            self._flushers -= 1
 
     def _every(self, interval_s: float, do: Callable[[], object]) -> None:
         """Do something repeatedly, each time an interval after it was done; gevent waits on a monotonic clock."""

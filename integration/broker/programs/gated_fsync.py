@@ -1,4 +1,7 @@
-"""The command line `kafka2011` on a disk that takes its time: fsync waits while the file named by FSYNC_GATE exists."""
+"""The command line `kafka2011` on a disk that takes its time: fsync waits while the file named by FSYNC_GATE exists.
+
+It says so by a file beside that, which ends with `.waits`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ _fsync = os.fsync
 
 def _gated_fsync(fd: int) -> None:
     while _GATE.exists():
+        _GATE.with_suffix(".waits").touch()
         time.sleep(0.01)
     _fsync(fd)
 
