@@ -182,7 +182,7 @@ class ComposeCluster:
         self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
         self.host = host_address()
         ports: list[int] = []
-        while len(ports) < 16:
+        while len(ports) < 17:
             port = free_port(self.host)
             if port not in ports:
                 ports.append(port)
@@ -200,7 +200,9 @@ class ComposeCluster:
         self._environ.setenv("SECURE_ZOOKEEPER_PORT", str(ports[10]))
         self._environ.setenv("SECURE_BROKER_1_PORT", str(ports[11]))
         self._environ.setenv("SECURE_BROKER_2_PORT", str(ports[12]))
-        for name, port in zip("ABC", ports[13:], strict=True):
+        self.ui_port = ports[13]
+        self._environ.setenv("UI_PORT", str(self.ui_port))
+        for name, port in zip("ABC", ports[14:], strict=True):
             self._environ.setenv(f"REPLICATED_{name}_PORT", str(port))
         self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
         self._environ.setenv("HOST_ADDRESS", self.host)
@@ -256,6 +258,15 @@ class ComposeCluster:
     def end_watch(self) -> None:
         """Take away what `watch` started."""
         self._run_compose("--profile", "demo", "rm", "--stop", "--force", *WATCHED)
+
+    def add_ui(self) -> None:
+        """Start what the profile `ui` adds, and wait until it is healthy."""
+        self._run_compose("--profile", "ui", "up", "-d", "--no-build", "ui")
+        self._await_health()
+
+    def end_ui(self) -> None:
+        """Take away what `add_ui` started."""
+        self._run_compose("--profile", "ui", "rm", "--stop", "--force", "ui")
 
     def add_balancer(self) -> None:
         """Start the load balancer before the first three brokers."""
@@ -347,11 +358,8 @@ class ComposeCluster:
         return text
 
     def _down(self, *options: str) -> None:
-        profiles = [
-            word
-            for name in ("balancer", "demo", "grow", "pipeline", "replicated", "secure", "tools")
-            for word in ("--profile", name)
-        ]
+        names = ("balancer", "demo", "grow", "pipeline", "replicated", "secure", "tools", "ui")
+        profiles = [word for name in names for word in ("--profile", name)]
         self._run_compose(*profiles, "down", *options)
 
     def _run_compose(self, *arguments: str, lines: bytes = b"") -> str:

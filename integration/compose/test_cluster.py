@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
+import urllib.request
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
@@ -168,6 +170,22 @@ def owners(cluster: Cluster, group: str) -> set[str]:
     """Return the streams that own a group's partitions."""
     found = json.loads(run_here(["groups", "--group", group, "--json"], cluster.zk_connect))
     return {partition["owner"] for partition in found if partition["owner"]}
+
+
+@COMPOSES
+def test_the_cluster_is_shown_in_a_browser(cluster: ComposeCluster) -> None:
+    """The console answers browsers of this host, and its picture has all brokers."""
+    cluster.add_ui()
+    try:
+        address = f"http://{cluster.host}:{cluster.ui_port}"
+        with urllib.request.urlopen(f"{address}/", timeout=60) as page:
+            assert b"kafka2011" in page.read()
+        with urllib.request.urlopen(f"{address}/events", timeout=60) as events:
+            shown = (json.loads(line[6:]) for line in events if line.startswith(b"data: "))
+            pictures = (each["brokers"] for each in islice(shown, 100) if each and "brokers" in each)
+            assert any({broker["id"] for broker in each} >= set(cluster.broker_ids) for each in pictures)
+    finally:
+        cluster.end_ui()
 
 
 @COMPOSES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -72,6 +73,11 @@ class Browser:
         found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def picture(self, path: Path) -> None:
+        """Write the whole page, however long, to a file: PNG."""
+        found = self.ask("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(found["data"]))
 
     def addresses(self) -> list[str]:
         """Return all addresses that the page asked for."""

@@ -12,6 +12,12 @@ const ORDER = Object.keys(WORDS);
 export const worst = (groups) => groups.toSorted((a, b) => ORDER.indexOf(b.state) - ORDER.indexOf(a.state) || (b.lag_s ?? -1) - (a.lag_s ?? -1) || b.lag_bytes - a.lag_bytes);
 export const stateOf = (name) => h("span", { class: `state ${ORDER.indexOf(name) > 1 ? "bad" : name}` }, h("span", { "aria-hidden": "true" }, WORDS[name][0]), ` ${WORDS[name][1]}`);
 
+// A group is as bad as its worst partition: say of how many that is true, unless of all.
+function stateOfGroup(group) {
+  const alike = group.partitions.filter((each) => each[9] === group.state).length, isPart = !["ok", "learning"].includes(group.state) && alike < group.partitions.length;
+  return [stateOf(group.state), isPart ? ` (${alike} of ${plural(group.partitions.length, "partition")})` : null];
+}
+
 export function cluster(state) {
   const { picture } = state, group = picture.groups.find((each) => each.name === state.group);
   picture.groups.forEach(learn);
@@ -33,10 +39,13 @@ function glance({ picture }) {
   const said = [];
   const behind = worst(picture.groups).filter((each) => each.lag_bytes > 0 && !["ok", "learning"].includes(each.state));
   for (const each of behind.slice(0, 3)) {
-    said.push(h("li", {}, h("b", {}, each.name), ` is ${bytes(each.lag_bytes)} behind, `, each.lag_s === null ? "for how long is not known yet" : `about ${seconds(each.lag_s)}`, ": ", stateOf(each.state)));
+    said.push(h("li", {}, h("b", {}, each.name), ` is ${bytes(each.lag_bytes)} behind, `, each.lag_s === null ? "for how long is not known yet" : `about ${seconds(each.lag_s)}`, ": ", stateOfGroup(each)));
   }
   const learning = picture.groups.filter((each) => each.state === "learning");
   if (learning.length) said.push(h("li", {}, "Not judged yet, which takes 100 s of looking: ", learning.map((each) => each.name).join(", "), "."));
+  const good = picture.groups.length - behind.length - learning.length;
+  if (behind.length > 3) said.push(h("li", {}, `${plural(behind.length - 3, "more group")} like that: see below.`));
+  if (good && good < picture.groups.length) said.push(h("li", {}, good === 1 ? "1 other group keeps up." : `${good} other groups keep up.`));
   if (!behind.length && !learning.length) said.push(h("li", {}, picture.groups.length ? "Every group keeps up." : "There are no groups."));
   for (const each of picture.groups.filter((group) => group.ownerless)) {
     said.push(h("li", { class: "bad" }, `${plural(each.ownerless, "partition")} of `, h("b", {}, each.name), " without an owner: nobody of the group reads there."));
@@ -90,7 +99,7 @@ function lags({ picture, mayChange }) {
   if (!groups.length) return h("p", {}, "No group has ever read here.");
   return [
     table("Groups, those in trouble first", ["group", "verdict", "behind by", "bytes", "last ten minutes", "members"],
-      groups.map((each) => h("tr", {}, h("th", { scope: "row" }, each.name), h("td", {}, stateOf(each.state)),
+      groups.map((each) => h("tr", {}, h("th", { scope: "row" }, each.name), h("td", {}, stateOfGroup(each)),
         number(seconds(each.lag_bytes ? each.lag_s : 0)), number(bytes(each.lag_bytes)), h("td", {}, spark(each.points)), number(each.members.length)))),
     groups.map((each) => h("details", { id: `of-${each.name}` }, h("summary", {}, `Partitions of ${each.name}: owner, since when, how far`), mayChange ? link(path("offsets", each.name), `Move the offsets of ${each.name}`) : null, partitions(each))),
   ];

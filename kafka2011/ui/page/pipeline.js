@@ -6,6 +6,7 @@ import { ask, show } from "./shared.js";
 const AGAIN_MS = 60000;
 const fetched = { at: 0, found: null };
 const VERDICTS = { complete: ["✓", "complete"], gap: ["■", "messages are missing"], "cannot tell": ["?", "nobody can tell"] };
+const ORDER = ["gap", "cannot tell", "complete"];
 const verdict = (name) => h("span", { class: name === "gap" ? "state bad" : "state" }, h("span", { "aria-hidden": "true" }, VERDICTS[name][0]), ` ${VERDICTS[name][1]}`);
 
 export function pipeline(state) {
@@ -31,7 +32,7 @@ function audit(found, now) {
     glance(found, now),
     found.days.length ? flow(found) : null,
     table("Each day and topic", ["day", "topic", "verdict", "counted by each tier", "why not"],
-      found.days.toReversed().map((each) => row(each.day, h("th", { scope: "row" }, each.topic), verdict(each.verdict),
+      found.days.toSorted((a, b) => b.day.localeCompare(a.day) || ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict)).map((each) => row(each.day, h("th", { scope: "row" }, each.topic), verdict(each.verdict),
         each.tiers.map((tier) => h("div", {}, `${tier.tier}: ${tier.counted}`, tier.missing ? h("b", { class: "bad" }, ` lacks ${tier.missing}`) : null)), each.why))),
     h("h2", {}, "How fresh each tier is"),
     table("Topics and tiers", ["topic", "tier", "counted", "missing", "newest window counted"],
@@ -41,15 +42,21 @@ function audit(found, now) {
   ];
 }
 
+// What is missing of a topic, and where; or why nobody can tell.
+function troubleOf({ topic, verdict: name, why, tiers }) {
+  if (name !== "gap") return `${topic}, ${why}`;
+  return `${topic} lacks ${tiers.filter((tier) => tier.missing).map((tier) => `${tier.missing} in ${tier.tier}`).join(", ")}`;
+}
+
 // The questions that people ask, in words.
 function glance(found, now) {
   const today = new Date(now).toISOString().slice(0, 10), yesterday = new Date(now - 86400000).toISOString().slice(0, 10);
   return h("ul", { class: "glance", "aria-label": "At a glance" }, [["Yesterday", yesterday], ["Today so far", today]].map(([name, day]) => {
-    const its = found.days.filter((each) => each.day === day), missing = its.flatMap((each) => each.tiers).reduce((sum, tier) => sum + tier.missing, 0);
-    const worst = ["gap", "cannot tell", "complete"].find((each) => its.some((of) => of.verdict === each));
-    return h("li", {}, h("b", {}, `${name}: `), worst ? [verdict(worst), worst === "gap" ? `, ${missing} of them` : "", ` (${plural(its.length, "topic")})`,
-      worst === "cannot tell" ? `: ${its.find((each) => each.why)?.why}` : ""] : "nothing was counted that can be judged yet");
-  }), found.settled_ms ? h("li", {}, "Beyond doubt: all that was published before ", when(found.settled_ms), ".") : null,
+    const its = found.days.filter((each) => each.day === day), good = its.filter((each) => each.verdict === "complete").length;
+    const worst = ORDER.find((each) => its.some((of) => of.verdict === each));
+    return h("li", {}, h("b", {}, `${name}: `), worst ? [verdict(worst), worst === "complete" ? ` in ${plural(its.length, "topic")}` : [": ", its.filter((each) => each.verdict === worst).map(troubleOf).join("; "),
+      good ? `. ${plural(good, "other topic")} complete` : ""], "."] : "nothing was counted that can be judged yet.");
+  }), found.settled_ms ? h("li", {}, "All that was published before ", when(found.settled_ms), " is judged: nothing of it is on its way any more.") : null,
   found.open_windows ? h("li", {}, `${plural(found.open_windows, "window")} of the last minutes cannot be judged yet.`) : null);
 }
 
