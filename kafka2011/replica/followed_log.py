@@ -50,7 +50,8 @@ class FollowedLog:
         else:
             self._compare(comparison, given)
         if self._comparison is None:
-            log.delete_before(given.start)
+            if given.start > log.start_offset:
+                log.delete_before(given.start)
             # What is not on disk may be other bytes after a power cut, and has to be compared then.
             self.readable = max(self.readable, min(given.readable, log.flushed_end_offset))
 
