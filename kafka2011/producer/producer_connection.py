@@ -74,9 +74,9 @@ class ProducerConnection(BrokerConnection):
         When this raises BrokerConnectionError, the request was not handed over whole, so the broker ignores it.
         """
         with self.lock:
-            self._prepare()
+            ends_s = self._prepare()
             try:
-                self._send(frame, self._ends_s())
+                self._send(frame, ends_s)
             except BrokerConnectionError:
                 self.broken += 1
                 raise
@@ -84,25 +84,28 @@ class ProducerConnection(BrokerConnection):
     def write_message(self, topic: bytes, partition: int, payload: bytes) -> None:
         """Do as `write` with a produce of one message, to a `topic_field`."""
         with self.lock:
-            self._prepare()
+            ends_s = self._prepare()
             try:
-                self._send_message(topic, partition, payload, self._ends_s())
+                self._send_message(topic, partition, payload, ends_s)
             except BrokerConnectionError:
                 self.broken += 1
                 raise
 
-    def _prepare(self) -> None:
-        """Do what a send needs before, such as to connect."""
+    def _prepare(self) -> float:
+        """Do what a send needs before, such as to connect; return when it must have ended."""
         now_s = time.monotonic()
         if now_s >= self._look_at_s:
             self._look(now_s)
+            now_s = time.monotonic()
         elif not self._is_joining:
             self._quick_sends += 1
             if self._quick_sends == _QUICK_SENDS:
                 self._join_small_sends(allowed=True)
         if self._socket is None or self._sends >= self._reconnect_interval:
             self._renew(now_s)
+            now_s = time.monotonic()
         self._sends += 1
+        return now_s + self._limit_s
 
     def push(self, frame: bytes) -> None:
         """Send a request on the connection that is open."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,8 +31,8 @@ FRAME = encode_request(ProduceRequest("t", 0, b""))
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
-    """Give connections a clock that stands still."""
-    found = ManualClock(1000.0)
+    """Give connections a clock that stands still; their sockets go by the real one, which says when sends time out."""
+    found = ManualClock(time.monotonic())
     monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=found.monotonic_s))
     return found
 

@@ -132,7 +132,7 @@ def test_a_response_may_come_byte_by_byte(serve: Serve) -> None:
         assert connection.receive() == connection.receive() == BODY
 
 
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 200, 3_000_000])
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 200, *range(4060, 4080), 3_000_000])
 @pytest.mark.parametrize("partition", [0, -1, 2**31 - 1, -(2**31)])
 def test_a_message_is_sent_as_a_produce(serve: Serve, size: int, partition: int) -> None:
     """Whoever encodes it, C or Python; a large one goes out in as many pieces as the socket takes."""
@@ -151,6 +151,28 @@ def test_a_message_is_sent_as_a_produce(serve: Serve, size: int, partition: int)
             connection._send_message(topic_field("views"), partition, payload, time.monotonic() + 20)
         assert connection.receive() == BODY
     assert broker.requests == [ProduceRequest("views", partition, encode(payload))] * 2
+
+
+def test_messages_wait_for_a_broker_that_reads_late(serve: Serve) -> None:
+    """Small ones too, in whole: the socket takes parts of them once it is full."""
+    payloads = [bytes([number % 251]) * (number % 3000) for number in range(10_000)]
+    is_sending = threading.Event()
+
+    def script(peer: Peer) -> None:
+        assert is_sending.wait(20)
+        for _ in payloads:
+            peer.request()
+        peer.send(REPLY)
+
+    broker = serve(script)
+    with connect(broker) as connection:
+        connection.open()
+        for number, payload in enumerate(payloads):
+            if number == 1:
+                is_sending.set()
+            connection._send_message(topic_field("views"), 0, payload, time.monotonic() + 20)
+        assert connection.receive() == BODY
+    assert broker.requests == [ProduceRequest("views", 0, encode(payload)) for payload in payloads]
 
 
 @pytest.mark.parametrize("partition", [2**31, -(2**31) - 1, 2**80])
@@ -262,9 +284,11 @@ def test_a_limit_may_be_shorter_or_longer_than_the_sockets_own(serve: Serve, lim
                 connection.request(ASK)
 
 
-def produce(connection: BrokerConnection, payload: bytes) -> None:
+def produce(connection: BrokerConnection, payload: bytes, times: int = 1) -> None:
     connection.open()
-    connection._send_message(topic_field("t"), 0, payload, time.monotonic() + 0.2)
+    ends_s = time.monotonic() + 0.2
+    for _ in range(times):
+        connection._send_message(topic_field("t"), 0, payload, ends_s)
 
 
 CALLS: dict[str, Callable[[BrokerConnection], object]] = {
@@ -273,6 +297,7 @@ CALLS: dict[str, Callable[[BrokerConnection], object]] = {
     "receive": lambda connection: connection.receive(),
     "send": lambda connection: connection.send(bytes(50_000_000)),
     "produce": lambda connection: produce(connection, bytes(50_000_000)),
+    "small produces": lambda connection: produce(connection, bytes(2000), times=25_000),
 }
 
 
