@@ -19,12 +19,11 @@ RUN_S = 600.0
 PLANTED_RUN_S = 60.0
 MOST_RUNS = 8
 DEFECTS = {
-    "a barrier is answered when it arrives": (2, ()),
-    "nothing is cut": (2, ()),
-    "the readable end is the leader's own": (2, ()),
+    "a barrier is answered when it arrives": (2, ("outrun",)),
+    "the readable end is the leader's own": (2, ("outrun",)),
     "who is not in sync takes the lead": (2, ("left behind",)),
     "a name is enough to lead": (2, ("wiped alone",)),
-    "it registers before all that it had can be read": (3, ("power cut", "kill", "link", "slow")),
+    "the readable end goes without one follower": (3, ("outrun",)),
 }
 """With how many replicas each is looked for, and with which kinds of faults, if not with all."""
 

@@ -33,6 +33,7 @@ WEIGHTS: Mapping[str, float] = {
     "slow": 2,
     "zookeeper pauses": 1,
     "left behind": 1.5,
+    "outrun": 1.5,
     "wiped alone": 1,
 }
 LINKS = ("follower-leader", "follower-leader", "all-leader", "replica-zookeeper", "replica-zookeeper")
@@ -47,6 +48,7 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "slow": (2.0, 8.0),
     "zookeeper": (0.5, 4.0),
     "left": (3.0, 6.0),
+    "outrun": (2.0, 5.0),
     "wiped": (3.0, 6.0),
 }
 ZOOKEEPER = "zookeeper"
@@ -55,6 +57,8 @@ _ON_ITS_WAY_S = 0.5
 """How long what somebody sent before its end may take to arrive at ZooKeeper."""
 _SLOW_STOPS_S, _SLOW_RUNS_S = 0.4, 0.1
 _LOOK_S = 0.05
+_POWER_SHARE = 0.5
+_OUTRUN_S = LAG_MS / 1000 / 2
 _WAIT_S = 4 * LAG_MS / 1000
 _NO_SPACE = os.strerror(errno.ENOSPC).encode()
 
@@ -79,6 +83,7 @@ class ReplicaFaults:
             "slow": self._slow,
             "zookeeper pauses": self._pause_zookeeper,
             "left behind": self._leave_behind,
+            "outrun": self._outrun,
             "wiped alone": self._wipe_alone,
         }
 
@@ -232,6 +237,25 @@ class ReplicaFaults:
             cut.undo()
 
         return Begun(tuple(self._replicas.all), undo)
+
+    def _outrun(self, fault: Fault) -> Begun | None:
+        """Let nothing come to a follower that is in sync, and then let all others end: it may lead."""
+        leader = self._replicas.all[self._leader]
+        if not leader.running or not self._are_well():
+            return None
+        follower = self._choose(fault, leader_share=0)
+        if follower is None:
+            return None
+        frozen = self._turn(f"clients to {leader.name}", Mode.FROZEN, tuple(Way), follower, only=follower)
+        time.sleep(_OUTRUN_S)
+        others = [each for each in self._replicas.all.values() if each is not follower]
+        for each in others:
+            each.kill()
+        if fault.pick < _POWER_SHARE:
+            for each in others:
+                each.lose_power(_tail(fault))
+        frozen.undo()
+        return Begun(tuple(each.name for each in others), lambda: _launch(others))
 
     def _wipe_alone(self, fault: Fault) -> Begun | None:
         """Let all end, and start one of them without its disk: its name must not be enough to lead."""
