@@ -11,6 +11,7 @@ import os
 import statistics
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from paper_benchmarks.clients.measure import consume, produce
@@ -21,7 +22,7 @@ from paper_benchmarks.measuring.samples import Sample, Spread, figures, ratio
 from paper_benchmarks.measuring.usage import stored_in, usage_of
 from paper_benchmarks.pages.tables import brackets, cost_columns, figure, significant, spread_of, table, text
 from paper_benchmarks.systems.kafka2011 import KIND, OWN, KafkaBroker
-from paper_benchmarks.workers.sockets import COPY, SENDFILE, send_file
+from paper_benchmarks.workers.sockets import COPY, SENDFILE, read_log, send_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +49,8 @@ ACKNOWLEDGED = {
 }
 SETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 WHOLE = "sendfile, whole file"
+BROKER = {"our broker, fetches": 1, "our broker, multifetches of eight": 8}
+"""With how many parts a request."""
 WARM, RESTARTED, COLD = "warm", "broker restarted", "cold"
 MAGIC_0 = "kafka2011, magic 0"
 PAPER_OVERHEAD = {"Kafka": 9, "ActiveMQ": 144}
@@ -87,12 +90,31 @@ def _batching(bench: Bench, broker: KafkaBroker) -> dict[str, Any]:
 
 
 def _sendfile(bench: Bench, broker: KafkaBroker) -> dict[str, Any]:
-    """Send one segment file; amounts are megabytes, and the client is the sender."""
+    """Send one segment file; amounts are megabytes, and the client is the sender, the broker too."""
     [path] = _segments(broker, bench.sized(toy=1000, small=500_000, paper=2_000_000))
     times = bench.sized(toy=2, small=10, paper=20)
     ways = {SENDFILE: (SENDFILE, FETCH_BYTES), COPY: (COPY, FETCH_BYTES), WHOLE: (SENDFILE, 0)}
-    found = bench.in_turn(ways, lambda way: send_file(path, ways[way][0], times, ways[way][1]), name="files")
+
+    def once(way: str) -> Sample:
+        if way in ways:
+            return send_file(path, ways[way][0], times, ways[way][1])
+        return _served(broker, path, times, BROKER[way])
+
+    found = bench.in_turn((*ways, *BROKER), once, name="files")
     return {way: figures(samples) for way, samples in found.items()}
+
+
+def _served(broker: KafkaBroker, path: Path, times: int, parts: int) -> Sample:
+    server = broker.broker
+    before = broker.usage()
+    assert server is not None
+    assert before is not None
+    topic = path.parent.name.rpartition("-")[0]
+    size = path.stat().st_size
+    read = read_log((server.host, server.port), topic, size, times, FETCH_BYTES, parts)
+    after = broker.usage()
+    assert after is not None
+    return replace(read, cpu_s=after.since(before).cpu_s, server_cpu_s=read.cpu_s)
 
 
 def _segments(broker: KafkaBroker, messages: int) -> list[Path]:
@@ -246,8 +268,9 @@ answers only when it has appended them."""
 BATCHING = "SyncProducer, unconfirmed, by how many messages of 200 bytes go in one set."
 SENDFILE_TEXT = """\
 A process that does nothing else sends a segment file from the page cache in pieces of 200 KB to a process that only
-receives: by sendfile(2), or by pread(2) and send(2); and all of it by one sendfile(2). CPU time is the sender's, for a
-megabyte; the receiver's copy out of its socket is the same in all of them."""
+receives: by sendfile(2), or by pread(2) and send(2); and all of it by one sendfile(2). Beside it, our broker answers
+fetches of 200 KB for the same file, one a request and eight, of which the next is always under way. CPU time is the
+sender's, for a megabyte; the receiver's copy out of its socket is the same in all of them."""
 PAGE_CACHE = """\
 One log is read by a client that does not look at the bytes: just after it was written, after the broker was stopped and
 started, and after the kernel was told to forget the file. What comes from the disk is what the broker's `/proc/PID/io`
