@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-EVENTS = int(os.environ.get("WAREHOUSE_EVENTS", "80000"))
+EVENTS = int(os.environ.get("WAREHOUSE_EVENTS", "160000"))  # more bytes than a load does without tasks
 """Before each load that is to take long enough for something to happen in it."""
 
 pytestmark = pytest.mark.timeout(1200)
