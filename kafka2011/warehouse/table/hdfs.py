@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hdfs_native import FileStatus
-    from pyarrow.fs import FileSystem
+    from pyarrow.fs import FileInfo, FileSelector, FileSystem
 
 Result = TypeVar("Result")
 
@@ -36,8 +36,7 @@ _LIMITS = {
 def hdfs(authority: str) -> FileSystem:
     """Return the HDFS of a NameNode, `host:port`, or of a name service, as Hadoop's configuration has it."""
     host, _, port = authority.partition(":")
-    handler = FSSpecHandler(_Hdfs(host, int(port) if port else None, **_LIMITS))
-    return PyFileSystem(handler)
+    return PyFileSystem(_Handler(_Hdfs(host, int(port) if port else None, **_LIMITS)))
 
 
 def bounded(call: Callable[[], Result], path: str) -> Result:
@@ -59,6 +58,26 @@ def bounded(call: Callable[[], Result], path: str) -> Result:
     if not results:
         raise TimeoutError(f"{path}: HDFS has not answered for {PATIENCE_S:.0f} seconds")
     return results[0]
+
+
+class _Handler(FSSpecHandler):  # type: ignore[misc]  # PyArrow has no types
+    """PyArrow's use of such a file system, with listings that are one call."""
+
+    def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        """List a directory. Raises FileNotFoundError, NotADirectoryError and other OSErrors.
+
+        PyArrow asks twice before whether it is there, and takes one that is made meanwhile for a file.
+        """
+        base = "/" + selector.base_dir.strip("/")
+        try:
+            found = self.fs.find(base, maxdepth=None if selector.recursive else 1)
+        except FileNotFoundError:
+            if selector.allow_not_found:
+                return []
+            raise
+        if base in found:
+            raise NotADirectoryError(base)
+        return [self._create_file_info(path, info) for path, info in found.items()]
 
 
 class _Hdfs(HdfsFileSystem):

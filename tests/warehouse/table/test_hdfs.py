@@ -59,6 +59,50 @@ def test_an_hdfs_that_is_away_has_files_all_the_same() -> None:
         type(filesystem).clear_instance_cache()
 
 
+def test_a_directory_may_be_made_while_it_is_listed() -> None:
+    """PyArrow asks whether it is there, whether anything is, and takes what came between for a file."""
+    file_system = hdfs.hdfs("namenode:1")
+    filesystem: Any = file_system.handler.fs
+    listings: list[list[SimpleNamespace]] = []
+
+    def list_status(path: str, recursive: bool) -> list[SimpleNamespace]:
+        assert (path, recursive) == ("/w", True)
+        if not listings:
+            raise FileNotFoundError(path)
+        return listings.pop()
+
+    def get_file_info(path: str) -> SimpleNamespace:
+        listings.append([])
+        return status(path, isdir=len(listings) > 1)
+
+    def status(path: str, *, isdir: bool) -> SimpleNamespace:
+        return SimpleNamespace(
+            path=path,
+            length=3,
+            isdir=isdir,
+            permission=0o755,
+            owner="o",
+            group="g",
+            modification_time=2000,
+            access_time=0,
+        )
+
+    filesystem.client = hdfs._Bounded(SimpleNamespace(get_file_info=get_file_info, list_status=list_status))
+    missing_is_none = FileSelector("/w", allow_not_found=True, recursive=True)
+    try:
+        assert file_system.get_file_info(missing_is_none) == []
+        with pytest.raises(FileNotFoundError):
+            file_system.get_file_info(FileSelector("/w", recursive=True))
+        listings.append([status("/w/d", isdir=True), status("/w/d/f", isdir=False)])
+        found = file_system.get_file_info(missing_is_none)
+        assert [(each.path, each.is_file, each.size) for each in found] == [("/w/d", False, None), ("/w/d/f", True, 3)]
+        listings.append([status("/w", isdir=False)])
+        with pytest.raises(NotADirectoryError):
+            file_system.get_file_info(missing_is_none)
+    finally:
+        type(filesystem).clear_instance_cache()
+
+
 def test_executors_are_sent_the_place() -> None:
     """And find out for themselves how to reach it."""
     assert pickle.loads(pickle.dumps(hdfs.hdfs("namenode:1"))) == hdfs.hdfs("namenode:1")
