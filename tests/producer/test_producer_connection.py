@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import socket
 import threading
 import time
@@ -32,7 +33,7 @@ FRAME = encode_request(ProduceRequest("t", 0, b""))
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """Give connections a clock that stands still; their sockets go by the real one, which says when sends time out."""
-    found = ManualClock(time.monotonic())
+    found = ManualClock(math.ceil(time.monotonic()))  # whole, so that eighths of a second add up without rounding
     monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=found.monotonic_s))
     return found
 
@@ -124,12 +125,12 @@ def test_a_connection_is_renewed_after_so_many_sends(
 
 def test_a_connection_is_renewed_after_a_time(clock: ManualClock, broker: ProduceBroker) -> None:
     """At the millisecond of reconnect.time.interval.ms, counted from when it was opened."""
-    with connect(broker, reconnect_time_interval_ms=10) as connection:
+    with connect(broker, reconnect_time_interval_ms=125) as connection:
         assert not connection.reconnect_is_due
         connection.write(FRAME)
         for _ in range(2):
             opened = connection._socket
-            clock.now_ms += 9
+            clock.now_ms += 124
             assert not connection.reconnect_is_due
             connection.write(FRAME)
             assert connection._socket is opened
