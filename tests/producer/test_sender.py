@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -30,7 +31,7 @@ from tests.support.clocks import ManualClock
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     NewBench = Callable[..., "Bench"]
 
@@ -180,13 +181,14 @@ class Bench:
         with self.accumulator.lock:
             self.queue = self.accumulator._queue_of(0)
         self.encoder = SetEncoder(self.config)
+        self.completion = Completion(self.accumulator, self.counts, None, confirmed=self.config.confirm)
         self.sender = Sender(
             self.queue,
             config=self.config,
             router=self.router,
             encoder=self.encoder,
             accumulator=self.accumulator,
-            completion=Completion(self.accumulator, self.counts, None, confirmed=self.config.confirm),
+            completion=self.completion,
             counts=self.counts,
             clock=self.clock,
         )
@@ -237,9 +239,16 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> NewBench:
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[NewBench]:
     """Make a bench; settings by 0.7's names with underscores."""
-    return lambda **settings: Bench(monkeypatch, **settings)
+    with ExitStack() as stack:
+
+        def make(**settings: object) -> Bench:
+            made = Bench(monkeypatch, **settings)
+            stack.callback(made.completion.close)
+            return made
+
+        yield make
 
 
 # Unconfirmed ---------------------------------------------------------------------------------------------------------
