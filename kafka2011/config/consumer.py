@@ -17,8 +17,15 @@ class SimpleConsumerConfig(Settings):
     COMPONENT: ClassVar[str] = "simple consumer"
 
     socket_timeout_ms: int = setting(30000, Integer(1), "How long to connect, or to ask and be answered, may take.")
-    socket_buffersize: int = setting(65536, Integer(1), "SO_RCVBUF of a connection, in bytes; at least `fetch.size`.")
-    fetch_size: int = setting(1024 * 1024, Integer(1), "Bytes asked for in one fetch.")
+    socket_buffersize: int = setting(
+        65536, Integer(1), "SO_RCVBUF of a connection, in bytes; at least `fetch.size`, and 1 MiB."
+    )
+    fetch_size: int = setting(
+        1024 * 1024,
+        Integer(1),
+        "Bytes asked for in one fetch. Who is behind asks for several times that, up to 1 MiB, where there is room for"
+        " as many sets.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +74,7 @@ class ConsumerConfig(SimpleConsumerConfig):
     fetcher_backoff_ms: int = setting(
         1000, Integer(1), "Time until the next fetch when there was nothing new, and the broker did not wait for it."
     )
-    queuedchunks_max: int = setting(10, Integer(1), "Fetched sets that may wait for one stream.")
+    queuedchunks_max: int = setting(10, Integer(1), "Fetched sets of `fetch.size` that may wait for one stream.")
     partition_assignment: str = setting(
         "range",
         Choice(("range", "fair")),

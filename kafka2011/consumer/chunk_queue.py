@@ -18,6 +18,10 @@ class Waiting(Protocol):
     """What the queue must know of a chunk."""
 
     @property
+    def room(self) -> int:
+        """How many sets of fetch.size it counts for."""
+
+    @property
     def is_wanted(self) -> bool:
         """False when its partition was given up or rewound after it was fetched."""
 
@@ -26,7 +30,7 @@ ChunkT = TypeVar("ChunkT", bound=Waiting)
 
 
 class ChunkQueue(Generic[ChunkT]):
-    """At most `max_chunks` chunks; fetches under way reserve the room for what they may bring.
+    """Chunks with the room of at most `max_chunks` sets; fetches under way reserve it for what they may bring.
 
     Each broker may reserve only its share, or one where nothing waits: so a broker that does not answer stops no other.
     If more comes than there is room for, it is refused, and fetched again later.
@@ -45,8 +49,9 @@ class ChunkQueue(Generic[ChunkT]):
         self._room_made = room_made
         self.filled: Callable[[], None] | None = None
         self._chunks: deque[ChunkT] = deque()
+        self._taken = 0  # the room of all of them
         self._feeds: Counter[int] = Counter()  # partitions being fetched, by broker
-        self._reserved: Counter[int] = Counter()  # fetches under way by broker, each of which may bring one chunk
+        self._reserved: Counter[int] = Counter()  # room for fetches under way, by broker
         self._refused: set[int] = set()  # brokers from which a fetch was not made for want of room
 
     def join(self, broker_id: int) -> None:
@@ -61,12 +66,12 @@ class ChunkQueue(Generic[ChunkT]):
             self._make_room()
 
     def reserve(self, broker_id: int) -> bool:
-        """Reserve room for one chunk from a broker, until `give_back`; False when there is none."""
+        """Reserve room for one set from a broker, until `give_back`; False when there is none."""
         if self.is_closed:
             return False
         reserved = self._reserved[broker_id]
         share = max(1, self._max_chunks // max(1, len(self._feeds)))
-        is_room = len(self._chunks) + self._reserved.total() < self._max_chunks and reserved < share
+        is_room = self._taken + self._reserved.total() < self._max_chunks and reserved < share
         if not is_room and (reserved or self._chunks):
             self._refused.add(broker_id)
             return False
@@ -84,10 +89,11 @@ class ChunkQueue(Generic[ChunkT]):
 
     def put(self, chunk: ChunkT, broker_id: int) -> bool:
         """Queue a chunk from a broker, after `give_back`; False if others have taken the room for it."""
-        if len(self._chunks) >= self._max_chunks:
+        if self._chunks and self._taken + chunk.room > self._max_chunks:
             self._refused.add(broker_id)
             return False
         self._chunks.append(chunk)
+        self._taken += chunk.room
         self._tell()
         return True
 
@@ -95,6 +101,7 @@ class ChunkQueue(Generic[ChunkT]):
         """Take the oldest chunk that is still wanted; None when there is none."""
         while self._chunks:
             chunk = self._chunks.popleft()
+            self._taken -= chunk.room
             self._make_room()
             if chunk.is_wanted:
                 return chunk
@@ -105,6 +112,7 @@ class ChunkQueue(Generic[ChunkT]):
         kept = [chunk for chunk in self._chunks if chunk.is_wanted]
         if len(kept) < len(self._chunks):
             self._chunks = deque(kept)
+            self._taken = sum(chunk.room for chunk in kept)
             self._make_room()
         self.changed.notify_all()
 
@@ -112,6 +120,7 @@ class ChunkQueue(Generic[ChunkT]):
         """Drop everything."""
         self.is_closed = True
         self._chunks.clear()
+        self._taken = 0
         self._tell()
 
     def _tell(self) -> None:

@@ -41,6 +41,7 @@ class State(enum.Enum):
 class Chunk:
     """A fetched set; its complete messages end at `end_offset`. Once it is open, also what the application has of it.
 
+    It takes the `room` of so many sets of fetch.size in the queue.
     A set that was fetched in an earlier epoch of its feed no longer moves any offset.
     """
 
@@ -55,14 +56,18 @@ class Chunk:
         "list_offset",
         "offset",
         "reader",
+        "room",
     )
 
-    def __init__(self, feed: PartitionFeed, epoch: int, offset: int, end_offset: int, data: bytes) -> None:
+    def __init__(
+        self, feed: PartitionFeed, epoch: int, offset: int, end_offset: int, data: bytes, room: int = 1
+    ) -> None:
         self.feed = feed
         self.epoch = epoch
         self.offset = offset
         self.end_offset = end_offset
         self.data = data
+        self.room = room
         self.in_hand: Message | StoredSet | Stretch | None = (
             None  # the last one that the application has not come back from
         )
@@ -213,24 +218,23 @@ class PartitionFeed:
     def recall(self) -> None:
         """Give back all that is reserved: its fetcher must stop, and may never answer."""
         with self.queue.lock:
-            while self._reserved:
-                self._give_back()
+            self._give_back(self._reserved)
 
-    def deliver(self, epoch: int, offset: int, data: bytes, complete_bytes: int | None = None) -> None:
-        """Queue what a reserved fetch brought, unless the partition was given up or rewound meanwhile.
+    def deliver(self, epoch: int, offset: int, data: bytes, complete_bytes: int | None = None, room: int = 1) -> None:
+        """Queue what a fetch brought that has reserved its `room`, unless the partition was given up or rewound since.
 
         `complete_bytes` of it are whole messages; they are counted where the caller does not know.
         """
         if complete_bytes is None:
             complete_bytes = complete_prefix_bytes(data)
         with self.queue.lock:
-            self._give_back()
+            self._give_back(room)
             # Another offset: a second fetcher, at the broker's new address, was there first.
             is_current = epoch == self.epoch and offset == self.fetch_offset and self.state is State.ACTIVE
             if self.queue.is_closed or not is_current:
                 return
             end_offset = offset + complete_bytes
-            if not self.queue.put(Chunk(self, epoch, offset, end_offset, data), self.where.broker_id):
+            if not self.queue.put(Chunk(self, epoch, offset, end_offset, data, room), self.where.broker_id):
                 return
             if complete_bytes:
                 self.fetch_offset = end_offset
@@ -361,7 +365,7 @@ class PartitionFeed:
             self.open_chunk.flows_until_s = 0.0
             self._consumed_offset = self.consumed_offset  # the message in hand no longer counts
 
-    def _give_back(self) -> None:
-        if self._reserved:
-            self._reserved -= 1
-            self.queue.give_back(self.where.broker_id)
+    def _give_back(self, room: int = 1) -> None:
+        room = min(room, self._reserved)  # which is nothing after `recall`
+        self._reserved -= room
+        self.queue.give_back(self.where.broker_id, room)

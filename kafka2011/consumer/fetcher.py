@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.consumer.simple_consumer import MAX_FETCH_BYTES, MAX_SETS, FetchedSet, SimpleConsumer
+from kafka2011.consumer.simple_consumer import MAX_FETCH_BYTES, FetchedSet, SimpleConsumer, sets_for
 from kafka2011.counters import Counters
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka2011.outages import Outages
@@ -304,9 +304,9 @@ class BrokerFetcher:
             self._behind.discard(owned)
 
     def _fetch_only(self, owned: OwnedPartition) -> bool:
-        """Fetch from the only partition: several sets if the last one was large, as far as there is room for them.
+        """Fetch from the only partition: more if the last set was large, as far as there is room for it.
 
-        Each fetch has to wait until the application lets another thread run Python, which costs more than the fetch.
+        Each call has to wait until the application lets another thread run Python, which costs more than a fetch.
         """
         self.lacks_room = True
         first = owned.feed.reserve()
@@ -315,7 +315,7 @@ class BrokerFetcher:
         offset, epoch = first
         self.lacks_room = False
         is_behind, self._is_behind = self._is_behind, False
-        most = min(MAX_SETS, max(1, MAX_FETCH_BYTES // self._fetch_bytes)) if is_behind else 1
+        most, together = sets_for(self._fetch_bytes) if is_behind else (1, 1)
         wait_s = 0.0 if is_behind else self._wait_s
         reserved = 1
         came = False
@@ -323,28 +323,30 @@ class BrokerFetcher:
         try:
             while reserved < most and owned.feed.reserve() is not None:
                 reserved += 1
+            together = min(together, reserved)
             fetched_sets = self._consumer.fetch_on(
                 *(owned.where.topic, owned.where.partition, offset),
-                *(self._fetch_bytes, reserved),
+                *(together * self._fetch_bytes, reserved // together),
                 wait_ms=_in_ms(wait_s),
                 min_bytes=self._min_bytes,
             )
             self._outages.over()
             self._is_behind = 2 * len(fetched_sets[-1].data) >= self._fetch_bytes
             for fetched in fetched_sets:
-                reserved -= 1
-                came |= self._deliver(owned, fetched.offset, epoch, fetched)
+                room = min(together, max(1, -(-len(fetched.data) // self._fetch_bytes)))
+                reserved -= room
+                came |= self._deliver(owned, fetched.offset, epoch, fetched, room)
         finally:
             for _ in range(reserved):
                 owned.feed.cancel()
         return came or is_behind or _has_waited(began_s, wait_s)
 
-    def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet) -> bool:
+    def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet, room: int = 1) -> bool:
         if fetched.error is None:
             self._outages.over(owned.where)
         if fetched.data:
             self._counts.add(fetched_bytes=len(fetched.data))
-            owned.feed.deliver(epoch, offset, fetched.data, fetched.complete_bytes)
+            owned.feed.deliver(epoch, offset, fetched.data, fetched.complete_bytes, room)
             return True
         owned.feed.cancel()
         if isinstance(fetched.error, OffsetOutOfRangeError):

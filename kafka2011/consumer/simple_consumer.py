@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 MAX_FETCH_BYTES = 32 * 1024 * 1024
 """The most that is asked for at once, unless a single fetch.size is larger."""
 MAX_SETS = 8
-"""How many sets of one partition are taken at once by who is behind, if the broker gives them soon."""
+"""How many sets of one partition are taken by one call by who is behind, if the broker gives them soon."""
+LARGE_FETCH_BYTES = 1024 * 1024
+"""What is asked for at once by who is behind: it costs broker and client less than several small sets, and still fits
+the processor's caches."""
 _SETS_AHEAD = 2
 """As many while as many are decoded: with more, what is decoded has left the processor's cache."""
 
@@ -129,7 +132,7 @@ class SimpleConsumer:
             port,
             connect_timeout_ms=self._config.socket_timeout_ms,
             socket_timeout_ms=self._config.socket_timeout_ms,
-            buffer_bytes=max(self._config.socket_buffersize, self._config.fetch_size),
+            buffer_bytes=max(self._config.socket_buffersize, self._config.fetch_size, LARGE_FETCH_BYTES),
             security=security,
         )
 
@@ -292,6 +295,13 @@ class SimpleConsumer:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def sets_for(fetch_bytes: int) -> tuple[int, int]:
+    """Return how many sets who is behind is to take by one call, and how many of them as one."""
+    most = min(MAX_SETS, max(1, MAX_FETCH_BYTES // max(1, fetch_bytes)))
+    together = min(most, max(1, LARGE_FETCH_BYTES // max(1, fetch_bytes)))
+    return most // together * together, together
 
 
 def _wait(wait_ms: int, min_bytes: int) -> Wait | None:

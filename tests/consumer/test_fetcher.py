@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, cast
 import pytest
 
 from kafka2011.config import ConsumerConfig
-from kafka2011.consumer import fetcher
+from kafka2011.consumer import fetcher, simple_consumer
 from kafka2011.consumer.feed import PartitionFeed
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.owned_partition import OwnedPartition
@@ -67,7 +67,7 @@ class ScriptedBroker:
         self.is_interrupted = False
         self.interruptions = 0
         self.news = threading.Condition()
-        self.most_asked: list[int] = []  # by each `fetch_on`
+        self.most_asked: list[tuple[int, int]] = []  # by each `fetch_on`: sets, and bytes of each
         self.starts_asked: list[int] = []
         self.opened: list[Broker] = []
         self.closed = threading.Event()
@@ -118,6 +118,11 @@ class ScriptedBroker:
             owned.start_at(start)
         self.fetchers.add(owned, owned.broker)
         return owned
+
+    @property
+    def room_taken(self) -> int:
+        """By what waits for the application."""
+        return self.stream._queue._taken
 
     def hang(self, partitions: int) -> list[OwnedPartition]:
         """Own so many partitions of a broker that then answers no more."""
@@ -201,7 +206,7 @@ class ScriptedBroker:
         wait_ms: int = 0,
         min_bytes: int = 1,
     ) -> list[FetchedSet]:
-        self.most_asked.append(most)
+        self.most_asked.append((most, max_bytes))
         sets: list[FetchedSet] = []
         while len(sets) < most:
             sets += self.multifetch([(topic, partition, offset, max_bytes)], wait_ms=wait_ms, min_bytes=min_bytes)
@@ -305,44 +310,72 @@ def test_partitions_of_a_broker_are_fetched_together(broker: ScriptedBroker) -> 
 
 
 LETTERS = [bytes([code]) for code in range(ord("a"), ord("z") + 1)]
-SHORT = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "fetch.size": 11})
+SHORT_BYTES = 11
+SHORT = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "fetch.size": SHORT_BYTES})
 """Each message of one byte is a fetch of its own."""
 
 
-def test_a_fetcher_that_is_behind_takes_several_sets_at_once(open_broker: Callable[..., ScriptedBroker]) -> None:
+@pytest.fixture(params=["together", "in a row"])
+def in_a_row(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Who is behind takes several small sets as one, and large ones in a row."""
+    if request.param == "in a row":
+        monkeypatch.setattr(simple_consumer, "LARGE_FETCH_BYTES", 1)  # nothing is small
+        return True
+    return False
+
+
+def test_a_fetcher_that_is_behind_takes_several_sets_at_once(
+    open_broker: Callable[..., ScriptedBroker], in_a_row: bool
+) -> None:
     """Of its only partition, after one that was large, and until one is small."""
     broker = open_broker(SHORT, max_chunks=100)
     broker.logs = {0: log_of(*LETTERS)}
     broker.own()
     assert broker.read(26) == LETTERS
-    assert broker.most_asked[:3] == [1, 8, 8]
-    eventually(lambda: broker.most_asked[-1] == 1)
+    behind = (8, SHORT_BYTES) if in_a_row else (1, 8 * SHORT_BYTES)
+    assert broker.most_asked[:3] == [(1, SHORT_BYTES), behind, behind]
+    eventually(lambda: broker.most_asked[-1] == (1, SHORT_BYTES))
 
 
-def test_no_more_sets_are_taken_than_there_is_room_for(open_broker: Callable[..., ScriptedBroker]) -> None:
+def test_no_more_sets_are_taken_than_there_is_room_for(
+    open_broker: Callable[..., ScriptedBroker], in_a_row: bool
+) -> None:
     """And the room of those that did not come is free again."""
     broker = open_broker(SHORT, max_chunks=3)
     broker.logs = {0: log_of(*LETTERS)}
     broker.own()
-    eventually(lambda: len(broker.asked) == 3)
+    eventually(lambda: broker.room_taken == 3)
     assert broker.read(26) == LETTERS
-    assert max(broker.most_asked) == 3
-    eventually(lambda: broker.most_asked[-1] == 1)
+    assert max(most * size for most, size in broker.most_asked) == 3 * SHORT_BYTES
+    eventually(lambda: broker.most_asked[-1] == (1, SHORT_BYTES))
     broker.logs[0] += log_of(*LETTERS)
     assert broker.read(26) == LETTERS
 
 
-@pytest.mark.parametrize(("fetch_bytes", "most"), [(4 * MIB, 8), (8 * MIB, 4), (20 * MIB, 1), (33 * MIB, 1)])
-def test_sets_in_a_row_are_not_too_much(
-    open_broker: Callable[..., ScriptedBroker], fetch_bytes: int, most: int
+@pytest.mark.parametrize(
+    ("fetch_bytes", "most", "together"),
+    [
+        (200 * 1024, 1, 5),
+        (MIB // 3, 2, 3),
+        (MIB // 2, 4, 2),
+        (MIB // 2 + 1, 8, 1),
+        (4 * MIB, 8, 1),
+        (8 * MIB, 4, 1),
+        (20 * MIB, 1, 1),
+        (33 * MIB, 1, 1),
+    ],
+)
+def test_what_is_taken_at_once_is_not_too_much(
+    open_broker: Callable[..., ScriptedBroker], fetch_bytes: int, most: int, together: int
 ) -> None:
-    """32 MiB, as for one request."""
+    """1 MiB as one set, and 32 MiB by one call, as for one request."""
     settings = {"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "fetch.size": fetch_bytes}
     broker = open_broker(ConsumerConfig.of(settings), max_chunks=100)
     broker.logs = {0: log_of(bytes(fetch_bytes - 10)) * 2}
     broker.own()
     broker.read(2)
-    assert max(broker.most_asked) == most
+    assert (most, together * fetch_bytes) in broker.most_asked
+    assert {*broker.most_asked} <= {(1, fetch_bytes), (most, together * fetch_bytes)}
 
 
 def test_partitions_together_are_fetched_by_one_request_each_time(
@@ -356,11 +389,11 @@ def test_partitions_together_are_fetched_by_one_request_each_time(
     broker.own(1)
     broker.gate.set()
     assert sorted(broker.read(52)) == sorted(LETTERS * 2)
-    assert set(broker.most_asked) <= {1}
+    assert {most for most, _ in broker.most_asked} <= {1}
 
 
-def test_sets_in_a_row_are_dropped_when_the_partition_was_rewound_meanwhile(
-    open_broker: Callable[..., ScriptedBroker],
+def test_several_sets_are_dropped_when_the_partition_was_rewound_meanwhile(
+    open_broker: Callable[..., ScriptedBroker], in_a_row: bool
 ) -> None:
     """All of them, and their room is free again."""
     broker = open_broker(SHORT, max_chunks=3)
@@ -642,9 +675,10 @@ def test_nothing_is_asked_while_there_is_no_room(open_broker: Callable[..., Scri
     waiting = open_broker(PATIENT)
     waiting.logs = {0: log_of(b"a", b"b", b"c", b"d", b"e", b"f", b"g")}
     waiting.own()
-    eventually(lambda: len(waiting.asked) == 3)
+    eventually(lambda: waiting.room_taken == 3)
+    asked = len(waiting.asked)
     assert next(waiting.stream).payload == b"a"
-    eventually(lambda: len(waiting.asked) == 4)
+    eventually(lambda: len(waiting.asked) == asked + 1 and waiting.room_taken == 3)
     assert waiting.read(6) == [b"b", b"c", b"d", b"e", b"f", b"g"]
 
 
@@ -712,7 +746,7 @@ def test_a_partition_given_up_gives_back_the_room_of_its_fetch(open_broker: Call
         owned.feed.begin_release()
     broker.fetchers.remove(lost)
     broker.own(0)
-    eventually(lambda: len(broker.stream._queue._chunks) == 3)
+    eventually(lambda: broker.room_taken == 3)
     asked = len(broker.asked)
     broker.hanging.let_go.set()
     eventually(lambda: len(broker.asked) > asked)
@@ -728,7 +762,7 @@ def test_brokers_share_the_room(open_broker: Callable[..., ScriptedBroker]) -> N
     broker.hang(20)
     broker.logs = {0: log_of(*[b"a"] * 20)}
     broker.fetchers.wake()
-    eventually(lambda: len(broker.stream._queue._chunks) == 5)
+    eventually(lambda: broker.room_taken == 5)
 
 
 def test_a_fetcher_ends_with_its_last_partition(broker: ScriptedBroker) -> None:

@@ -485,6 +485,35 @@ def test_no_more_is_fetched_than_there_is_room_for() -> None:
     assert feed.reserve() == (2 * ONE, feed.epoch)
 
 
+def test_a_large_set_has_the_room_of_several() -> None:
+    """While it waits, and until it is dropped; what its fetch has reserved beyond that is given back."""
+    rig = Rig(max_chunks=4)
+    feed = rig.own()
+    for drop in (lambda: next(rig.stream), lambda: feed.start_at(0)):
+        feed.start_at(0)
+        assert [feed.reserve() is not None for _ in range(5)] == [True, True, True, True, False]
+        feed.deliver(feed.epoch, 0, messages([b"a", b"b", b"c"]), room=3)
+        feed.cancel()
+        assert [feed.reserve() is not None for _ in range(2)] == [True, False]
+        feed.cancel()
+        drop()
+        assert [feed.reserve() is not None for _ in range(5)] == [True, True, True, True, False]
+        feed.recall()
+
+
+def test_a_large_set_for_which_others_have_taken_the_room_is_fetched_again() -> None:
+    """Nothing is lost by that, and no more is held than there is room for."""
+    rig = Rig(max_chunks=2)
+    feed, other = rig.own(), rig.own(1, broker_id=1)
+    assert feed.reserve() is not None
+    assert feed.reserve() is not None
+    assert rig.fetch(other, messages([b"x"]))
+    feed.deliver(feed.epoch, 0, messages([b"a", b"b"]), room=2)
+    assert payloads(rig.stream) == [b"x"]
+    assert rig.fetch(feed, messages([b"a", b"b"]))
+    assert payloads(rig.stream) == [b"a", b"b"]
+
+
 def test_room_is_made_by_a_rewind_too() -> None:
     """What was queued is dropped."""
     rig = Rig(max_chunks=1)
