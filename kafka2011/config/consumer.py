@@ -18,7 +18,7 @@ class SimpleConsumerConfig(Settings):
 
     socket_timeout_ms: int = setting(30000, Integer(1), "How long to connect, or to ask and be answered, may take.")
     socket_buffersize: int = setting(
-        65536, Integer(1), "SO_RCVBUF of a connection, in bytes; at least `fetch.size`, and 1 MiB."
+        65536, Integer(1), "SO_RCVBUF of a connection, in bytes; at least twice `fetch.size`, and 2 MiB."
     )
     fetch_size: int = setting(
         1024 * 1024,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.consumer.columns import column_decoder
-from kafka2011.consumer.threads import in_thread
 from kafka2011.errors import ErrorCodes
 from kafka2011.message.message_set import Message, complete_prefix_bytes, decode, scan
 from kafka2011.message.topic import partition_text
@@ -46,8 +43,6 @@ MAX_SETS = 8
 LARGE_FETCH_BYTES = 1024 * 1024
 """What is asked for at once by who is behind: it costs broker and client less than several small sets, and still fits
 the processor's caches."""
-_SETS_AHEAD = 2
-"""As many while as many are decoded: with more, what is decoded has left the processor's cache."""
 
 
 class FetchedSet:
@@ -132,7 +127,8 @@ class SimpleConsumer:
             port,
             connect_timeout_ms=self._config.socket_timeout_ms,
             socket_timeout_ms=self._config.socket_timeout_ms,
-            buffer_bytes=max(self._config.socket_buffersize, self._config.fetch_size, LARGE_FETCH_BYTES),
+            # The kernel counts what it needs itself, too; and a broker that has to wait for room is woken up for it.
+            buffer_bytes=max(self._config.socket_buffersize, 2 * max(self._config.fetch_size, LARGE_FETCH_BYTES)),
             security=security,
         )
 
@@ -162,10 +158,10 @@ class SimpleConsumer:
         or UnknownError as the broker answers, BrokerConnectionError if it does not.
         """
         max_bytes = self._config.fetch_size if max_bytes is None else max_bytes
-        request = FetchRequest(topic, partition, offset, max_bytes, _wait(wait_ms, min_bytes))
-        frame = self._ask(request, request.max_bytes, wait_ms)
-        data = decode_response(frame, self._description(request))
-        return FetchedSet(request, self.broker_id, bytes(data))
+        [fetched] = self.fetch_on(topic, partition, offset, max_bytes, 1, wait_ms=wait_ms, min_bytes=min_bytes)
+        if fetched.error is not None:
+            raise fetched.error
+        return fetched
 
     def fetch_on(
         self,
@@ -196,29 +192,20 @@ class SimpleConsumer:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the messages from an offset to the end of the log as Arrow's record batches, see `FetchedSet.arrow`.
 
-        Fetches up to `max_bytes` (default: fetch.size) at a time, and several such sets while there are so many: the
-        next ones come while these are decoded. To go on later, begin at the last `next_offset`. Raises as `fetch` does,
-        and as iterating over what it returns.
+        Fetches up to `max_bytes` (default: fetch.size) at a time, or several times that, up to 1 MiB, while there is so
+        much. To go on later, begin at the last `next_offset`. Raises as `fetch` does, and as iterating over what it
+        returns.
         """
         max_bytes = self._config.fetch_size if max_bytes is None else max_bytes
-        most = min(_SETS_AHEAD, max(1, MAX_FETCH_BYTES // max(1, max_bytes)))
-        fetch = partial(self.fetch_on, topic, partition, max_bytes=max_bytes, most=most)
-        fetched_sets = fetch(offset=offset)
+        _, together = sets_for(max_bytes)
+        asked_bytes = max_bytes
         while True:
-            last = fetched_sets[-1]
-            offset = last.offset + last.complete_bytes
-            is_behind = 2 * len(last.data) >= max_bytes and last.complete_bytes > 0
-            ahead = in_thread(partial(fetch, offset=offset)) if is_behind else None
-            try:
-                for fetched in fetched_sets:
-                    yield from fetched.arrow(max_messages)
-                if not last.data:
-                    return
-            except BaseException:
-                if ahead is not None:
-                    wait([ahead])  # nobody else is to find the connection in use
-                raise
-            fetched_sets = fetch(offset=offset) if ahead is None else ahead.result()
+            [fetched] = self.fetch_on(topic, partition, offset, asked_bytes, 1)
+            yield from fetched.arrow(max_messages)
+            if not fetched.data:
+                return
+            offset += fetched.complete_bytes
+            asked_bytes = (together if 2 * len(fetched.data) >= max_bytes else 1) * max_bytes
 
     def multifetch(
         self, fetches: Iterable[tuple[str, int, int, int]], *, wait_ms: int = 0, min_bytes: int = 1

@@ -21,7 +21,6 @@ from kafka2011.message.message_set import Message, decode, encode
 from kafka2011.wire import connection
 from kafka2011.wire.protocol import FetchRequest, encode_response_header
 from tests.support.interruption import StoppedError, interruptible
-from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,8 +270,9 @@ def test_an_interrupted_call_leaves_no_half_answer_behind(serve: Serve, in_c: No
             assert fetch_on(client, most=1) == [(0, 40)]
 
 
-def test_a_log_is_read_to_its_end_as_columns(serve: Serve) -> None:
+def test_a_log_is_read_to_its_end_as_columns(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set after set, without an object for each message; a part of a message at a set's end is fetched again."""
+    monkeypatch.setattr(simple_consumer, "LARGE_FETCH_BYTES", 1)
     with consumer(serve(serving()).port) as client:
         batches = list(client.arrow("t", 0, len(HELLO), MAX_BYTES))
     found = [Message(**row) for batch in batches for row in batch.to_pylist()]
@@ -280,8 +280,9 @@ def test_a_log_is_read_to_its_end_as_columns(serve: Serve) -> None:
     assert len(batches) == 5
 
 
-def test_columns_of_a_log_end_with_the_error(serve: Serve) -> None:
+def test_columns_of_a_log_end_with_the_error(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the good messages before it; the broker's errors are raised, too."""
+    monkeypatch.setattr(simple_consumer, "LARGE_FETCH_BYTES", 1)
     broken = LOG + HELLO[:-1] + b"?" + LOG
     with consumer(serve(serving(broken)).port) as client:
         batches = client.arrow("t", 0, 0, MAX_BYTES)
@@ -295,23 +296,16 @@ def test_columns_of_a_log_end_with_the_error(serve: Serve) -> None:
         list(client.arrow("t", 0, 0, MAX_BYTES))
 
 
-def test_the_next_sets_of_a_log_come_while_these_are_decoded(serve: Serve) -> None:
-    """They are asked for before the application comes back, and nobody else meets what is under way."""
-    broker = serve(serving(HELLO * 100))
+def test_a_log_is_read_by_more_at_once_while_there_is_much(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as is taken together, after a set that was large; and nobody meets anything that is under way."""
+    monkeypatch.setattr(simple_consumer, "LARGE_FETCH_BYTES", 3 * MAX_BYTES)
+    broker = serve(serving(HELLO * 19))
     with consumer(broker.port) as client:
         batches = client.arrow("views", 2, 0, MAX_BYTES)
         first = next(batches)
-        taken = 1 if connection.compiled is None else 2
-        eventually(lambda: len(broker.requests) > taken)
-        batches.close()  # type: ignore[attr-defined]
         assert client.fetch("views", 2, 30, MAX_BYTES).next_offset == 60
         assert first.column("next_offset").to_pylist() == [15, 30]
-        assert sum(batch.num_rows for batch in client.arrow("views", 2, 0, MAX_BYTES)) == 100
-
-
-def test_whoever_reads_little_needs_no_thread(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small set is the last one most likely."""
-    monkeypatch.setattr(simple_consumer, "in_thread", None)
-    broker = serve(serving(HELLO))
-    with consumer(broker.port) as client:
-        assert [batch.num_rows for batch in client.arrow("views", 2, 0, 4 * MAX_BYTES)] == [1]
+        assert sum(batch.num_rows for batch in batches) == 17
+    asked = [(each.offset, each.max_bytes) for each in broker.requests if isinstance(each, FetchRequest)]
+    large = 3 * MAX_BYTES
+    assert asked == [(0, 40), (30, 40), (30, large), (150, large), (270, large), (285, 40)]
