@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -40,6 +41,11 @@ MAX_BATCH_ROWS = 10_000
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """Of messages as they are stored uncompressed; the one that makes it full still comes in."""
 
+_KEPT_ROWS = 2**14
+"""Columns of one value are kept for the next batch up to this length: then that has a slice of them."""
+_LEAST_KEPT_ROWS = 2**9
+_KEPT = 16
+
 _INT32_BYTES = 4
 _INT64_BYTES = 8
 
@@ -55,11 +61,7 @@ class MessageColumns:
         max_rows: int = MAX_BATCH_ROWS,
         max_bytes: int = MAX_BATCH_BYTES,
     ) -> None:
-        self._where = (
-            pa.scalar(topic, pa.string()),
-            pa.scalar(broker_id, pa.int32()),
-            pa.scalar(partition, pa.int32()),
-        )
+        self._where = topic, broker_id, partition
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._clear()
@@ -130,13 +132,10 @@ class MessageColumns:
         """Return the gathered rows, and start an empty batch."""
         self._append_singles()
         rows = len(self._offsets)
-        topic, broker_id, partition = self._where
         payloads = self._payloads
         batch = pa.RecordBatch.from_arrays(
             [
-                pa.repeat(topic, rows),
-                pa.repeat(broker_id, rows),
-                pa.repeat(partition, rows),
+                *_where_columns(*self._where, rows),
                 _integers(pa.int64(), self._offsets),
                 _integers(pa.int64(), self._next_offsets),
                 _integers(pa.int32(), self._indexes),
@@ -233,6 +232,22 @@ def _add_other(
                     return
     for each in list((decode_shallow if shallow else decode)(message, *where, offset)):
         columns.add(each)
+
+
+def _where_columns(topic: str, broker_id: int | None, partition: int, rows: int) -> list[pa.Array]:
+    """Return the columns that have the same value in all rows."""
+    if not _LEAST_KEPT_ROWS <= rows <= _KEPT_ROWS:
+        return _repeated(topic, broker_id, partition, rows)
+    kept = _kept_columns(topic, broker_id, partition, 1 << (rows - 1).bit_length())
+    return [column.slice(0, rows) for column in kept]
+
+
+def _repeated(topic: str, broker_id: int | None, partition: int, rows: int) -> list[pa.Array]:
+    values = pa.scalar(topic, pa.string()), pa.scalar(broker_id, pa.int32()), pa.scalar(partition, pa.int32())
+    return [pa.repeat(value, rows) for value in values]
+
+
+_kept_columns = lru_cache(_KEPT)(_repeated)
 
 
 def _integers(kind: pa.DataType, values: array[int]) -> pa.Array:

@@ -141,3 +141,16 @@ def test_columns_begin_anew_after_each_batch() -> None:
         assert not len(columns)
     assert rows == 10
     assert columns.take().num_rows == 0
+
+
+@pytest.mark.parametrize("rows", [1, 511, 512, 513, 1024, 5000, 2**14, 2**14 + 1])
+def test_batches_of_any_length_say_where_they_are_from(rows: int) -> None:
+    """Also where what says it is kept from batch to batch, of several partitions in turn."""
+    for where in [("views", 3, 7), ("views", 3, 8), ("clicks", None, 7), ("views", 3, 7)]:
+        columns = MessageColumns(*where, max_rows=rows)
+        columns.add_run(encode(b"") * rows, 0, 0)
+        batch = columns.take()
+        batch.validate(full=True)
+        assert batch.num_rows == rows
+        for name, value in zip(("topic", "broker_id", "partition"), where, strict=True):
+            assert batch.column(name).to_pylist() == [value] * rows
