@@ -340,6 +340,7 @@ class BrokerConnection:
         if self._code is None:
             return [self._fetched(self._ask(frame, limit_bytes, ERROR_BYTES + set_bytes, wait_ms))]
         ends_s = self._ends_s() + wait_ms / 1000
+        last: memoryview | None = None
         try:
             if wait_ms:
                 self._send_to_wait(frame, ends_s)
@@ -353,12 +354,14 @@ class BrokerConnection:
             )
             if isinstance(size := found[-1], int):
                 self._check_size(size, limit_bytes)
-                found[-1] = self._fetched(memoryview(_receive_exactly(opened, size, ends_s)))
+                last = memoryview(_receive_exactly(opened, size, ends_s))
             if wait_ms:
                 self._end_wait()
-            return cast("list[Fetched]", found)
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("reading from", error)
+        if last is not None:
+            found[-1] = self._fetched(last)
+        return cast("list[Fetched]", found)
 
     def _fetched(self, response: memoryview) -> Fetched:
         code, data = decode_fetch_response(response, f"a fetch from broker {self.host}:{self.port}")
