@@ -13,7 +13,7 @@ from kafka2011.broker.certificates import principal_of
 from kafka2011.broker.client_connection import SEND_STALL_TIMEOUT_S, Connection, SegmentReadError
 from kafka2011.broker.sending import is_in_memory
 from kafka2011.errors import BrokerConnectionError
-from kafka2011.wire.tls_socket import TlsSocket
+from kafka2011.wire.tls_socket import SEND_BYTES, TlsSocket
 
 if TYPE_CHECKING:
     import re
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 HANDSHAKE_TIMEOUT_S = 10.0
 """How long a client may take to shake hands."""
-READ_BYTES = 256 * 1024
-"""So much of a segment file is read, encrypted and sent at a time."""
 _WHOLE = 2**62
+_spare: list[memoryview] = []
+"""At most one, of SEND_BYTES, for whoever sends next: most answers go out without a wait."""
 
 
 class TlsConnection(Connection):
@@ -77,26 +77,49 @@ class TlsConnection(Connection):
 
     def _send_parts(self, parts: tuple[Part, ...], size: int) -> None:  # noqa: ARG002 (it shows in the parts)
         self._secured.settimeout(SEND_STALL_TIMEOUT_S)
-        for head, fd, start, file_bytes in parts:
-            if head:
-                self._send(head)
-            position, end = start, start + file_bytes
-            while position < end:
-                piece = fd, position, min(end - position, READ_BYTES)
-                if not is_in_memory(*piece):
-                    self._read_pages([piece])
-                try:
-                    data = os.pread(fd, piece[2], position)
-                except OSError as error:
-                    raise SegmentReadError(f"reading a segment file at {position} failed: {error}") from error
-                if not data:
-                    raise SegmentReadError(f"a segment file ends at {position}, {end - position} bytes early")
-                self._send(data)
-                position += len(data)
-                self.pause()
+        view = _spare.pop() if _spare else memoryview(bytearray(SEND_BYTES))
+        try:
+            self._send_through(view, parts)
+        finally:
+            if not _spare:
+                _spare.append(view)
         self._secured.settimeout(None)
 
-    def _send(self, data: bytes) -> None:
+    def _send_through(self, view: memoryview, parts: tuple[Part, ...]) -> None:
+        """Send all parts in as few pieces as there is room for: each costs a call, and may wake the client."""
+        filled_bytes = 0
+        for head, fd, start, file_bytes in parts:
+            if len(head) > len(view) - filled_bytes:
+                self._send(view[:filled_bytes])
+                self._send(head)
+                filled_bytes = 0
+            else:
+                view[filled_bytes : filled_bytes + len(head)] = head
+                filled_bytes += len(head)
+            position, end = start, start + file_bytes
+            while position < end:
+                if filled_bytes == len(view):
+                    self._send(view)
+                    filled_bytes = 0
+                    self.pause()
+                room = view[filled_bytes : filled_bytes + end - position]
+                read_bytes = self._read_into(room, fd, position, end)
+                filled_bytes += read_bytes
+                position += read_bytes
+        self._send(view[:filled_bytes])
+
+    def _read_into(self, room: memoryview, fd: int, position: int, end: int) -> int:
+        if not is_in_memory(fd, position, len(room)):
+            self._read_pages([(fd, position, len(room))])
+        try:
+            read_bytes = os.preadv(fd, [room], position)
+        except OSError as error:
+            raise SegmentReadError(f"reading a segment file at {position} failed: {error}") from error
+        if not read_bytes:
+            raise SegmentReadError(f"a segment file ends at {position}, {end - position} bytes early")
+        return read_bytes
+
+    def _send(self, data: bytes | memoryview) -> None:
         try:
             self._secured.sendall(data)
         except OSError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import ssl
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _RECEIVE_BYTES = 64 * 1024
-_SEND_BYTES = 256 * 1024
-"""So much is encrypted before any of it is sent: what a connection holds beside the data itself."""
+SEND_BYTES = 320 * 1024
+"""So much is encrypted before any of it is sent: what a connection holds beside the data itself, until that is sent.
+
+A fetch of 300 KiB goes out in one piece, one of 1 MiB in four.
+"""
+_ENCRYPT_BYTES = 64 * 1024
+"""So much is encrypted at once: a MemoryBIO keeps the room that it once needed as long as the connection lives."""
 
 _TAKES_A_CUT_FOR_THE_END = ssl.Options(getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0))
 _CUT = "UNEXPECTED_EOF_WHILE_READING"
@@ -50,6 +56,7 @@ class TlsSocket:
         self._tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=hostname is None, server_hostname=hostname
         )
+        self._encrypted: list[bytes] = []  # taken out of `_outgoing`, and not sent yet
         self._held = b""  # received to see whether there is anything
         self._left_bytes: int | None = None  # how much more is read of the socket below, where that is limited
 
@@ -106,10 +113,11 @@ class TlsSocket:
     def sendall(self, data: bytes | memoryview) -> None:
         """Send all of it."""
         view = memoryview(data)
-        for begin in range(0, len(view), _SEND_BYTES):
-            part = view[begin : begin + _SEND_BYTES]
-            while part:
-                part = part[self._until_done(lambda part=part: self._tls.write(part)) :]  # type: ignore[misc]
+        for begin in range(0, len(view), SEND_BYTES):
+            part = view[begin : begin + SEND_BYTES]
+            pieces = [part[at : at + _ENCRYPT_BYTES] for at in range(0, len(part), _ENCRYPT_BYTES)]
+            pieces.reverse()
+            self._until_done(partial(self._encrypt, pieces))
 
     def limit_reading(self, encrypted_bytes: int) -> None:
         """Read so much more of the socket below, as FIONREAD counts it, and then no more: that is the end."""
@@ -166,9 +174,28 @@ class TlsSocket:
                     return done
             self._fill()
 
+    def _encrypt(self, pieces: list[memoryview]) -> None:
+        """Encrypt all, the last one first; what is done is taken off, as this may be called again to go on."""
+        while pieces:
+            written_bytes = self._tls.write(pieces[-1])
+            pieces[-1] = pieces[-1][written_bytes:]
+            if not pieces[-1]:
+                pieces.pop()
+            self._encrypted.append(self._outgoing.read())
+
     def _flush(self) -> None:
         if self._outgoing.pending:
-            self._plain.sendall(self._outgoing.read())
+            self._encrypted.append(self._outgoing.read())
+        if not self._encrypted:
+            return
+        unsent, self._encrypted = self._encrypted, []
+        sent_bytes = self._plain.sendmsg(unsent)
+        while unsent and sent_bytes >= len(unsent[0]):
+            sent_bytes -= len(unsent.pop(0))
+        if unsent:
+            rest = b"".join(unsent)
+            unsent.clear()  # it may take long, and its memory with it
+            self._plain.sendall(memoryview(rest)[sent_bytes:])
 
     def _fill(self) -> None:
         most_bytes = _RECEIVE_BYTES if self._left_bytes is None else min(_RECEIVE_BYTES, self._left_bytes)

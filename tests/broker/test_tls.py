@@ -1,12 +1,15 @@
-"""A broker's side of a handshake that does not come to an end."""
+"""A broker's side of TLS: a handshake that does not come to an end, and answers made of pieces of files."""
 
 from __future__ import annotations
 
+import os
 import re
 import socket
+import ssl
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import gevent
 import gevent.socket
 import pytest
 
@@ -18,10 +21,26 @@ from kafka2011.broker.small_share import SmallShare
 from kafka2011.broker.tls import TlsConnection
 from kafka2011.certificates import Authority
 from kafka2011.errors import BrokerConnectionError
+from kafka2011.wire.tls_socket import SEND_BYTES, TlsSocket
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kafka2011.broker.sending import Part
+
+TIMEOUT_S = 20
+
+
+def connection_of(certificates: Certificates, here: socket.socket, counts: Counter[str]) -> TlsConnection:
+    """Make a broker's end of a connection."""
+    budget = MemoryBudget(1 << 20)
+    return TlsConnection(
+        *(gevent.socket.socket(fileno=here.detach()), "there", budget, SmallShare(1 << 16), counts, None),
+        *(None, PageReads()),
+        certificates=certificates,
+        rule=re.compile("CN=([^,]*)"),
+    )
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"])
@@ -34,16 +53,67 @@ def test_who_does_not_shake_hands_in_time_is_closed_and_counted(
     certificates = Certificates(issued.certificate, issued.key, None, required=False, clock=SYSTEM_CLOCK)
     here, there = socket.socketpair()
     counts: Counter[str] = Counter()
-    budget = MemoryBudget(1 << 20)
-    connection = TlsConnection(
-        *(gevent.socket.socket(fileno=here.detach()), "there", budget, SmallShare(1 << 16), counts, None),
-        *(None, PageReads()),
-        certificates=certificates,
-        rule=re.compile("CN=([^,]*)"),
-    )
+    connection = connection_of(certificates, here, counts)
     with there:
         there.sendall(sent)
         with pytest.raises(BrokerConnectionError, match="did not shake hands"):
             connection.begin()
         connection.close()
     assert counts == {"failed_handshakes": 1}
+
+
+def test_answers_of_many_pieces_come_whole_while_others_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small pieces travel together and large ones in parts; who waits for the disk gets nobody else's bytes."""
+    monkeypatch.setattr(tls, "is_in_memory", lambda *_: False)
+    monkeypatch.setattr(tls, "_spare", [memoryview(bytearray(SEND_BYTES))])
+    authority = Authority(tmp_path)
+    issued = authority.issue("broker", ["localhost"])
+    certificates = Certificates(issued.certificate, issued.key, None, required=False, clock=SYSTEM_CLOCK)
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    counts: Counter[str] = Counter()
+    content = os.urandom(3 * SEND_BYTES)
+    file = tmp_path / "file"
+    file.write_bytes(content)
+
+    def serve(connection: TlsConnection, parts: tuple[Part, ...]) -> None:
+        connection.begin()
+        connection._send_parts(parts, 0)
+        connection.finish()
+        connection.close()
+
+    def take(there: socket.socket) -> bytes:
+        plain = gevent.socket.socket(fileno=there.detach())
+        plain.settimeout(TIMEOUT_S)
+        client = TlsSocket(plain, context, "localhost")
+        client.handshake()
+        data = b""
+        while part := client.recv(1 << 20):
+            data += part
+        client.close()
+        return data
+
+    expected, serving, taking = [], [], []
+    with file.open("rb") as opened:
+        fd = opened.fileno()
+        for number in range(4):
+            name = b"%d" % number
+            parts: tuple[Part, ...] = (
+                (name * 6, fd, number, 10),
+                (b"", fd, 1000 * number, 2 * SEND_BYTES + number),
+                (name * (SEND_BYTES - 7), fd, number, SEND_BYTES),
+                (name * (SEND_BYTES + 1), -1, 0, 0),
+                (name, fd, 5 * number, SEND_BYTES - 1),
+                (name * 3, -1, 0, 0),
+            )
+            expected.append(b"".join(head + content[at : at + size] for head, _, at, size in parts))
+            here, there = socket.socketpair()
+            connection = connection_of(certificates, here, counts)
+            serving.append(gevent.spawn(serve, connection, parts))
+            taking.append(gevent.spawn(take, there))
+        received = [each.get(timeout=TIMEOUT_S) for each in taking]
+        for each in serving:
+            each.get(timeout=TIMEOUT_S)
+    assert received == expected
+    assert counts["disk_read_bytes"] > 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.certificates import Authority
-from kafka2011.wire.tls_socket import TlsSocket
+from kafka2011.wire.tls_socket import SEND_BYTES, TlsSocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,6 +122,27 @@ def test_what_is_sent_comes_and_cannot_be_read_on_the_way(make_pair: Callable[..
     assert received(pair.client, len(SECRET)) == SECRET
     assert len(pair.seen) > len(large)
     assert SECRET[:30] not in pair.seen
+
+
+def test_little_is_encrypted_at_once_and_much_of_it_sent(
+    make_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL's buffer never gives back the room that it once needed, on any idle connection that has sent much."""
+    send, calls = socket.socket.sendmsg, []
+
+    def sendmsg(plain: socket.socket, pieces: list[bytes]) -> int:
+        calls.append([len(each) for each in pieces])
+        return send(plain, pieces)
+
+    pair = make_pair()
+    pair.handshake()
+    monkeypatch.setattr(socket.socket, "sendmsg", sendmsg)
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(pair.server.sendall, bytes(2 * SEND_BYTES))
+        assert received(pair.client, 2 * SEND_BYTES) == bytes(2 * SEND_BYTES)
+        sending.result(TIMEOUT_S)
+    assert len(calls) == 2
+    assert max(max(each) for each in calls) < SEND_BYTES / 4
 
 
 def test_a_half_closed_connection_goes_on_the_other_way(make_pair: Callable[..., Pair]) -> None:
