@@ -1,4 +1,4 @@
-"""A broker's side of TLS: a handshake that does not come to an end, and answers made of pieces of files."""
+"""A broker's side of TLS: handshakes that do not end, answers made of pieces of files, and requests behind others."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import re
 import socket
 import ssl
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gevent
 import gevent.socket
 import pytest
 
 from kafka2011.broker import tls
+from kafka2011.broker.awaited_bytes import AwaitedBytes
 from kafka2011.broker.certificates import Certificates
 from kafka2011.broker.memory_budget import MemoryBudget
 from kafka2011.broker.page_reads import PageReads
+from kafka2011.broker.parking import Parking
 from kafka2011.broker.small_share import SmallShare
 from kafka2011.broker.tls import TlsConnection
 from kafka2011.certificates import Authority
@@ -117,3 +119,39 @@ def test_answers_of_many_pieces_come_whole_while_others_are_sent(
             each.get(timeout=TIMEOUT_S)
     assert received == expected
     assert counts["disk_read_bytes"] > 0
+
+
+def test_no_request_waits_while_another_is_held_in_plain_or_encrypted(tmp_path: Path) -> None:
+    """The socket below tells nothing of what was taken from it already: whoever watched that would wait to the end."""
+    authority = Authority(tmp_path)
+    issued = authority.issue("broker", ["localhost"])
+    certificates = Certificates(issued.certificate, issued.key, None, required=False, clock=SYSTEM_CLOCK)
+    here, there = socket.socketpair()
+    connection = connection_of(certificates, here, Counter())
+    plain = gevent.socket.socket(fileno=there.detach())
+    plain.settimeout(TIMEOUT_S)
+    client = TlsSocket(plain, ssl.create_default_context(cafile=str(authority.ca)), "localhost")
+    shaken = gevent.spawn(connection.begin)
+    client.handshake()
+    shaken.get(timeout=TIMEOUT_S)
+    parking = Parking(10, SYSTEM_CLOCK)
+    nothing: Any = None
+    awaited = AwaitedBytes(nothing, (), 1)  # of no partition: it never comes
+    client.sendall(b"one")
+    client.sendall(b"two")  # before the other is read: both are taken from the socket at once
+    for most_bytes, expected in ((2, b"on"), (1, b"e"), (2, b"tw")):  # "o" is decrypted by then
+        assert connection.socket.recv(most_bytes) == expected
+        assert not connection.has_arrived
+        with gevent.Timeout(TIMEOUT_S):
+            assert connection.park(parking, awaited, TIMEOUT_S * 2)
+    assert parking.counts == {}
+    assert connection.socket.recv(1) == b"o"
+    waiting = gevent.spawn(connection.park, parking, awaited, TIMEOUT_S * 2)
+    with gevent.Timeout(TIMEOUT_S):
+        while not parking.counts:
+            gevent.sleep(0)
+    client.sendall(b"three")
+    assert waiting.get(timeout=TIMEOUT_S)
+    assert parking.counts == {"parked": 1, "parked_more": 1}
+    client.close()
+    connection.close()
