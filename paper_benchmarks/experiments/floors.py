@@ -31,7 +31,7 @@ PARTS = {
     SEND: "send(2) from memory over loopback, 64 KB at once",
     RECV: "recv(2) over loopback into 1 MB",
     WRITE: "write(2) of 1 MB at once into a new file",
-    SENDFILE_PART: "sendfile(2) of a whole file from the page cache over loopback",
+    SENDFILE_PART: "sendfile(2) of 200 KB at once from the page cache over loopback",
 }
 """What each is; microseconds of a call, of the others microseconds of a message of ours (210 bytes)."""
 _MEGABYTE = 1_000_000
@@ -46,7 +46,7 @@ def measure_parts(directory: Path, megabytes: int) -> dict[str, float]:
     try:
         write_us = _write(path, megabytes)
         sent = send_file(path, MEMORY, 1, _PIECE_BYTES)
-        served = send_file(path, SENDFILE, 1)
+        served = send_file(path, SENDFILE, 1, FETCH_BYTES)
     finally:
         path.unlink(missing_ok=True)
     message = STORED_BYTES / _MEGABYTE
