@@ -23,8 +23,8 @@ EXTENSIONS = [
         optional=True,  # setuptools warns when it cannot be built
     )
     for name in (
-        "broker._receive",
-        "broker._send",
+        "broker.requests._receive",
+        "broker.connections._send",
         "events._encode",
         "message._runs",
         "producer._append",

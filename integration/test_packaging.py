@@ -118,8 +118,8 @@ def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
     """Every module of the packages is in it, with the C code and the marks for type checkers, and nothing else."""
     assert wheel.name.endswith(f"-cp311-abi3-linux_{platform.machine()}.whl")  # for this Python and later ones
     code = (
-        "broker/_receive",
-        "broker/_send",
+        "broker/requests/_receive",
+        "broker/connections/_send",
         "message/_runs",
         "events/_encode",
         "producer/_append",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.broker.metrics import BROKER_METRICS
+from kafka2011.broker.monitoring.metrics import BROKER_METRICS
 from kafka2011.cli.app import PROGRAM, cli
 from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from kafka2011.broker import receive_buffer, sending
+from kafka2011.broker.connections import sending
+from kafka2011.broker.requests import receive_buffer
 from kafka2011.message import runs, runs_python
 from kafka2011.producer import appending
 from kafka2011.wire import connection

@@ -106,7 +106,7 @@ def test_modules_without_sockets_load_none() -> None:
     code = (
         "import sys\n"
         "import kafka2011.message.message_set, kafka2011.wire.protocol\n"
-        "import kafka2011.broker.handlers, kafka2011.log.log_manager\n"
+        "import kafka2011.broker.requests.handlers, kafka2011.log.log_manager\n"
         "print(*(name for name in ('gevent', 'kazoo', 'zk.client') if name in sys.modules))"
     )
     assert run(code).strip() == ""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.handlers import Client, RefusedError, RequestHandlers
-from kafka2011.broker.message_check import MessageChecker
+from kafka2011.broker.requests.handlers import Client, RefusedError, RequestHandlers
+from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.errors import ProtocolError
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings

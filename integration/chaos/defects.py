@@ -40,7 +40,7 @@ class Defect(NamedTuple):
     is_rare: bool = False
 
 
-_HANDLERS = "kafka2011.broker.handlers:RequestHandlers."
+_HANDLERS = "kafka2011.broker.requests.handlers:RequestHandlers."
 _WINDOW = "kafka2011.producer.confirmation_window:ConfirmationWindow."
 _SENDER = "kafka2011.producer.sender:Sender."
 

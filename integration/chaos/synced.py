@@ -115,7 +115,7 @@ def read_synced(lines: Iterable[str]) -> Synced:
 def _main(directory: str, notes: str, kept: str, *arguments: str) -> int:
     os.fsync = noting(os.fsync, Path(directory).resolve(), Path(notes), Path(kept))  # type: ignore[assignment]
     from integration.chaos.defects import VARIABLE, plant
-    from kafka2011.broker import disk_threads  # whoever takes os.fsync when it is imported must get this one
+    from kafka2011.broker.flushing import disk_threads  # whoever takes os.fsync when it is imported must get this one
     from kafka2011.cli.app import main
 
     plant("broker")

@@ -15,8 +15,8 @@ import pytest
 
 from integration.ui.conftest import TOPIC
 from kafka2011.admin import Groups
-from kafka2011.broker.certificates import Certificates
-from kafka2011.broker.file_changes import LOOK_INTERVAL_S
+from kafka2011.broker.security.certificates import Certificates
+from kafka2011.broker.security.file_changes import LOOK_INTERVAL_S
 from kafka2011.certificates import Authority
 from kafka2011.ui.serving import serve
 from tests.support.devtools import CHROMIUM, Browser

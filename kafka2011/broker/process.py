@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 
-from kafka2011.broker.file_limit import raise_file_limit
+from kafka2011.broker.connections.file_limit import raise_file_limit
 from kafka2011.broker.server import KafkaServer
 
 if TYPE_CHECKING:

@@ -19,25 +19,25 @@ from typing import TYPE_CHECKING, Self
 from gevent.event import Event
 from gevent.pool import Group
 
-from kafka2011.broker import receive_buffer
-from kafka2011.broker.access import CONSUME, PRODUCE, Access
-from kafka2011.broker.awaited_flushes import AwaitedFlushes
-from kafka2011.broker.certificates import Certificates
-from kafka2011.broker.client_connection import Handlers, let_others_run
-from kafka2011.broker.disk_threads import DiskThreads
-from kafka2011.broker.file_limit import MAX_CONNECTIONS, max_connections
-from kafka2011.broker.handlers import Client, RefusedError, RequestHandlers
-from kafka2011.broker.memory_budget import MemoryBudget
-from kafka2011.broker.message_check import MessageChecker
-from kafka2011.broker.parking import PART_BYTES, Parking
-from kafka2011.broker.quota import ClientQuota, Quotas
-from kafka2011.broker.receive_buffer import RUN_END, RUN_SETS, RUN_START
+from kafka2011.broker.connections.client_connection import Handlers, let_others_run
+from kafka2011.broker.connections.file_limit import MAX_CONNECTIONS, max_connections
+from kafka2011.broker.connections.socket_server import Door, SocketServer
+from kafka2011.broker.connections.tls import TlsConnection
+from kafka2011.broker.flushing.awaited_flushes import AwaitedFlushes
+from kafka2011.broker.flushing.disk_threads import DiskThreads
+from kafka2011.broker.memory.memory_budget import MemoryBudget
+from kafka2011.broker.memory.small_share import SHARE, SmallShare
 from kafka2011.broker.registrar import BrokerRegistrar
-from kafka2011.broker.replica_log import ReplicaLogs
-from kafka2011.broker.replication import Replication
-from kafka2011.broker.small_share import SHARE, SmallShare
-from kafka2011.broker.socket_server import Door, SocketServer
-from kafka2011.broker.tls import TlsConnection
+from kafka2011.broker.replication.replica_log import ReplicaLogs
+from kafka2011.broker.replication.replication import Replication
+from kafka2011.broker.requests import receive_buffer
+from kafka2011.broker.requests.handlers import Client, RefusedError, RequestHandlers
+from kafka2011.broker.requests.message_check import MessageChecker
+from kafka2011.broker.requests.parking import PART_BYTES, Parking
+from kafka2011.broker.requests.receive_buffer import RUN_END, RUN_SETS, RUN_START
+from kafka2011.broker.security.access import CONSUME, PRODUCE, Access
+from kafka2011.broker.security.certificates import Certificates
+from kafka2011.broker.security.quota import ClientQuota, Quotas
 from kafka2011.errors import KafkaError, LogError
 from kafka2011.log.label import Label
 from kafka2011.log.log import LogFailedError
@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from kafka2011.broker.client_connection import Connection
-    from kafka2011.broker.exporter import Exporter
-    from kafka2011.broker.handlers import Reply
-    from kafka2011.broker.leading import Leading
-    from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.connections.client_connection import Connection
+    from kafka2011.broker.monitoring.exporter import Exporter
+    from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
     from kafka2011.broker.registrar import LeaderSession
-    from kafka2011.broker.replica_metrics import ReplicaFacts
-    from kafka2011.broker.request_times import RequestTimes
+    from kafka2011.broker.replication.leading import Leading
+    from kafka2011.broker.requests.handlers import Reply
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.requests.request_times import RequestTimes
     from kafka2011.config import BrokerConfig
     from kafka2011.log.log import Log
     from kafka2011.message.header import AnyBytes
@@ -357,7 +357,7 @@ class KafkaServer:
 
     def _new_exporter(self) -> Exporter:
         check_extra()
-        from kafka2011.broker.exporter import Exporter  # noqa: PLC0415  # needs an extra, and only who asks for it
+        from kafka2011.broker.monitoring.exporter import Exporter  # noqa: PLC0415  # needs an extra, and only who asks for it
 
         config = self._config
         return Exporter(

@@ -84,7 +84,7 @@ def command(
     Without --allow-changes it only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without
     --always-on nothing at all while no browser looks. See docs/ui.md.
     """
-    from kafka2011.broker.certificates import Certificates
+    from kafka2011.broker.security.certificates import Certificates
     from kafka2011.ui.serving import serve
 
     if (tls_certificate is None) != (tls_key is None) or (tls_ca is not None and tls_certificate is None):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kafka2011.broker.certificates import NOBODY, principal_of
+from kafka2011.broker.security.certificates import NOBODY, principal_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from kafka2011.broker.certificates import Certificates
+    from kafka2011.broker.security.certificates import Certificates
 
 _RULE = re.compile("CN=([^,]+)")
 """Who somebody is, in the subject of a certificate: as brokers have it by default."""

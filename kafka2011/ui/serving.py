@@ -22,7 +22,7 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from kafka2011.broker.certificates import Certificates
+    from kafka2011.broker.security.certificates import Certificates
     from zk.client import ZkClient
 
 logger = logging.getLogger(__name__)

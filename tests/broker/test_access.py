@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.access import CONSUME, PRODUCE, Access
-from kafka2011.broker.certificates import NOBODY, principal_of
-from kafka2011.broker.file_changes import LOOK_INTERVAL_S
+from kafka2011.broker.security.access import CONSUME, PRODUCE, Access
+from kafka2011.broker.security.certificates import NOBODY, principal_of
+from kafka2011.broker.security.file_changes import LOOK_INTERVAL_S
 from kafka2011.config import BrokerConfig
 from kafka2011.errors import ConfigError
 from tests.support.clocks import ManualClock

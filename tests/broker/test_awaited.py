@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.awaited_bytes import AwaitedBytes, missing_bytes
-from kafka2011.broker.awaited_flushes import AwaitedFlushes
+from kafka2011.broker.flushing.awaited_flushes import AwaitedFlushes
+from kafka2011.broker.requests.awaited_bytes import AwaitedBytes, missing_bytes
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import encode

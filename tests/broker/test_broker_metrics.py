@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka2011.broker.memory_budget import MemoryBudget
-from kafka2011.broker.metrics import BROKER_METRICS, broker_samples, disk_samples
-from kafka2011.broker.request_times import EVERY, RequestTimes
+from kafka2011.broker.memory.memory_budget import MemoryBudget
+from kafka2011.broker.monitoring.metrics import BROKER_METRICS, broker_samples, disk_samples
+from kafka2011.broker.requests.request_times import EVERY, RequestTimes
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import MessageSet
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafka2011.broker.replica_metrics import ReplicaFacts
+    from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
 
 SET = bytes(MessageSet([b"one", b"two"]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka2011.broker.catch_up import STEP_S, CatchUp
+from kafka2011.broker.replication.catch_up import STEP_S, CatchUp
 from kafka2011.replica.state import Replica
 
 A, B = Replica("a", "1"), Replica("b", "2")

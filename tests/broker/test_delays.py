@@ -7,7 +7,7 @@ from pathlib import Path
 import gevent
 from gevent import socket
 
-from kafka2011.broker.quota import FETCH
+from kafka2011.broker.security.quota import FETCH
 from kafka2011.broker.server import KafkaServer
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.message.message_set import MessageSet

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import gevent
 import pytest
 
-from kafka2011.broker import disk_threads
-from kafka2011.broker.disk_threads import (
+from kafka2011.broker.flushing import disk_threads
+from kafka2011.broker.flushing.disk_threads import (
     FILES_AT_ONCE,
     FILES_FOR_ALL,
     FLUSHES_AT_ONCE,
@@ -19,7 +19,7 @@ from kafka2011.broker.disk_threads import (
     SLOW_WRITE_S,
     DiskThreads,
 )
-from kafka2011.broker.file_system import FileSystem
+from kafka2011.broker.flushing.file_system import FileSystem
 from tests.support.disks import Told
 
 if TYPE_CHECKING:

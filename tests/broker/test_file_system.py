@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker import file_system
-from kafka2011.broker.file_system import KINDS, FileSystem, kind_of
+from kafka2011.broker.flushing import file_system
+from kafka2011.broker.flushing.file_system import KINDS, FileSystem, kind_of
 from kafka2011.disk import open_directory
 from tests.support.files import count_open_files
 

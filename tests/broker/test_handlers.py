@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka2011.broker import handlers
-from kafka2011.broker.handlers import Client, RefusedError, Reply, RequestHandlers
-from kafka2011.broker.message_check import MessageChecker
+from kafka2011.broker.requests import handlers
+from kafka2011.broker.requests.handlers import Client, RefusedError, Reply, RequestHandlers
+from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings

@@ -10,7 +10,7 @@ import gevent
 import pytest
 from gevent.event import Event
 
-from kafka2011.broker.memory_budget import MemoryBudget, MemoryClaim, MemoryRefusedError
+from kafka2011.broker.memory.memory_budget import MemoryBudget, MemoryClaim, MemoryRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka2011.broker import message_check
-from kafka2011.broker.message_check import STEP_MESSAGES, CheckedSet, MessageChecker
+from kafka2011.broker.requests import message_check
+from kafka2011.broker.requests.message_check import STEP_MESSAGES, CheckedSet, MessageChecker
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, MessageSizeTooLargeError
 from kafka2011.message.compression import CHUNK_BYTES, Codec, compress, decompress
 from kafka2011.message.message_set import MAX_NESTING, MessageSet, decode, encode, scan

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kafka2011.broker.parking import MAX_WAIT_S, End, ParkedRequest, Parking
-from kafka2011.broker.timer_wheel import TICK_S, TimerWheel
+from kafka2011.broker.requests.parking import MAX_WAIT_S, End, ParkedRequest, Parking
+from kafka2011.broker.requests.timer_wheel import TICK_S, TimerWheel
 from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:

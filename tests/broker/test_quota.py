@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker import quota as quota_module
-from kafka2011.broker.file_changes import LOOK_INTERVAL_S
 from kafka2011.broker.notices import INTERVAL_S, Notices
-from kafka2011.broker.quota import FETCH, PRODUCE, Bucket, ClientQuota, Quotas, Toll
+from kafka2011.broker.security import quota as quota_module
+from kafka2011.broker.security.file_changes import LOOK_INTERVAL_S
+from kafka2011.broker.security.quota import FETCH, PRODUCE, Bucket, ClientQuota, Quotas, Toll
 from kafka2011.errors import ConfigError
 from tests.support.clocks import ManualClock
 

@@ -15,9 +15,9 @@ from gevent import socket
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kafka2011.broker import receive_buffer
-from kafka2011.broker.client_connection import let_others_run
-from kafka2011.broker.receive_buffer import ReceiveBuffer
+from kafka2011.broker.connections.client_connection import let_others_run
+from kafka2011.broker.requests import receive_buffer
+from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
 from kafka2011.broker.server import KafkaServer
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.message.compression import Codec
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafka2011.broker.receive_buffer import ReceiveCode
+    from kafka2011.broker.requests.receive_buffer import ReceiveCode
 
 DEADLINE_S = 20
 HELLO = encode(b"hello")  # 15 bytes

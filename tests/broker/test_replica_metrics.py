@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka2011.broker.replica_metrics import REPLICA_METRICS, ReplicaFacts, replica_samples
+from kafka2011.broker.monitoring.replica_metrics import REPLICA_METRICS, ReplicaFacts, replica_samples
 from kafka2011.replica.standing import Standing
 from kafka2011.replica.state import Replica
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import gevent.socket
 import pytest
 
-from kafka2011.broker import sending
-from kafka2011.broker.page_reads import PageReads
-from kafka2011.broker.sending import (
+from kafka2011.broker.connections import sending
+from kafka2011.broker.connections.page_reads import PageReads
+from kafka2011.broker.connections.sending import (
     FILE_ENDED,
     MOST_PARTS,
     NOT_IN_MEMORY,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafka2011.broker.sending import Part
+    from kafka2011.broker.connections.sending import Part
     from kafka2011.log.segment import LogSlice
 
 pytestmark = pytest.mark.usefixtures("each_code")

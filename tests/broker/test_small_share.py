@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.small_share import FREE_BYTES, SmallClaim, SmallShare
+from kafka2011.broker.memory.small_share import FREE_BYTES, SmallClaim, SmallShare
 
 if TYPE_CHECKING:
     import pytest

@@ -13,14 +13,14 @@ import gevent
 import gevent.socket
 import pytest
 
-from kafka2011.broker import tls
-from kafka2011.broker.awaited_bytes import AwaitedBytes
-from kafka2011.broker.certificates import Certificates
-from kafka2011.broker.memory_budget import MemoryBudget
-from kafka2011.broker.page_reads import PageReads
-from kafka2011.broker.parking import Parking
-from kafka2011.broker.small_share import SmallShare
-from kafka2011.broker.tls import TlsConnection
+from kafka2011.broker.connections import tls
+from kafka2011.broker.connections.page_reads import PageReads
+from kafka2011.broker.connections.tls import TlsConnection
+from kafka2011.broker.memory.memory_budget import MemoryBudget
+from kafka2011.broker.memory.small_share import SmallShare
+from kafka2011.broker.requests.awaited_bytes import AwaitedBytes
+from kafka2011.broker.requests.parking import Parking
+from kafka2011.broker.security.certificates import Certificates
 from kafka2011.certificates import Authority
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.wire.tls_socket import SEND_BYTES, TlsSocket
@@ -29,7 +29,7 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafka2011.broker.sending import Part
+    from kafka2011.broker.connections.sending import Part
 
 TIMEOUT_S = 20
 

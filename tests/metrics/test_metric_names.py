@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kafka2011.broker.metrics import BROKER_METRICS
+from kafka2011.broker.monitoring.metrics import BROKER_METRICS
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.metrics.clusters import MONITOR_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS

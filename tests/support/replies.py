@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafka2011.broker.handlers import Reply
+    from kafka2011.broker.requests.handlers import Reply
     from kafka2011.log.segment import LogSlice
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.handlers import RequestHandlers
+from kafka2011.broker.requests.handlers import RequestHandlers
 from kafka2011.cli.app import main
 from kafka2011.wire.protocol import ProduceRequest
 
 if TYPE_CHECKING:
-    from kafka2011.broker.handlers import Client, Reply
+    from kafka2011.broker.requests.handlers import Client, Reply
     from kafka2011.wire.protocol import Request
 
 _handle = RequestHandlers.handle

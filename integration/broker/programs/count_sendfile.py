@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from kafka2011.broker import sending
+from kafka2011.broker.connections import sending
 from kafka2011.cli.app import main
 
 _sendfile = os.sendfile

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.handlers import Client, RequestHandlers
-from kafka2011.broker.message_check import MessageChecker
+from kafka2011.broker.requests.handlers import Client, RequestHandlers
+from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.errors import KafkaError, ProtocolError
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings

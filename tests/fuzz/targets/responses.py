@@ -7,7 +7,7 @@ import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.broker import sending
+from kafka2011.broker.connections import sending
 from kafka2011.errors import BrokerConnectionError, BrokerError, KafkaError, ProtocolError
 from kafka2011.message.message_set import decode
 from kafka2011.wire import connection

@@ -8,9 +8,9 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.broker import receive_buffer
-from kafka2011.broker.message_check import MessageChecker
-from kafka2011.broker.receive_buffer import ReceiveBuffer
+from kafka2011.broker.requests import receive_buffer
+from kafka2011.broker.requests.message_check import MessageChecker
+from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, MessageSizeTooLargeError
 from kafka2011.message import runs, runs_python
 from kafka2011.message.compression import Codec, compress, open_chunks

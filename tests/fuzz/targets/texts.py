@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.access import _rules_of
-from kafka2011.broker.rules_file import RulesFile
+from kafka2011.broker.security.access import _rules_of
+from kafka2011.broker.security.rules_file import RulesFile
 from kafka2011.collect.access_log import page_view
 from kafka2011.collect.counts import CollectCounts
 from kafka2011.collect.positions import FILE_NAME, JOURNAL_NAME, CollectStateError, Positions

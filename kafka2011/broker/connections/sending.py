@@ -45,7 +45,7 @@ class SendCode(Protocol):
         """Say whether a piece of a file can be read without waiting for the disk."""
 
 
-compiled: SendCode | None = c_code.load("broker._send")
+compiled: SendCode | None = c_code.load("broker.connections._send")
 
 
 def send_parts(

@@ -21,7 +21,7 @@ from gevent.pywsgi import WSGIHandler, WSGIServer
 from gevent.threadpool import ThreadPool
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
-from kafka2011.broker.metrics import BROKER_METRICS, broker_samples, disk_samples
+from kafka2011.broker.monitoring.metrics import BROKER_METRICS, broker_samples, disk_samples
 from kafka2011.errors import KafkaError
 from kafka2011.metrics.exposition import SampleCollector
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from gevent import socket
 
-    from kafka2011.broker.metrics import Measured
+    from kafka2011.broker.monitoring.metrics import Measured
     from kafka2011.metrics.metric import Samples
 
     StartResponse = Callable[[str, list[tuple[str, str]]], object]

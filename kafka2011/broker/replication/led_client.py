@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.client_connection import Handlers
-from kafka2011.broker.handlers import RefusedError
+from kafka2011.broker.connections.client_connection import Handlers
+from kafka2011.broker.requests.handlers import RefusedError
 from kafka2011.replica.codec import REPLICA_FETCH
 from kafka2011.replica.in_sync import LeadLostError
 from kafka2011.replica.standing import REPLICA_STANDING
@@ -15,9 +15,9 @@ from kafka2011.wire.protocol import FETCH, MULTIFETCH, MULTIPRODUCE, PRODUCE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.broker.handlers import Reply
-    from kafka2011.broker.leading import Leading
-    from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.replication.leading import Leading
+    from kafka2011.broker.requests.handlers import Reply
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, Received
     from kafka2011.log.log import Log
     from kafka2011.message.header import AnyBytes
 

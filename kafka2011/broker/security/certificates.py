@@ -7,7 +7,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka2011.broker.file_changes import FileChanges
+from kafka2011.broker.security.file_changes import FileChanges
 from kafka2011.errors import ConfigError
 
 if TYPE_CHECKING:

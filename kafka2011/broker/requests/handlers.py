@@ -19,9 +19,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.access import CONSUME, PRODUCE, NotAllowedError
-from kafka2011.broker.awaited_bytes import missing_bytes
-from kafka2011.broker.request_times import RequestTimes
+from kafka2011.broker.requests.awaited_bytes import missing_bytes
+from kafka2011.broker.requests.request_times import RequestTimes
+from kafka2011.broker.security.access import CONSUME, PRODUCE, NotAllowedError
 from kafka2011.errors import (
     BrokerError,
     ErrorCodes,
@@ -55,9 +55,9 @@ from kafka2011.wire.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.broker.awaited_bytes import AwaitedBytes
-    from kafka2011.broker.message_check import MessageChecker
-    from kafka2011.broker.receive_buffer import ReceiveBuffer, Run
+    from kafka2011.broker.requests.awaited_bytes import AwaitedBytes
+    from kafka2011.broker.requests.message_check import MessageChecker
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, Run
     from kafka2011.log.log import Log
     from kafka2011.log.log_manager import LogManager
     from kafka2011.message.header import AnyBytes

@@ -9,7 +9,7 @@ from kafka2011.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, KeysView
 
-    from kafka2011.broker.parking import PartitionKey
+    from kafka2011.broker.requests.parking import PartitionKey
     from kafka2011.log.log import Log
     from kafka2011.log.log_manager import LogManager
     from kafka2011.wire.protocol import FetchRequest

@@ -11,18 +11,18 @@ from gevent import socket
 from gevent.lock import Semaphore
 from gevent.pool import Group
 
-from kafka2011.broker.client_connection import Connection
+from kafka2011.broker.connections.client_connection import Connection
+from kafka2011.broker.connections.page_reads import PageReads
 from kafka2011.broker.notices import Notices
-from kafka2011.broker.page_reads import PageReads
 from kafka2011.errors import BrokerConnectionError, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafka2011.broker.client_connection import Handlers
-    from kafka2011.broker.memory_budget import MemoryBudget
-    from kafka2011.broker.receive_buffer import ReceiveBuffer
-    from kafka2011.broker.small_share import SmallShare
+    from kafka2011.broker.connections.client_connection import Handlers
+    from kafka2011.broker.memory.memory_budget import MemoryBudget
+    from kafka2011.broker.memory.small_share import SmallShare
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import logging
 import tomllib
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kafka2011.broker.file_changes import FileChanges
+from kafka2011.broker.security.file_changes import FileChanges
 from kafka2011.errors import ConfigError
 
 if TYPE_CHECKING:

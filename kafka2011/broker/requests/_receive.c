@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "../message/_messages.h"
+#include "../../message/_messages.h"
 
 enum {
     SIZE_BYTES = 4,
@@ -267,7 +267,7 @@ static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "kafka2011.broker._receive",
+    .m_name = "kafka2011.broker.requests._receive",
     .m_doc = "What a broker receives, as runs of produces; what is no such run is left to Python.",
     .m_methods = methods,
     .m_slots = slots,

@@ -13,7 +13,7 @@ import gevent
 from gevent.event import Event
 from gevent.lock import Semaphore
 
-from kafka2011.broker.leading import MAX_WAIT_MS
+from kafka2011.broker.replication.leading import MAX_WAIT_MS
 from kafka2011.errors import BrokerConnectionError, KafkaError, ProtocolError
 from kafka2011.log.log import LogFailedError
 from kafka2011.outages import Outages
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from gevent.threadpool import ThreadPool
 
-    from kafka2011.broker.replica_log import ReplicaLogs
+    from kafka2011.broker.replication.replica_log import ReplicaLogs
     from kafka2011.replica.exchange import ReplicaData
     from kafka2011.replica.following import Following
 

@@ -25,11 +25,11 @@ from gevent import socket
 from gevent.event import Event
 from gevent.hub import Waiter
 
-from kafka2011.broker.certificates import NOBODY
-from kafka2011.broker.handlers import Reply
-from kafka2011.broker.memory_budget import MemoryRefusedError
-from kafka2011.broker.parking import End
-from kafka2011.broker.sending import FILE_ENDED, NOT_IN_MEMORY, batches, pieces_between, send_parts
+from kafka2011.broker.connections.sending import FILE_ENDED, NOT_IN_MEMORY, batches, pieces_between, send_parts
+from kafka2011.broker.memory.memory_budget import MemoryRefusedError
+from kafka2011.broker.requests.handlers import Reply
+from kafka2011.broker.requests.parking import End
+from kafka2011.broker.security.certificates import NOBODY
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.message.header import AnyBytes
 from kafka2011.wire.protocol import FrameReader
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
     from gevent.lock import Semaphore
 
-    from kafka2011.broker.memory_budget import MemoryBudget
-    from kafka2011.broker.page_reads import PageReads
-    from kafka2011.broker.parking import Awaited, ParkedRequest, Parking
-    from kafka2011.broker.quota import ClientQuota, Toll
-    from kafka2011.broker.receive_buffer import ReceiveBuffer, Received
-    from kafka2011.broker.request_times import RequestTimes
-    from kafka2011.broker.sending import Part, Piece
-    from kafka2011.broker.small_share import SmallShare
+    from kafka2011.broker.connections.page_reads import PageReads
+    from kafka2011.broker.connections.sending import Part, Piece
+    from kafka2011.broker.memory.memory_budget import MemoryBudget
+    from kafka2011.broker.memory.small_share import SmallShare
+    from kafka2011.broker.requests.parking import Awaited, ParkedRequest, Parking
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.requests.request_times import RequestTimes
+    from kafka2011.broker.security.quota import ClientQuota, Toll
     from kafka2011.log.segment import LogSlice
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from gevent.lock import Semaphore
 from gevent.pool import Pool
 from gevent.threadpool import ThreadPool
 
-from kafka2011.broker.file_system import FileSystem
+from kafka2011.broker.flushing.file_system import FileSystem
 from kafka2011.disk import Disk, error_of
 
 if TYPE_CHECKING:

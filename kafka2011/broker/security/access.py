@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.broker.rules_file import RulesFile
+from kafka2011.broker.security.rules_file import RulesFile
 from kafka2011.errors import REGEX_ERRORS, KafkaError
 from kafka2011.topic_pattern import TopicPattern
 

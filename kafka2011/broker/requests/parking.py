@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.broker.timer_wheel import TimerWheel
+from kafka2011.broker.requests.timer_wheel import TimerWheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -7,15 +7,15 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from kafka2011.broker.replica_metrics import REPLICA_METRICS, replica_samples
+from kafka2011.broker.monitoring.replica_metrics import REPLICA_METRICS, replica_samples
 from kafka2011.metrics.metric import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from kafka2011.broker.replica_metrics import ReplicaFacts
-    from kafka2011.broker.request_times import RequestTimes
+    from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
+    from kafka2011.broker.requests.request_times import RequestTimes
     from kafka2011.log.log import Log
     from kafka2011.log.log_times import LogTimes
     from kafka2011.metrics.metric import Metric, Samples, Values

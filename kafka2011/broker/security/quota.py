@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafka2011.broker.notices import Notices
-from kafka2011.broker.rules_file import RulesFile
+from kafka2011.broker.security.rules_file import RulesFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

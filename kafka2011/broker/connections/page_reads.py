@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from gevent.threadpool import ThreadPool
 
-from kafka2011.broker.disk_threads import in_pool
+from kafka2011.broker.flushing.disk_threads import in_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka2011.broker.sending import Piece
+    from kafka2011.broker.connections.sending import Piece
 
 READS_AT_ONCE = 4
 """Of all connections. Flushes, which those at the end of a log wait for, need the same disk."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import gevent
 from gevent.event import Event
 
-from kafka2011.broker.handlers import RefusedError, Reply
+from kafka2011.broker.requests.handlers import RefusedError, Reply
 from kafka2011.log.segment import LogSlice
 from kafka2011.replica.codec import encode_data
 from kafka2011.replica.standing import encode_answer
@@ -19,10 +19,10 @@ from kafka2011.replica.standing import encode_answer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Set
 
-    from kafka2011.broker.catch_up import CatchUp
-    from kafka2011.broker.client_connection import Connection
-    from kafka2011.broker.parking import Parking, PartitionKey
-    from kafka2011.broker.replica_log import ReplicaLogs
+    from kafka2011.broker.connections.client_connection import Connection
+    from kafka2011.broker.replication.catch_up import CatchUp
+    from kafka2011.broker.replication.replica_log import ReplicaLogs
+    from kafka2011.broker.requests.parking import Parking, PartitionKey
     from kafka2011.log.log import Log
     from kafka2011.replica.barriers import Barrier, ClientAppends
     from kafka2011.replica.codec import WaitingFetch

@@ -50,7 +50,7 @@ class ReceiveCode(Protocol):
         """Return the CRC-32 by which messages are checked."""
 
 
-compiled: ReceiveCode | None = c_code.load("broker._receive")
+compiled: ReceiveCode | None = c_code.load("broker.requests._receive")
 
 
 class Received(NamedTuple):

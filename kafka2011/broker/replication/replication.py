@@ -22,12 +22,12 @@ from gevent.event import Event
 from gevent.threadpool import ThreadPool
 from kazoo.handlers.gevent import SequentialGeventHandler
 
-from kafka2011.broker.catch_up import CatchUp
-from kafka2011.broker.follower import Follower
-from kafka2011.broker.leading import Leading
-from kafka2011.broker.led_client import LedClient
+from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
 from kafka2011.broker.registrar import LeaderSession
-from kafka2011.broker.replica_metrics import ReplicaFacts
+from kafka2011.broker.replication.catch_up import CatchUp
+from kafka2011.broker.replication.follower import Follower
+from kafka2011.broker.replication.leading import Leading
+from kafka2011.broker.replication.led_client import LedClient
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.replica.following import Following
@@ -47,9 +47,9 @@ from zk.watchdog import SessionWatchdog
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kafka2011.broker.parking import Parking
     from kafka2011.broker.registrar import BrokerRegistrar
-    from kafka2011.broker.replica_log import ReplicaLogs
+    from kafka2011.broker.replication.replica_log import ReplicaLogs
+    from kafka2011.broker.requests.parking import Parking
     from kafka2011.config import BrokerConfig
     from kafka2011.log.log import Log
     from kafka2011.replica.known import Known

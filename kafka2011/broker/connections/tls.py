@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 
-from kafka2011.broker.certificates import principal_of
-from kafka2011.broker.client_connection import SEND_STALL_TIMEOUT_S, Connection, SegmentReadError
-from kafka2011.broker.sending import is_in_memory
+from kafka2011.broker.connections.client_connection import SEND_STALL_TIMEOUT_S, Connection, SegmentReadError
+from kafka2011.broker.connections.sending import is_in_memory
+from kafka2011.broker.security.certificates import principal_of
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.wire.tls_socket import SEND_BYTES, TlsSocket
 
 if TYPE_CHECKING:
     import re
 
-    from kafka2011.broker.certificates import Certificates
-    from kafka2011.broker.sending import Part
+    from kafka2011.broker.connections.sending import Part
+    from kafka2011.broker.security.certificates import Certificates
 
 HANDSHAKE_TIMEOUT_S = 10.0
 """How long a client may take to shake hands."""

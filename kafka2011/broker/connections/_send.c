@@ -178,7 +178,7 @@ static PyModuleDef_Slot slots[] = {{0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "kafka2011.broker._send",
+    .m_name = "kafka2011.broker.connections._send",
     .m_doc = "Bytes and pieces of files to a socket.",
     .m_methods = methods,
     .m_slots = slots,

@@ -1,0 +1,1 @@
+"""Accepted connections: sockets, TLS, and what goes out on them."""

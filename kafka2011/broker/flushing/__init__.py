@@ -1,0 +1,1 @@
+"""Bringing logs to disk."""

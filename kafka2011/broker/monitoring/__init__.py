@@ -1,0 +1,1 @@
+"""What a broker tells Prometheus, and health checks."""

@@ -1,0 +1,1 @@
+"""A process's part among the replicas of its broker id."""

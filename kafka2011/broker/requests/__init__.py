@@ -1,0 +1,1 @@
+"""What a broker does with requests; no sockets."""
