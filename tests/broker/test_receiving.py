@@ -121,7 +121,7 @@ def ask(server: KafkaServer, pieces: list[bytes]) -> bytes:
 
 
 def stored(server: KafkaServer, prefix: str) -> dict[str, bytes]:
-    files = server.logs.log_dir.glob(f"{prefix}*/*.kafka")
+    files = server.parts.logs.log_dir.glob(f"{prefix}*/*.kafka")
     return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in sorted(files)}
 
 
@@ -171,7 +171,7 @@ def outcome(
     with caplog.at_level(logging.INFO, "kafka2011"):
         answered = ask(server, [data[start:end] for start, end in pairwise(edges)])
         with gevent.Timeout(DEADLINE_S):
-            while len(server.socket_server._connections):
+            while server.parts.sockets.open_connections:
                 let_others_run()
     counts = {name: value - before.get(name, 0) for name, value in server.counts().items()}
     if counts.get("refused"):
@@ -183,8 +183,8 @@ def outcome(
     for record in caplog.records:
         line = record.getMessage().split("127.0.0.1:")
         said.append("".join([line[0], *(part.lstrip("0123456789") for part in line[1:])]).split(" (")[0])
-    assert server.budget.held_bytes == server.small_share.held_bytes == 0
-    assert not server.small_share.unfinished
+    assert server.parts.memory.budget.held_bytes == server.parts.memory.small_share.held_bytes == 0
+    assert not server.parts.memory.small_share.unfinished
     files = {name.removeprefix(topic): data for name, data in stored(server, topic).items()}
     return (
         *(answered, files, {name: value for name, value in counts.items() if value}),
@@ -231,7 +231,7 @@ def test_plain_produces_to_one_partition_are_one_write(in_c: KafkaServer, monkey
     """As long as the segment has room for all."""
     topic = f"t{next(numbers)}"
     ask(in_c, [produce(topic, HELLO)])
-    log = in_c.logs.existing(topic, 0)
+    log = in_c.parts.logs.existing(topic, 0)
     assert log is not None
     appended: list[tuple[bytes, int]] = []
     monkeypatch.setattr(log, "append", lambda data, messages: appended.append((bytes(data), messages)))
@@ -243,13 +243,13 @@ def test_one_whose_append_waits_does_not_hold_up_the_others(in_c: KafkaServer) -
     """The buffer is its own until then, and others receive as without C code; its bytes stay what they are."""
     topic = f"t{next(numbers)}"
     ask(in_c, [produce(topic, HELLO) + produce(topic, HELLO, 1)])
-    log = in_c.logs.existing(topic, 0)
+    log = in_c.parts.logs.existing(topic, 0)
     assert log is not None
     with connect(in_c) as slow:
         with log._append_lock:
             slow.sendall(produce(topic, TWO) * 2)
             with gevent.Timeout(DEADLINE_S):
-                while not in_c.socket_server._buffer.is_taken:  # type: ignore[union-attr]
+                while not in_c.parts.sockets.buffer.is_taken:  # type: ignore[union-attr]
                     let_others_run()
             assert ask(in_c, [produce(topic, encode(b"other"), 1) * 3 + BARRIER]) == ANSWER
             slow.sendall(BARRIER)
@@ -266,19 +266,19 @@ def test_only_the_beginning_of_a_request_is_kept_and_it_is_claimed(in_c: KafkaSe
     with connect(in_c) as client:
         client.sendall(produce(topic, HELLO) * 4 + produce(topic, HELLO)[:11])
         with gevent.Timeout(DEADLINE_S):
-            while in_c.small_share.held_bytes != 11:
+            while in_c.parts.memory.small_share.held_bytes != 11:
                 let_others_run()
-        [since_s] = in_c.small_share.unfinished.values()
+        [since_s] = in_c.parts.memory.small_share.unfinished.values()
         client.sendall(produce(topic, HELLO)[11:] + produce(topic, HELLO)[:12])
         with gevent.Timeout(DEADLINE_S):
-            while in_c.small_share.held_bytes != 12:
+            while in_c.parts.memory.small_share.held_bytes != 12:
                 let_others_run()
-        [later_s] = in_c.small_share.unfinished.values()
+        [later_s] = in_c.parts.memory.small_share.unfinished.values()
         assert later_s > since_s
         client.sendall(produce(topic, HELLO)[12:] + BARRIER)
         assert client.recv(100) == ANSWER
-        assert in_c.small_share.held_bytes == 0
-        assert not in_c.small_share.unfinished
+        assert in_c.parts.memory.small_share.held_bytes == 0
+        assert not in_c.parts.memory.small_share.unfinished
 
 
 def test_a_stopped_broker_handles_what_has_arrived(code: ReceiveCode, tmp_path: Path) -> None:

@@ -214,13 +214,13 @@ def test_the_first_error_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A log that does not close raises only where nothing else has failed before."""
     for failure, expected in ((None, "full"), (LogError("first"), "")):
         with KafkaServer(BrokerConfig(brokerid=0, log_dir=tmp_path, enable_zookeeper=False, port=0)) as server:
-            close = server.logs.close
+            close = server.parts.logs.close
 
             def fail_to_close(close: Callable[[], None] = close) -> None:
                 close()
                 raise LogError("full")
 
-            monkeypatch.setattr(server.logs, "close", fail_to_close)
+            monkeypatch.setattr(server.parts.logs, "close", fail_to_close)
             server.failure = failure
             if expected:
                 with pytest.raises(LogError, match=expected):

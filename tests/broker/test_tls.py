@@ -16,8 +16,7 @@ import pytest
 from kafka2011.broker.connections import tls
 from kafka2011.broker.connections.page_reads import PageReads
 from kafka2011.broker.connections.tls import TlsConnection
-from kafka2011.broker.memory.memory_budget import MemoryBudget
-from kafka2011.broker.memory.small_share import SmallShare
+from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.broker.requests.awaited_bytes import AwaitedBytes
 from kafka2011.broker.requests.parking import Parking
 from kafka2011.broker.security.certificates import Certificates
@@ -36,10 +35,9 @@ TIMEOUT_S = 20
 
 def connection_of(certificates: Certificates, here: socket.socket, counts: Counter[str]) -> TlsConnection:
     """Make a broker's end of a connection."""
-    budget = MemoryBudget(1 << 20)
+    accepted = gevent.socket.socket(fileno=here.detach())
     return TlsConnection(
-        *(gevent.socket.socket(fileno=here.detach()), "there", budget, SmallShare(1 << 16), counts, None),
-        *(None, PageReads()),
+        *(accepted, "there", RequestMemory(1 << 20, 1 << 18), counts, None, PageReads()),
         certificates=certificates,
         rule=re.compile("CN=([^,]*)"),
     )

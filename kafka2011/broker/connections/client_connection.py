@@ -16,9 +16,8 @@ import socket as stdlib_socket
 import termios
 import time
 from array import array
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gevent
 from gevent import socket
@@ -27,57 +26,31 @@ from gevent.hub import Waiter
 
 from kafka2011.broker.connections.sending import FILE_ENDED, NOT_IN_MEMORY, batches, pieces_between, send_parts
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
-from kafka2011.broker.requests.handlers import Reply
 from kafka2011.broker.requests.parking import End
 from kafka2011.broker.security.certificates import NOBODY
 from kafka2011.errors import BrokerConnectionError, KafkaError
-from kafka2011.message.header import AnyBytes
 from kafka2011.wire.protocol import FrameReader
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from gevent.lock import Semaphore
-
     from kafka2011.broker.connections.page_reads import PageReads
     from kafka2011.broker.connections.sending import Part, Piece
-    from kafka2011.broker.memory.memory_budget import MemoryBudget
-    from kafka2011.broker.memory.small_share import SmallShare
+    from kafka2011.broker.memory.request_memory import RequestMemory
+    from kafka2011.broker.requests.handlers import Reply
     from kafka2011.broker.requests.parking import Awaited, ParkedRequest, Parking
+    from kafka2011.broker.requests.pipeline import RequestPipeline
     from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, Received
-    from kafka2011.broker.requests.request_times import RequestTimes
     from kafka2011.broker.security.quota import ClientQuota, Toll
     from kafka2011.log.segment import LogSlice
 
 logger = logging.getLogger(__name__)
 
-FrameHandler = Callable[[AnyBytes, list[bytes]], Reply | None]
-"""Handles one request frame, and the sets of produces like it that follow; returns what to answer, or None.
-
-Raises KafkaError to refuse it.
-"""
-RunHandler = Callable[["ReceiveBuffer", "Received"], int]
-"""Appends the runs of plain produces that were received, and returns where in the buffer the rest begins.
-
-That is the end of the runs, or the first of them that is not as usual: a FrameHandler gets it. Raises KafkaError.
-"""
-
-
-class Handlers(NamedTuple):
-    """What is done with the requests of one connection."""
-
-    frame: FrameHandler
-    runs: RunHandler
-    times: RequestTimes
-
-
 RECEIVE_BYTES = 64 * 1024
 LARGE_RECEIVE_BYTES = 256 * 1024
-LARGE_SHARE = 1 / 64
-"""A request that holds more than this of the memory for requests is large: it needs a turn to go on."""
 LARGE_TURN_WAIT_S = 0.5
-"""How long it waits for a turn before it goes on without one; shorter than the memory budget's patience."""
+"""How long a large request waits for a turn before it goes on without one: less than the budget's patience."""
 SENDFILE_BYTES = 1024 * 1024
 """The most that one call sends: a fast reader would otherwise occupy the broker for a whole segment."""
 TURN_S = 0.005
@@ -138,10 +111,8 @@ class Connection:
         self,
         accepted: socket.socket,
         name: str,
-        budget: MemoryBudget,
-        small: SmallShare,
+        memory: RequestMemory,
         counts: Counter[str],
-        large_turns: Semaphore,
         buffer: ReceiveBuffer | None,
         page_reads: PageReads,
     ) -> None:
@@ -149,14 +120,14 @@ class Connection:
         self.name = name
         self.principal = NOBODY
         self.counts = counts
-        self.claim = budget.claim(name, self.stop_both)
-        self.opened_claim = budget.claim(name, self.stop_both)
-        self._small = small.claim(name, self._evict)
-        self._large_turns = large_turns
+        self.claim = memory.budget.claim(name, self.stop_both)
+        self.opened_claim = memory.budget.claim(name, self.stop_both)
+        self._small = memory.small_share.claim(name, self._evict)
+        self._large_turns = memory.large_turns
         self._buffer = buffer
         self._page_reads = page_reads
         self._readable: Any = None  # what gevent watches the socket by, once it had to be waited for
-        self._large_bytes = budget.max_bytes * LARGE_SHARE
+        self._large_bytes = memory.large_bytes
         self._has_large_turn = False
         self._turn_ends_s = 0.0
         self._reader: FrameReader | None = None
@@ -277,12 +248,12 @@ class Connection:
     def begin(self) -> None:
         """Do what comes before the first request: nothing, where the port is plain."""
 
-    def serve(self, handlers: Handlers, max_frame_bytes: int) -> None:
+    def serve(self, pipeline: RequestPipeline, max_frame_bytes: int) -> None:
         """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
         self._reader = reader = FrameReader(max_frame_bytes)
-        claim, small, times = self.claim, self._small, handlers.times
+        claim, small, times = self.claim, self._small, pipeline.times
         receive_bytes = RECEIVE_BYTES
-        while received_bytes := self._await_feed(reader, receive_bytes, handlers.runs):
+        while received_bytes := self._await_feed(reader, receive_bytes, pipeline):
             buffered_bytes = reader.buffered_bytes
             claim.resize(small.hold(buffered_bytes))
             if buffered_bytes > self._large_bytes and not self._has_large_turn:
@@ -293,7 +264,7 @@ class Connection:
                 if times.is_next():
                     self._waited_s, began_s = 0.0, time.monotonic()
                 following = reader.following_produces(frame)
-                reply = handlers.frame(frame, following)
+                reply = pipeline.handle(frame, following)
                 if reply is not None:
                     self._answer(reply)
                 if began_s:
@@ -345,7 +316,7 @@ class Connection:
             self._has_large_turn = False
             self._large_turns.release()
 
-    def _await_feed(self, reader: FrameReader, most_bytes: int, append_runs: RunHandler) -> int:
+    def _await_feed(self, reader: FrameReader, most_bytes: int, pipeline: RequestPipeline) -> int:
         """Do as `_feed` does, once what the client has sent before is within its quota."""
         quota = self.quota
         if quota is not None and quota.unpaid is not None:
@@ -353,11 +324,11 @@ class Connection:
             quota.unpaid = None
         self.is_reading = True
         try:
-            return self._feed(reader, most_bytes, append_runs)
+            return self._feed(reader, most_bytes, pipeline)
         finally:
             self.is_reading = False
 
-    def _feed(self, reader: FrameReader, most_bytes: int, append_runs: RunHandler) -> int:
+    def _feed(self, reader: FrameReader, most_bytes: int, pipeline: RequestPipeline) -> int:
         """Give the reader what has arrived, and keep none of it here; return its size, 0 when no more is to come.
 
         The reader gets what is left once C has found plain produces at the beginning, and they were appended.
@@ -377,19 +348,19 @@ class Connection:
                 self._await_bytes()
                 continue
             self._count(received.size)
-            self._take(buffer, received, reader, append_runs)
+            self._take(buffer, received, reader, pipeline)
             return received.size
         data = self._receive(most_bytes)
         reader.receive_data(data)
         return len(data)
 
-    def _take(self, buffer: ReceiveBuffer, received: Received, reader: FrameReader, append_runs: RunHandler) -> None:
+    def _take(self, buffer: ReceiveBuffer, received: Received, reader: FrameReader, pipeline: RequestPipeline) -> None:
         start = received.rest_start
         buffer.is_taken = True
         try:
             if received.runs:
                 self._small.finish()
-                start = append_runs(buffer, received)
+                start = pipeline.append_runs(buffer, received)
             rest = buffer.rest(start, received.rest_end)
         finally:
             buffer.is_taken = False

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import gevent
 from gevent import socket
-from gevent.lock import Semaphore
 from gevent.pool import Group
 
-from kafka2011.broker.connections.client_connection import Connection
+from kafka2011.broker.connections.file_limit import MAX_CONNECTIONS, max_connections
 from kafka2011.broker.connections.page_reads import PageReads
 from kafka2011.broker.notices import Notices
 from kafka2011.errors import BrokerConnectionError, KafkaError
@@ -19,10 +19,12 @@ from kafka2011.errors import BrokerConnectionError, KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafka2011.broker.connections.client_connection import Handlers
-    from kafka2011.broker.memory.memory_budget import MemoryBudget
-    from kafka2011.broker.memory.small_share import SmallShare
+    from kafka2011.broker.connections.client_connection import Connection
+    from kafka2011.broker.connections.listener import Listener
+    from kafka2011.broker.memory.request_memory import RequestMemory
+    from kafka2011.broker.requests.pipeline import RequestPipeline
     from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
+    from kafka2011.config import BrokerConfig
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -31,17 +33,37 @@ LISTEN_BACKLOG = 1024
 ACCEPT_RETRY_S = 0.1
 
 
-class Door(NamedTuple):
-    """One port that is listened on: 0 picks a free one. With `new_tls`, connections are encrypted."""
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """The limits of connections, and the buffers of their sockets.
 
-    port: int
-    new_tls: Callable[..., Connection] | None = None
+    `max_per_address` and `max_idle_s` are 0 for no limit, `send_buffer_bytes` is 0 for the kernel's own size.
+    """
+
+    max_connections: int
+    max_per_address: int
+    max_idle_s: float
+    max_frame_bytes: int
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        """Take them out of a broker's settings."""
+        return cls(
+            max_connections=min(config.max_connections or MAX_CONNECTIONS, max_connections()),
+            max_per_address=config.max_connections_per_address,
+            max_idle_s=config.connections_max_idle_ms / 1000,
+            max_frame_bytes=config.max_socket_request_bytes,
+            send_buffer_bytes=config.socket_send_buffer,
+            receive_buffer_bytes=config.socket_receive_buffer,
+        )
 
 
 class SocketServer:
-    """Listens on one address, at one or two doors. `new_handlers` makes what handles the requests of a connection.
+    """Listens on one address, at one or two ports. `new_pipeline` makes what handles the requests of a connection.
 
-    `max_per_address` and `max_idle_s` are 0 for no limit; `close_idle` is to be called a few times in the latter.
+    `buffer` is what C receives into, if there is C code. `close_idle` is to be called a few times in `max_idle_s`.
     `counts` holds connections, bytes and refusals. A KafkaError of a handler that `is_fatal` picks out goes to
     `on_failure`; any other exception ends its connection alone.
     """
@@ -49,50 +71,35 @@ class SocketServer:
     def __init__(
         self,
         host: str,
-        doors: Sequence[Door],
-        new_handlers: Callable[[Connection], Handlers],
+        listeners: Sequence[Listener],
+        settings: ConnectionSettings,
         *,
-        budget: MemoryBudget,
-        small: SmallShare,
+        new_pipeline: Callable[[Connection], RequestPipeline],
+        memory: RequestMemory,
         buffer: ReceiveBuffer | None,
-        max_frame_bytes: int,
-        send_buffer_bytes: int,
-        receive_buffer_bytes: int,
-        max_connections: int,
-        max_per_address: int,
-        max_idle_s: float,
         clock: Clock,
         on_failure: Callable[[BaseException], None],
         is_fatal: Callable[[BaseException], bool],
     ) -> None:
         self._host = host
-        self._doors = doors
-        self._new_handlers = new_handlers
-        self._buffer = buffer
+        self._listeners = listeners
+        self._settings = settings
+        self._new_pipeline = new_pipeline
+        self._memory = memory
+        self.buffer = buffer
         self._page_reads = PageReads()
-        self._budget = budget
-        self._small = small
-        self._max_frame_bytes = max_frame_bytes
-        self._send_buffer_bytes = send_buffer_bytes
-        self._receive_buffer_bytes = receive_buffer_bytes
-        self._max_connections = max_connections
-        self._max_per_address = max_per_address
-        self._max_idle_s = max_idle_s
         self._clock = clock
         self._notices = Notices(logger, clock)
         self._on_failure = on_failure
         self._is_fatal = is_fatal
-        # How many of the largest requests have room at once, beside smaller ones. When more arrive at an even pace,
-        # all of them end up waiting for memory, and some have to be closed.
-        self._large_turns = Semaphore(max(1, budget.max_bytes // max_frame_bytes - 1))
-        self._listeners: list[socket.socket] = []
+        self._sockets: list[socket.socket] = []
         self._acceptors = Group()
         self._greenlets = Group()
         self._connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._active_s: dict[Connection, float] = {}  # when each was found to be in use last
         self.counts: Counter[str] = Counter()
-        self.ports = [door.port for door in doors]
+        self.ports = [listener.port for listener in listeners]
 
     @property
     def open_connections(self) -> int:
@@ -101,41 +108,41 @@ class SocketServer:
 
     def listen(self) -> None:
         """Bind and begin to accept. Raises KafkaError naming the address when it is taken."""
-        if self._listeners:
+        if self._sockets:
             return
         try:
-            for door in self._doors:
-                self._listeners.append(self._listening(door.port))
+            for listener in self._listeners:
+                self._sockets.append(self._listening(listener.port))
         except BaseException:
             self.stop_accepting()
             raise
-        self.ports = [listener.getsockname()[1] for listener in self._listeners]
-        for listener, door in zip(self._listeners, self._doors, strict=True):
-            self._acceptors.spawn(self._accept, listener, door.new_tls or Connection)
+        self.ports = [listening.getsockname()[1] for listening in self._sockets]
+        for listening, listener in zip(self._sockets, self._listeners, strict=True):
+            self._acceptors.spawn(self._accept, listening, listener.new_connection)
 
     def _listening(self, port: int) -> socket.socket:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Inherited by accepted sockets; the buffers must be set before the window is agreed on.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self._send_buffer_bytes:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
-            listener.bind((self._host, port))
-            listener.listen(LISTEN_BACKLOG)
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._settings.send_buffer_bytes:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.send_buffer_bytes)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._settings.receive_buffer_bytes)
+            listening.bind((self._host, port))
+            listening.listen(LISTEN_BACKLOG)
         except OSError as error:
-            listener.close()
+            listening.close()
             raise KafkaError(f"cannot listen on {self._host}:{port}: {error}") from error
-        return listener
+        return listening
 
     def stop_accepting(self) -> None:
         """Take no more connections; may be called twice."""
         self._acceptors.kill()
-        listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            listener.close()
+        sockets, self._sockets = self._sockets, []
+        for listening in sockets:
+            listening.close()
 
     def stop(self, timeout_s: float) -> None:
         """Stop accepting, let every connection finish the requests that have arrived, and close it.
@@ -160,34 +167,31 @@ class SocketServer:
             connection.stop_both()
         return len(gevent.joinall(serving, timeout=timeout_s)) == len(serving)
 
-    def _accept(self, listener: socket.socket, new_connection: Callable[..., Connection]) -> None:
+    def _accept(self, listening: socket.socket, new_connection: Callable[..., Connection]) -> None:
         while True:
             try:
-                accepted, (host, port, *_) = listener.accept()
+                accepted, (host, port, *_) = listening.accept()
             except OSError as error:
                 logger.warning("accepting a connection failed: %s", error)  # out of file descriptors, most likely
                 gevent.sleep(ACCEPT_RETRY_S)
                 continue
             name = f"{host}:{port}"
             self.counts["connections"] += 1
-            if len(self._connections) >= self._max_connections:
+            if len(self._connections) >= self._settings.max_connections:
                 accepted.close()
-                self._count_refusal(name, f"there are {self._max_connections} connections already")
+                self._count_refusal(name, f"there are {self._settings.max_connections} connections already")
                 continue
-            if 0 < self._max_per_address <= self._by_address[host]:
+            if 0 < self._settings.max_per_address <= self._by_address[host]:
                 accepted.close()
                 self.counts["refused_per_address"] += 1
                 self._notices.warn(
                     ("address", host),
                     "closed the connection from %s: there are %d from its address already"
                     " (%d refused so far, logged once a minute)",
-                    *(name, self._max_per_address, self.counts["refused_per_address"]),
+                    *(name, self._settings.max_per_address, self.counts["refused_per_address"]),
                 )
                 continue
-            connection = new_connection(
-                *(accepted, name, self._budget, self._small, self.counts, self._large_turns),
-                *(self._buffer, self._page_reads),
-            )
+            connection = new_connection(accepted, name, self._memory, self.counts, self.buffer, self._page_reads)
             self._by_address[host] += 1
             self._connections.add(connection)  # here, so that `stop` also sees those that have not begun
             self._greenlets.spawn(self._serve, connection, host)
@@ -201,7 +205,7 @@ class SocketServer:
             if connection.is_active or not connection.is_reading or connection.has_arrived:
                 connection.is_active = False
                 since_s = now_s
-            elif now_s - since_s >= self._max_idle_s:
+            elif now_s - since_s >= self._settings.max_idle_s:
                 self.counts["refused_idle"] += 1
                 self._notices.warn(
                     ("idle", connection.name.rpartition(":")[0]),
@@ -217,7 +221,7 @@ class SocketServer:
     def _serve(self, connection: Connection, host: str) -> None:
         try:
             connection.begin()
-            connection.serve(self._new_handlers(connection), self._max_frame_bytes)
+            connection.serve(self._new_pipeline(connection), self._settings.max_frame_bytes)
             connection.finish()
         except BrokerConnectionError as error:
             self._count_broken(connection.name, str(error))

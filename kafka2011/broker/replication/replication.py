@@ -85,7 +85,8 @@ FETCH_BYTES = 8 * 1024 * 1024
 class Replication:
     """One replica's process. `start` and `stop` may be called twice.
 
-    `register` makes the registrar for a session in which this replica leads. `end_clients` ends all connections, and
+    `new_registrar` makes the registrar of a session in which this replica leads; it is told whom to tell that it has
+    failed. `end_clients` ends all connections, and
     says whether nothing is done for them any more. `on_failure` is told when the broker cannot go on.
     """
 
@@ -97,7 +98,7 @@ class Replication:
         *,
         parking: Parking,
         request_flush: Callable[[Log], None],
-        register: Callable[[LeaderSession], BrokerRegistrar],
+        new_registrar: Callable[[Callable[[BaseException], None], LeaderSession], BrokerRegistrar],
         end_clients: Callable[[float], bool],
         on_failure: Callable[[BaseException], None],
     ) -> None:
@@ -106,7 +107,7 @@ class Replication:
         self._file = known_file
         self._parking = parking
         self._request_flush = request_flush
-        self._register = register
+        self._new_registrar = new_registrar
         self._end_clients = end_clients
         self._on_failure = on_failure
         self._rules = TermRules(config.replica_lag_time_max_ms / 1000, config.min_insync_replicas, FETCH_BYTES)
@@ -131,10 +132,21 @@ class Replication:
 
     # What the broker asks
 
-    @property
-    def leading(self) -> Leading | None:
-        """Its term, if it leads."""
+    def leading_now(self) -> Leading | None:
+        """Return its term, if it leads."""
         return self._leading
+
+    def note_appended(self, log: Log) -> bool:
+        """Let followers get what was appended; say whether this replica leads. Does not wait."""
+        if self._leading is None:
+            return False
+        self._leading.appended(log)
+        return True
+
+    def note_flushed(self, log: Log) -> None:
+        """Let clients read, if this replica leads, what is on enough disks. Does not wait."""
+        if self._leading is not None:
+            self._leading.flushed(log)
 
     @property
     def is_connected(self) -> bool:
@@ -501,8 +513,8 @@ class Replication:
             return
         leading.may_serve = True
         assert self._client is not None
-        self._registering = registrar = self._register(
-            LeaderSession(self._client, self._session_id, self._check_of(leading))
+        self._registering = registrar = self._new_registrar(
+            self.registrar_failed, LeaderSession(self._client, self._session_id, self._check_of(leading))
         )
         gevent.spawn(self._start_registrar, registrar)
 

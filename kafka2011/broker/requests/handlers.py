@@ -123,27 +123,26 @@ class _FetchErrors:
 class Client:
     """What the handlers know of one connection: how its sets are checked, and why one of them was dropped, if any.
 
-    `may` says whether it may PRODUCE to or CONSUME from a topic, and `name` who it is.
+    `refused_topics` are those of the request being handled that it may not use, and `name` says who it is.
     `wait_for` waits for bytes, for so many seconds at most, and returns False if the client goes meanwhile.
     `appended`, where there are replicas, is told of each log that was appended to for it, and of the offset after that.
     """
 
-    __slots__ = ("appended", "checker", "dropped", "may", "name", "wait_for")
+    __slots__ = ("appended", "checker", "dropped", "name", "refused_topics", "wait_for")
 
     def __init__(
         self,
         checker: MessageChecker,
         wait_for: Callable[[AwaitedBytes, float], bool] = lambda _awaited, _max_wait_s: True,
-        may: Callable[[str, str], bool] = lambda _what, _topic: True,
         name: str = "",
         appended: Callable[[Log, int], None] | None = None,
     ) -> None:
         self.appended = appended
         self.checker = checker
-        self.may = may
         self.name = name
         self.wait_for = wait_for
         self.dropped: str | None = None
+        self.refused_topics: frozenset[str] = frozenset()
 
 
 class RequestHandlers:
@@ -180,7 +179,7 @@ class RequestHandlers:
 
     def _check(self, client: Client, what: str, topic: str) -> None:
         """Raise NotAllowedError unless a client may produce to a topic, or consume from it."""
-        if not client.may(what, topic):
+        if topic in client.refused_topics:
             self.counts[f"not_allowed_{what}"] += 1
             raise NotAllowedError(f"{client.name} may not {what}: topic {topic[:300]!r}")
 
@@ -191,7 +190,7 @@ class RequestHandlers:
         one by one, so that order, refusals, counts and where segments begin are the same.
         """
         sets = [bytes(first.messages), *following]
-        if not client.may(PRODUCE, first.topic) or not self._append_together(
+        if first.topic in client.refused_topics or not self._append_together(
             first.topic, first.partition, sets, client
         ):
             for messages in sets:
@@ -200,11 +199,10 @@ class RequestHandlers:
     def append_run(self, buffer: ReceiveBuffer, run: Run, client: Client) -> bool:
         """Append the sets of produces that C has found good; do nothing and return False if they are not as usual.
 
-        That is, if they are the first for their partition, the segment has no room for all of them, or the client may
-        not do it.
+        That is, if they are the first for their partition, or the segment has no room for all of them.
         """
         topic, partition, _, _, _, size, sets, messages = run
-        log = self._logs.existing(topic, partition) if client.may(PRODUCE, topic) else None
+        log = self._logs.existing(topic, partition)
         if log is None or (sets > 1 and size > log.active_room_bytes):
             return False
         self.counts["produce"] += sets
@@ -312,7 +310,7 @@ class RequestHandlers:
 
     def _wait(self, wait: Wait, fetches: tuple[FetchRequest, ...], client: Client) -> bool:
         """Wait as a fetch asks for; False if its client goes meanwhile."""
-        if wait.max_ms <= 0 or wait.min_bytes <= 0 or not all(client.may(CONSUME, each.topic) for each in fetches):
+        if wait.max_ms <= 0 or wait.min_bytes <= 0 or client.refused_topics:
             return True
         awaited = missing_bytes(fetches, wait.min_bytes, self._logs, client.checker.pause)
         return awaited is None or client.wait_for(awaited, wait.max_ms / 1000)

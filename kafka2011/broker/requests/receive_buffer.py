@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     Whole frames, each a produce to that partition of good, uncompressed messages of allowed size, and nothing else.
     """
 
+RUN_TOPIC: Final = 0
 RUN_START: Final = 2
 RUN_END: Final = 3
 RUN_SETS: Final = 6
-"""Where in a run its start, its end and its number of sets are."""
+"""Where in a run its topic, its start, its end and its number of sets are."""
 BUFFER_BYTES = 256 * 1024
 """As much as the kernel gives in one call; larger requests are received as without C code."""
 
