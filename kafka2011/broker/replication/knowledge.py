@@ -1,0 +1,87 @@
+"""What a replica knows of itself, in its file on disk before anything is done by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka2011.replica.state import ReplicaStateError
+from zk.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka2011.broker.replication.replica_log import ReplicaLogs
+    from kafka2011.replica.known import Known
+    from kafka2011.replica.known_file import KnownFile
+    from kafka2011.replica.state import Replica, ReplicaState
+    from zk.cluster import TopicPartition
+
+STORE_S = 5.0
+"""How often what can be read is noted on disk: what lies before that need not be compared after a restart."""
+
+
+class Knowledge:
+    """Keeps what a replica knows in its file; there is nothing before `load`."""
+
+    def __init__(self, file: KnownFile) -> None:
+        self._file = file
+        self._known: Known | None = None
+        self._stored_s = 0.0
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it was loaded."""
+        return self._known is not None
+
+    @property
+    def known(self) -> Known:
+        """What is known now."""
+        assert self._known is not None, "it was not loaded"
+        return self._known
+
+    @property
+    def me(self) -> Replica:
+        """This replica."""
+        return self.known.replica
+
+    def load(self, name: str, logs: ReplicaLogs) -> None:
+        """Load or begin the file of the replica of a name. Raises ReplicaStateError if the disk has not what it had."""
+        known = self._file.load_or_begin(name)
+        _check_logs(known, logs)
+        self._known = known
+
+    def enter(self, state: ReplicaState) -> None:
+        """Note an epoch on disk before anything is done in it. Raises LogFailedError."""
+        self._known = self.known.entering(state)
+        self.store()
+
+    def note_readable(self, readable: Mapping[TopicPartition, int]) -> None:
+        """Note up to which offsets logs could be read; it is on disk with the next `store`."""
+        self._known = self.known.with_readable(readable)
+
+    @property
+    def is_store_due(self) -> bool:
+        """Whether it is time to store what is known by now."""
+        return SYSTEM_CLOCK.monotonic_s() - self._stored_s >= STORE_S
+
+    def store(self) -> None:
+        """Write what is known to disk. Raises LogFailedError."""
+        self._stored_s = SYSTEM_CLOCK.monotonic_s()
+        self._file.store(self.known)
+
+
+def _check_logs(known: Known, logs: ReplicaLogs) -> None:
+    on_disk = dict(logs.all())
+    missing = known.missing(on_disk)
+    if missing:
+        raise ReplicaStateError(
+            f"replica {known.replica} has had {', '.join(map(str, missing[:10]))}, and its disk has not: with an"
+            " empty log.dir it comes back as a new replica"
+        )
+    for where, readable in known.readable.items():
+        end = on_disk[where].appended_end_offset
+        if end < readable:
+            raise ReplicaStateError(
+                f"replica {known.replica} has had {where} up to offset {readable}, and its disk has it up to {end}:"
+                " with an empty log.dir it comes back as a new replica"
+            )
