@@ -11,7 +11,7 @@ import pytest
 from kafka2011.broker.requests.handlers import Client, RefusedError, RequestHandlers
 from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.errors import ProtocolError
-from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet, decode, scan
@@ -55,7 +55,7 @@ class Broker:
 
     def __init__(self, log_dir: Path) -> None:
         self.clock = Clock()
-        self.logs = LogManager(log_dir, settings_for=lambda _: LogSettings(flush_interval=10**9), clock=self.clock)
+        self.logs = LogManager(log_dir, TopicSettings(of=lambda _: LogSettings(flush_interval=10**9)), clock=self.clock)
         self._handlers = RequestHandlers(self.logs)
         self._client = Client(MessageChecker(MAX_MESSAGE_BYTES, MAX_FRAME_BYTES))
 

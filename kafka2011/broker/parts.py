@@ -27,8 +27,8 @@ from kafka2011.broker.security.access import Access
 from kafka2011.broker.security.quota import Quotas
 from kafka2011.broker.status import BrokerStatus
 from kafka2011.log.label import Label
-from kafka2011.log.log import LogFailedError
-from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log import LogFailedError, LogHooks
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.metrics.exposition import check_extra
 from kafka2011.replica.known_file import KnownFile, is_known_file
@@ -98,18 +98,22 @@ class BrokerParts:
         config, events = self._config, self.events
         return LogManager(
             config.log_dir,
-            num_partitions=config.num_partitions,
-            partitions_by_topic=config.topic_partition_count_map,
-            settings_for=partial(LogSettings.of, config),
-            max_topic_name_length=config.max_topic_name_length,
+            TopicSettings(
+                num_partitions=config.num_partitions,
+                partitions_by_topic=config.topic_partition_count_map,
+                max_topic_name_length=config.max_topic_name_length,
+                of=partial(LogSettings.of, config),
+            ),
             clock=SYSTEM_CLOCK,
             disk=DiskThreads(),
-            request_flush=events.request_flush,
-            on_readable=events.note_readable,
-            on_awaited=events.note_appended,
+            hooks=LogHooks(
+                request_flush=events.request_flush,
+                on_readable=events.note_readable,
+                on_awaited=events.note_appended,
+                on_flushed=events.note_flushed if config.replica_name else None,
+            ),
             on_new_topic=events.note_new_topic,
             label=Label(config.brokerid, is_required=config.log_dir_label_required),
-            on_flushed=events.note_flushed if config.replica_name else None,
             is_others=is_known_file,
         )
 

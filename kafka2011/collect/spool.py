@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kafka2011.collect.placed import placed
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, LogError
-from kafka2011.log.log import Log
+from kafka2011.log.log import Log, RecoverySettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import MessageSet, complete_prefix_bytes, decode_shallow
 
@@ -198,7 +198,9 @@ class Spool:
     def _open(self) -> Log:
         segment_bytes = self._max_bytes // _SEGMENTS
         settings = LogSettings(max_segment_bytes=segment_bytes, flush_interval=_NEVER, roll_ms=_NEVER)
-        return Log(self._directory, self._topic, 0, settings, clock=self._clock, disk=self._disk, recover=True)
+        return Log(
+            self._directory, self._topic, 0, settings, clock=self._clock, disk=self._disk, recovering=RecoverySettings()
+        )
 
     def _try_append(self, data: bytes, count: int) -> bool:
         log = self._log

@@ -15,31 +15,34 @@ Appends, flushes and readers run side by side; waiting for the disk may let othe
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from bisect import bisect_right
-from contextlib import ExitStack
-from itertools import pairwise
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from kafka2011.disk import SYSTEM_DISK, is_directory, open_directory
+from kafka2011.disk import SYSTEM_DISK, open_directory
 from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
+from kafka2011.log.ends import End, LogEnds
 from kafka2011.log.log_times import FlushTimer, LogTimes
 from kafka2011.log.recovery import recover_last_segment
-from kafka2011.log.retention import DeletedSegment, count_excess, count_expired
+from kafka2011.log.retention import DeletedSegment, count_excess, count_expired, most_deletable
+from kafka2011.log.rewind import Rewind
 from kafka2011.log.segment import (
     EMPTY_SLICE,
     NO_FILES_ERRORS,
     LogSegment,
     LogSlice,
     SegmentList,
-    find_segment_files,
     os_error_text,
 )
+from kafka2011.log.segment_files import SegmentFiles
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -56,16 +59,12 @@ STEP_SEGMENTS = 256
 ROLL_RETRY_S = 1.0
 """Time between two attempts to roll while the process may open no more files."""
 
+_FOR_NOW = NO_FILES_ERRORS | {errno.EBUSY}
+"""What ends a change of files that can be tried again."""
+
 
 class LogFailedError(LogClosedError):
     """Writing, flushing or deleting failed. The log takes nothing more: only recovery finds out what is on disk."""
-
-
-class End(NamedTuple):
-    """An end of the log, with how many messages this process has appended up to there."""
-
-    offset: int
-    messages: int
 
 
 class Place(NamedTuple):
@@ -98,15 +97,35 @@ class BegunFlush:
             self.failure = self._log.end_flush(self, error)
 
 
+@dataclass(frozen=True, slots=True)
+class LogHooks:
+    """Who is told what happens to a log; none of them may wait.
+
+    `request_flush` is called, not again before a flush has begun, when flush_interval messages wait; by default the
+    append flushes by itself. `on_readable` is called when more can be read, and `on_awaited` after an append that
+    requests no flush, while `is_awaited`. With `on_flushed` the log is one of several copies: that is called when its
+    flushed end has moved, and it is `let_read` that moves its readable end.
+    """
+
+    request_flush: Callable[[Log], None] = lambda log: log.flush()
+    on_readable: Callable[[Log], None] = lambda _log: None
+    on_awaited: Callable[[Log], None] = lambda _log: None
+    on_flushed: Callable[[Log], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverySettings:
+    """How a log is recovered when it is opened: `is_synced` and `progress` are as for recover_last_segment."""
+
+    is_synced: bool = False
+    progress: Callable[[int], None] | None = None
+
+
 class Log:
     """One partition's log in `directory`, which is made if it is absent.
 
-    `recover` first cuts the last segment after its last good message; `recovery` then holds what was found, and
-    `is_synced` is as for recover_last_segment.
-    `request_flush` is called, not again before a flush has begun, when flush_interval messages wait; by default the
-    append flushes by itself. `on_readable` is called when more can be read, and `on_awaited` after an append that
-    requests no flush, while `is_awaited`. Both must not wait. `times` are where flushes are counted.
-    Raises LogError naming the path if the files cannot be used.
+    With `recovering` its last segment is first cut after its last good message; `recovery` then holds what was found.
+    `times` are where flushes are counted. Raises LogError naming the path if the files cannot be used.
     """
 
     def __init__(
@@ -118,13 +137,9 @@ class Log:
         *,
         clock: Clock,
         disk: Disk = SYSTEM_DISK,
-        request_flush: Callable[[Log], None] | None = None,
-        on_readable: Callable[[Log], None] = lambda _: None,
-        on_awaited: Callable[[Log], None] = lambda _: None,
+        hooks: LogHooks = LogHooks(),
         times: LogTimes | None = None,
-        recover: bool = False,
-        is_synced: bool = False,
-        progress: Callable[[int], None] | None = None,
+        recovering: RecoverySettings | None = None,
     ) -> None:
         # At most 30 attributes: CPython finds more of them more slowly, which would cost each append 2 us.
         self.directory = directory
@@ -137,77 +152,62 @@ class Log:
         self.deleted_segments = 0
         self.waits_for_files = 0
         self._clock = clock
-        self._disk = disk
-        self._request_flush = request_flush or Log.flush
-        self._on_readable = on_readable
-        self._on_awaited = on_awaited
+        self._hooks = hooks
+        self.has_copies = hooks.on_flushed is not None
         self.is_awaited = True  # at first: readers may have waited for a log that was not there
         self._timer = FlushTimer(times or LogTimes())
         self._append_lock = disk.make_lock()
         self._flush_lock = disk.make_lock()
         self._closed = False
+        self._files = SegmentFiles(directory, disk)
+        self.recovery = None
         try:
-            if not is_directory(directory):
-                directory.mkdir()
-            self.recovery = None
-            if recover:
-                self.recovery = recover_last_segment(directory, disk, progress, is_synced=is_synced)
-            self._segments = self._open_segments()
+            self._files.make_directory()
+            if recovering is not None:
+                self.recovery = recover_last_segment(
+                    directory, disk, recovering.progress, is_synced=recovering.is_synced
+                )
+            self._files.open()
         except OSError as error:
             raise LogError(os_error_text("cannot open the log in", directory, error)) from error
-        self._opened_at = self._segments.active.end_offset
-        self._appended = self._flushed = self._flushing = End(self._opened_at, 0)
-        self._readable = self._first_readable_end()
+        end_offset = self._files.list.active.end_offset
+        self._ends = LogEnds(end_offset, self.start_offset if self.has_copies else end_offset)
         self.is_flush_requested = False
         self.last_flush_s = clock.monotonic_s()  # when it began, on the steady clock
         self._first_append_s: float | None = None  # to the active segment, by this process
         self._next_roll_s = 0.0  # not before, on the steady clock
-
-    def _first_readable_end(self) -> int:
-        return self._flushed.offset
-
-    def _open_segments(self) -> SegmentList:
-        files = find_segment_files(self.directory, warn_of_others=True)
-        segments = [LogSegment(path, start, path.stat().st_size, self._disk) for start, path in files]
-        for segment, following in pairwise(segments):
-            if segment.end_offset != following.start_offset:
-                raise LogError(
-                    f"{following.path} does not continue {segment.path.name}, which ends at offset"
-                    f" {segment.end_offset}: a segment is missing or has changed"
-                )
-        if segments:
-            segments[-1].hold_for_append()
-        else:
-            self._disk.fsync_directory(self.directory.parent)  # also if an earlier try made it and got no further
-            segments = [self._create_segment(0)]
-        return SegmentList.of(segments)
 
     # Offsets
 
     @property
     def start_offset(self) -> int:
         """Offset of the first byte that is kept."""
-        return self._segments.starts[0]
+        return self._files.list.starts[0]
 
     @property
     def end_offset(self) -> int:
         """Offset after the last byte that can be read: the flushed end, unless there are replicas."""
-        return self._readable
+        return self._ends.readable
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Offset after the last byte that is on this disk for certain."""
+        return self._ends.flushed.offset
 
     @property
     def appended_end_offset(self) -> int:
         """Offset after the last byte that was appended, where the next append starts."""
-        return self._appended.offset
+        return self._ends.appended.offset
 
     @property
     def appended_bytes(self) -> int:
         """How many bytes were appended since the log was opened."""
-        return self._appended.offset - self._opened_at
+        return self._ends.appended.offset - self._ends.opened_at
 
     @property
     def appended_messages(self) -> int:
         """How many messages were appended since the log was opened."""
-        return self._appended.messages
+        return self._ends.appended.messages
 
     @property
     def size_bytes(self) -> int:
@@ -217,17 +217,22 @@ class Log:
     @property
     def unflushed_messages(self) -> int:
         """How many messages wait for a flush."""
-        return self._appended.messages - self._flushed.messages
+        return self._ends.appended.messages - self._ends.flushed.messages
+
+    @property
+    def segments(self) -> SegmentList:
+        """All segments, as they are now."""
+        return self._files.list
 
     @property
     def segment_offsets(self) -> tuple[int, ...]:
         """First offset of every segment."""
-        return self._segments.starts
+        return self._files.list.starts
 
     @property
     def active_room_bytes(self) -> int:
         """How many bytes the active segment still takes before it is full; below 0 when it has grown past that."""
-        return self.settings.max_segment_bytes - self._segments.active.size_bytes
+        return self.settings.max_segment_bytes - self._files.list.active.size_bytes
 
     # Appending
 
@@ -241,41 +246,41 @@ class Log:
         with self._append_lock:
             self._check_open()
             if not data:
-                return self._appended.offset
+                return self._ends.appended.offset
             try:
                 if at is not None:
                     self._go_to(at)
                 elif self._is_roll_due():
                     self._roll_or_wait()
-                segment = self._segments.active
+                segment = self._files.list.active
                 segment.append(data)
             except OSError as error:
                 self._fail("append to", error)
-            start = self._appended
-            self._appended = end = End(start.offset + len(data), start.messages + messages)
+            start = self._ends.appended
+            self._ends.appended = end = End(start.offset + len(data), start.messages + messages)
             if self._timer.waiting_since_s is None:
                 self._timer.waiting_since_s = self._clock.monotonic_s()
             if self._first_append_s is None:
                 self._first_append_s = self._clock.monotonic_s()
             is_flush_due = not self.is_flush_requested and (
-                end.messages - self._flushing.messages >= self.settings.flush_interval
+                end.messages - self._ends.flushing.messages >= self.settings.flush_interval
             )
             if is_flush_due:
                 self.is_flush_requested = True
         if is_flush_due:
-            self._request_flush(self)
+            self._hooks.request_flush(self)
         elif self.is_awaited:
-            self._on_awaited(self)
+            self._hooks.on_awaited(self)
         return start.offset
 
     def be_awaited(self) -> None:
         """Note that a reader waits at the flushed end: tell of what was appended after it, and of what will be."""
         self.is_awaited = True
-        if self._appended.offset > self._flushed.offset:
-            self._on_awaited(self)
+        if self._ends.appended.offset > self._ends.flushed.offset:
+            self._hooks.on_awaited(self)
 
     def _is_roll_due(self) -> bool:
-        if self._segments.active.size_bytes > self.settings.max_segment_bytes:
+        if self._files.list.active.size_bytes > self.settings.max_segment_bytes:
             return True
         first_s = self._first_append_s
         return first_s is not None and (self._clock.monotonic_s() - first_s) * 1000 > self.settings.roll_ms
@@ -295,7 +300,7 @@ class Log:
         with self._flush_lock:
             self._sync()
             try:
-                self._roll(self._segments.segments)
+                self._roll(self._files.list.segments)
             except OSError as error:
                 if error.errno not in NO_FILES_ERRORS:
                     raise
@@ -305,7 +310,7 @@ class Log:
     def _go_to(self, place: Place) -> None:
         """Roll if a segment begins at this place. Needs the append lock. Raises LogError."""
         offset, segment = place
-        end, active = self._appended.offset, self._segments.starts[-1]
+        end, active = self._ends.appended.offset, self._files.list.starts[-1]
         if offset != end:
             raise LogError(
                 f"bytes of offset {offset} cannot be appended to {self.topic}-{self.partition}: it ends at offset {end}"
@@ -332,26 +337,10 @@ class Log:
 
     def _roll(self, kept: tuple[LogSegment, ...]) -> None:
         """Start a new segment at the end of the flushed log, after those that are kept. Needs both locks."""
-        old = self._segments.active
-        segment = self._create_segment(self._appended.offset)
-        self._segments = SegmentList.of((*kept, segment))
+        end_offset = self._ends.appended.offset
+        self._files.roll(end_offset, kept)
         self._first_append_s = None
-        old.release()
-        logger.info("rolled %s-%d to a new segment at offset %d", self.topic, self.partition, segment.start_offset)
-
-    def _create_segment(self, start_offset: int) -> LogSegment:
-        with ExitStack() as opened:
-            # First, since it may fail: a name that was made and removed again may come back after a power cut.
-            directory_fd = open_directory(self.directory)
-            opened.callback(os.close, directory_fd)
-            segment = LogSegment.create(self.directory, start_offset, self._disk)
-            try:
-                self._disk.fsync(directory_fd)
-            except BaseException:  # also when a greenlet is stopped while it waits: the next try must find no file
-                segment.release()
-                segment.path.unlink()
-                raise
-        return segment
+        logger.info("rolled %s-%d to a new segment at offset %d", self.topic, self.partition, end_offset)
 
     # Flushing
 
@@ -360,13 +349,13 @@ class Log:
 
         Appends go on meanwhile; what they add is not covered. Raises LogFailedError.
         """
-        wanted = self._appended.offset
+        wanted = self._ends.appended.offset
         with self._flush_lock:
             if self.is_flush_requested:
                 # Appends made while this waited requested no other flush: they rely on this one.
-                wanted = self._appended.offset
+                wanted = self._ends.appended.offset
                 self.is_flush_requested = False
-            if self._closed or self._flushed.offset >= wanted:
+            if self._closed or self._ends.flushed.offset >= wanted:
                 return
             try:
                 self._sync()
@@ -384,9 +373,9 @@ class Log:
         begun = None
         try:
             self.is_flush_requested = False
-            is_due = not self._closed and self._flushed.offset < self._appended.offset
+            is_due = not self._closed and self._ends.flushed.offset < self._ends.appended.offset
             if is_due and (end := self._begin_sync()) is not None:
-                begun = BegunFlush(self, self._segments.active, end)
+                begun = BegunFlush(self, self._files.list.active, end)
         finally:
             if begun is None:
                 self._flush_lock.release()
@@ -410,7 +399,7 @@ class Log:
     def is_flush_due(self, now_s: float) -> bool:
         """Say whether something waits for a flush and the last was flush_interval_ms ago, on the monotonic clock."""
         return (
-            self._appended.offset > self._flushed.offset
+            self._ends.appended.offset > self._ends.flushed.offset
             and (now_s - self.last_flush_s) * 1000 >= self.settings.flush_interval_ms
         )
 
@@ -418,7 +407,7 @@ class Log:
         """Bring the active segment to disk, as far as it goes now. Needs the flush lock."""
         end = self._begin_sync()
         if end is not None:
-            self._segments.active.sync()
+            self._files.list.active.sync()
             self._end_sync(end)
 
     def _begin_sync(self) -> End | None:
@@ -426,20 +415,23 @@ class Log:
         if self.failure is not None:
             # A second fsync may succeed although the first one's pages were dropped: never ask again.
             raise self._refusal(self.failure)
-        end = self._appended  # noted before the fsync: what comes while it runs may not be on disk
-        if end.offset == self._flushed.offset and not self._segments.active.has_remains:
+        end = self._ends.appended  # noted before the fsync: what comes while it runs may not be on disk
+        if end.offset == self._ends.flushed.offset and not self._files.list.active.has_remains:
             return None
-        self._flushing = end
+        self._ends.flushing = end
         self.last_flush_s = self._clock.monotonic_s()
         self._timer.begin(self.last_flush_s)
         return end
 
     def _end_sync(self, end: End) -> None:
-        self._flushed = end
-        self._readable = self._flushed.offset
+        self._ends.flushed = end
         self.flushes += 1
+        if self._hooks.on_flushed is not None:
+            self._hooks.on_flushed(self)
+            return
+        self._ends.readable = end.offset
         self._timer.end(self._clock.monotonic_s())
-        self._on_readable(self)
+        self._hooks.on_readable(self)
 
     # Reading
 
@@ -452,8 +444,8 @@ class Log:
         """
         while True:
             # The end before the list: a list is never older than the end, so the end lies within it.
-            end = self._readable if until is None else until
-            segments = self._segments
+            end = self._ends.readable if until is None else until
+            segments = self._files.list
             if not segments.starts[0] <= offset <= end:
                 raise OffsetOutOfRangeError(
                     f"offset {offset} of {self.topic}-{self.partition} is out of range:"
@@ -468,7 +460,7 @@ class Log:
             try:
                 return segment.slice(offset - segment.start_offset, size)
             except OSError as error:
-                if isinstance(error, FileNotFoundError) and segments is not self._segments:
+                if isinstance(error, FileNotFoundError) and segments is not self._files.list:
                     continue  # deleted since we looked: look again
                 raise LogError(os_error_text("cannot read", segment.path, error)) from error
 
@@ -478,8 +470,8 @@ class Log:
         The readable end counts as one more, written now, when it is after a segment's start. LATEST starts at the
         newest of these; EARLIEST is the oldest alone. `pause` is called now and then: there may be very many segments.
         """
-        end = self._readable
-        segments = self._segments
+        end = self._ends.readable
+        segments = self._files.list
         offsets = list(segments.starts[: max(1, bisect_right(segments.starts, end))])
         has_end = end > offsets[-1]
         if has_end:
@@ -555,26 +547,26 @@ class Log:
 
     def _part_with(self, doomed: tuple[LogSegment, ...]) -> tuple[LogSegment, ...]:
         """Take the oldest segments out of the list, and return those to delete. Needs the append lock."""
-        kept = self._segments.segments[len(doomed) :]
+        kept = self._files.list.segments[len(doomed) :]
         if kept:
-            self._segments = SegmentList.of(kept)
+            self._files.list = SegmentList.of(kept)
         elif doomed[-1].size_bytes:
             with self._flush_lock:
                 self._sync()
                 self._roll(())
         else:  # the empty segment that would be opened is there already
             doomed = doomed[:-1]
-            self._segments = SegmentList.of(self._segments.segments[-1:])
+            self._files.list = SegmentList.of(self._files.list.segments[-1:])
         return doomed
 
     def _choose_old_segments(self, *, by_age: bool) -> tuple[tuple[LogSegment, ...], Callable[[int], str]]:
         """Return the segments to delete, and why."""
-        segments = self._segments.segments
+        segments = self._files.list.segments
         now_ms = self._clock.wall_s() * 1000
         written_ms = (segment.modified_ms() for segment in segments)
         expired = count_expired(written_ms, now_ms, self.settings.retention_ms) if by_age else 0
         remaining = segments[expired:]
-        end = self._flushed.offset
+        end = self._ends.flushed.offset
         flushed = [min(segment.end_offset, end) - segment.start_offset for segment in remaining]
         excess = count_excess(flushed, sum(flushed), self.settings.retention_bytes)
 
@@ -583,7 +575,10 @@ class Log:
                 return f"last written more than {self.settings.retention_ms:.0f} ms ago"
             return f"beyond {self.settings.retention_bytes} bytes"
 
-        return segments[: expired + excess], reason
+        doomed = segments[: expired + excess]
+        if self.has_copies:
+            doomed = doomed[: most_deletable(self._files.list.starts, self._ends.readable)]
+        return doomed, reason
 
     def _delete(
         self, doomed: tuple[LogSegment, ...], reason: Callable[[int], str], directory_fd: int
@@ -591,9 +586,7 @@ class Log:
         deleted = []
         for index, segment in enumerate(doomed):
             try:
-                self._disk.unlink(segment.path)
-                # One by one: names that vanish out of order would leave a gap, and a log with a gap does not open.
-                self._disk.fsync(directory_fd)
+                self._files.delete(segment, directory_fd)
             except OSError as error:
                 self._fail("delete a segment of", error)
             why = reason(index)
@@ -603,6 +596,68 @@ class Log:
             )
             logger.info("deleted %s (%d bytes): %s", segment.path, segment.size_bytes, why)
         return deleted
+
+    # What only logs with copies do: see replicated_log.py
+
+    def let_read(self, end_offset: int) -> None:
+        """Let clients read up to an offset from now on, if they may not read further. Does not wait.
+
+        Raises LogError if that is not on this disk.
+        """
+        flushed = self._ends.flushed.offset
+        if end_offset > flushed:
+            raise LogError(f"{self} cannot be read up to offset {end_offset}: this disk has it up to {flushed}")
+        if end_offset > self._ends.readable:
+            self._ends.readable = end_offset
+            self._hooks.on_readable(self)
+
+    def let_nobody_read(self) -> None:
+        """Let clients read nothing, once none of them is connected: what they have read does not bind this copy."""
+        self._ends.readable = self.start_offset
+
+    def delete_before(self, offset: int) -> list[DeletedSegment]:
+        """Delete, oldest first, the segments that end at an offset or before, but never the last. As for retention."""
+        return self._delete_oldest(lambda: self._choose_before(offset))
+
+    def _choose_before(self, offset: int) -> tuple[tuple[LogSegment, ...], Callable[[int], str]]:
+        doomed = tuple(segment for segment in self._files.list.segments[:-1] if segment.end_offset <= offset)
+        if doomed:  # no end of a log lies before its start
+            self._ends.readable = max(self._ends.readable, doomed[-1].end_offset)
+        return doomed, lambda _: f"the leader's log starts at offset {offset}"
+
+    def note_modified(self, modified_ms: int) -> None:
+        """Have what was appended last count as written at this time, in wall clock ms. Raises LogFailedError."""
+        try:
+            self._files.list.active.note_modified(modified_ms)
+        except OSError as error:
+            self._fail("note when it was written in", error)
+
+    @contextmanager
+    def rewinding(self, doing: str, check: Callable[[], None]) -> Iterator[Rewind]:
+        """Give what takes back the end of this log, once `check` has not raised; `doing` says why in errors.
+
+        Appends and flushes wait meanwhile, and nobody may read it. Raises LogError, and nothing has changed but the
+        end, if a reader is not done yet or no file can be opened for now; LogFailedError after an I/O error.
+        """
+        with self._append_lock, self._flush_lock:
+            self._check_open()
+            check()
+            try:
+                directory_fd = open_directory(self.directory)
+                rewind = Rewind(self._files, self._ends, directory_fd)
+                try:
+                    yield rewind
+                finally:
+                    os.close(directory_fd)
+                    if rewind.has_new_active_segment:
+                        self._first_append_s = None
+            except OSError as error:
+                if error.errno in _FOR_NOW:
+                    self._refuse_for_now(doing, error)
+                self._fail("cut", error)
+            except BaseException:  # a greenlet that is stopped while it waits: only recovery finds out how far it came
+                self.failure = self.failure or LogFailedError(f"could not {doing}: it was stopped meanwhile")
+                raise
 
     # Ending
 
@@ -635,7 +690,7 @@ class Log:
                     if self.failure is None:
                         self._sync()
                 finally:
-                    self._segments.active.release()
+                    self._files.list.active.release()
             except OSError as error:
                 self._fail("flush and close", error)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011 import MessageSet
 from kafka2011.local_cluster import LocalBroker
-from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK
+from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK
 from kafka2011.log.segment import segment_path
 from paper_benchmarks.limits.limit import TIMEOUT_S, Limit, Run, Taken, until
 from zk.local_zookeeper import LocalZooKeeper

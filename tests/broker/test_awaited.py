@@ -8,11 +8,11 @@ import pytest
 
 from kafka2011.broker.flushing.awaited_flushes import AwaitedFlushes
 from kafka2011.broker.requests.awaited_bytes import AwaitedBytes, missing_bytes
-from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import encode
 from kafka2011.wire.protocol import FetchRequest
 from tests.support.clocks import ManualClock
+from tests.support.logs import new_log_manager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +31,10 @@ class Disks:
         self.clock = ManualClock(1000.0)
         self.readable: list[str] = []
         self.awaited: list[str] = []
-        self.logs = LogManager(
+        self.logs = new_log_manager(
             log_dir,
             num_partitions=2,
-            settings_for=lambda _: LogSettings(flush_interval=10),
+            of=lambda _: LogSettings(flush_interval=10),
             clock=self.clock,
             on_readable=lambda log: self.readable.append(log.topic),
             on_awaited=lambda log: self.awaited.append(log.topic),

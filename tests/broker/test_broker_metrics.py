@@ -11,15 +11,16 @@ import pytest
 from kafka2011.broker.memory.memory_budget import MemoryBudget
 from kafka2011.broker.monitoring.metrics import BROKER_METRICS, broker_samples, disk_samples
 from kafka2011.broker.requests.request_times import EVERY, RequestTimes
-from kafka2011.log.log_manager import LogManager
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import MessageSet
+from tests.support.logs import new_log_manager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
+    from kafka2011.log.log_manager import LogManager
 
 SET = bytes(MessageSet([b"one", b"two"]))
 
@@ -43,8 +44,8 @@ class Broker:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Iterator[LogManager]:
-    with LogManager(
-        tmp_path / "logs", num_partitions=10, settings_for=lambda _: LogSettings(max_segment_bytes=len(SET))
+    with new_log_manager(
+        tmp_path / "logs", num_partitions=10, of=lambda _: LogSettings(max_segment_bytes=len(SET))
     ) as manager:
         yield manager
 

@@ -8,7 +8,7 @@ import gevent
 
 from kafka2011.broker.background import BackgroundTasks
 from kafka2011.broker.flushing.flush_scheduler import FLUSHERS, FlushScheduler
-from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def test_a_log_that_asks_when_all_flushers_have_just_ended_is_flushed(tmp_path: 
     """They are done, though gevent has not told anybody yet."""
     flushed: list[Log] = []
     failures: list[BaseException] = []
-    with LogManager(tmp_path / "others", num_partitions=FLUSHERS + 1) as logs:
+    with LogManager(tmp_path / "others", TopicSettings(num_partitions=FLUSHERS + 1)) as logs:
         every = [logs.get_or_create("t", number) for number in range(FLUSHERS + 1)]
         tasks = BackgroundTasks(failures.append)
         flushes = FlushScheduler(flushed.extend, lambda _log: False, 10, tasks, SYSTEM_CLOCK)

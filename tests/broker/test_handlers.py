@@ -16,7 +16,7 @@ from kafka2011.broker.requests import handlers
 from kafka2011.broker.requests.handlers import Client, RefusedError, Reply, RequestHandlers
 from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.log.log import LogFailedError
-from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.segment import LogSlice
 from kafka2011.message.compression import Codec
@@ -52,8 +52,7 @@ class Broker:
         self.fsync_error: OSError | None = None
         self.logs = LogManager(
             log_dir,
-            num_partitions=2,
-            settings_for=lambda _: LogSettings(max_segment_bytes=max_segment_bytes, flush_interval=1),
+            TopicSettings(2, of=lambda _: LogSettings(max_segment_bytes=max_segment_bytes, flush_interval=1)),
             disk=DiskWith(fsync=self._fsync),
         )
         self.handlers = RequestHandlers(self.logs)

@@ -9,7 +9,8 @@ import pytest
 
 from kafka2011.errors import LogError
 from kafka2011.log.label import Label
-from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
+from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK
+from kafka2011.log.log_manager import LogManager
 from tests.support.disks import DiskWith
 
 LABEL = ".kafka2011_broker_7"

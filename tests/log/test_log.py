@@ -6,7 +6,7 @@ import os
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,7 @@ from tests.support.bytes_of_07 import SEGMENTS
 from tests.support.clocks import ManualClock
 from tests.support.disks import DiskWith
 from tests.support.files import count_open_files, no_more_files
+from tests.support.logs import new_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,8 +76,8 @@ def gate() -> Gate:
 def make_log(tmp_path: Path, clock: ManualClock) -> Iterator[Callable[..., Log]]:
     made: list[Log] = []
 
-    def make(settings: LogSettings = NEVER_BY_ITSELF, **options: object) -> Log:
-        log = Log(tmp_path / "t-0", "t", 0, settings, clock=clock, **options)  # type: ignore[arg-type]
+    def make(settings: LogSettings = NEVER_BY_ITSELF, **options: Any) -> Log:
+        log = new_log(tmp_path / "t-0", settings, clock=clock, **options)
         made.append(log)
         return log
 
@@ -400,7 +401,7 @@ def test_a_log_whose_file_does_not_close_has_failed(make_log: Callable[..., Log]
         raise OSError(5, "Input/output error")
 
     log = make_log(disk=DiskWith(close=close))
-    log._segments.active.prepare_deletion()
+    log.segments.active.prepare_deletion()
     with pytest.raises(LogFailedError, match=r"could not flush and close .*: Input/output error"):
         log.close()
     assert log.failure is not None

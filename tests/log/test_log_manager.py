@@ -13,7 +13,7 @@ import pytest
 from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
 from kafka2011.log import log_manager, recovery
 from kafka2011.log.log import LogFailedError
-from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, LogManager
+from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.segment import segment_path
 from kafka2011.message.message_set import encode
@@ -21,6 +21,7 @@ from kafka2011.message.topic import InvalidTopicError
 from tests.support.clocks import ManualClock
 from tests.support.disks import DiskWith
 from tests.support.files import no_more_files
+from tests.support.logs import new_log_manager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from kafka2011.disk import Sync
     from kafka2011.log.log import BegunFlush, Log
+    from kafka2011.log.log_manager import LogManager
 
 
 GOOD = encode(b"good")
@@ -50,7 +52,7 @@ def make_manager(log_dir: Path, clock: ManualClock) -> Iterator[Callable[..., Lo
     made: list[LogManager] = []
 
     def make(**options: object) -> LogManager:
-        manager = LogManager(log_dir, **{"clock": clock, **options})  # type: ignore[arg-type]
+        manager = new_log_manager(log_dir, **{"clock": clock, **options})
         made.append(manager)
         return manager
 
@@ -202,7 +204,7 @@ def test_a_partition_is_chosen_among_all(make_manager: Callable[..., LogManager]
 
 def test_each_topic_has_its_settings(make_manager: Callable[..., LogManager]) -> None:
     settings = {"views": LogSettings(flush_interval=1), "clicks": LogSettings(flush_interval=100)}
-    with make_manager(settings_for=settings.__getitem__) as manager:
+    with make_manager(of=settings.__getitem__) as manager:
         for topic, end in (("views", len(GOOD)), ("clicks", 0)):
             log = manager.get_or_create(topic, 0)
             log.append(GOOD, 1)
@@ -479,7 +481,7 @@ def test_the_first_of_several_logs_whose_files_do_not_close_is_told(
     for topic in ("a", "b", "c"):
         log = manager.get_or_create(topic, 0)
         if topic != "a":
-            log._segments.active.prepare_deletion()
+            log.segments.active.prepare_deletion()
     with pytest.raises(LogFailedError, match="b-0"):
         manager.close()
     assert not has_mark(log_dir)
@@ -549,7 +551,7 @@ def test_the_timer_flushes_what_has_waited_long_enough(
     make_manager: Callable[..., LogManager], clock: ManualClock
 ) -> None:
     settings = {"fast": LogSettings(flush_interval_ms=1000), "slow": LogSettings(flush_interval_ms=5000)}
-    with make_manager(settings_for=settings.__getitem__) as manager:
+    with make_manager(of=settings.__getitem__) as manager:
         fast, slow = manager.get_or_create("fast", 0), manager.get_or_create("slow", 0)
         for log in (fast, slow):
             log.append(GOOD, 1)
@@ -576,7 +578,7 @@ def test_a_retention_pass_covers_all_logs(
         "long": LogSettings(max_segment_bytes=1, retention_ms=1e15),
         "small": LogSettings(max_segment_bytes=1, retention_ms=1e15, retention_bytes=20),
     }
-    with make_manager(settings_for=settings.__getitem__) as manager:
+    with make_manager(of=settings.__getitem__) as manager:
         for topic in settings:
             for _ in range(3):
                 manager.get_or_create(topic, 0).append(GOOD, 1)
@@ -629,7 +631,7 @@ def test_a_stop_flushes_all_logs_even_if_one_fails(make_manager: Callable[..., L
 def test_a_pass_after_a_clock_jump_deletes_nothing_and_says_so(
     make_manager: Callable[..., LogManager], clock: ManualClock, jump_ms: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with make_manager(settings_for=lambda _: LogSettings(retention_ms=1000)) as manager:
+    with make_manager(of=lambda _: LogSettings(retention_ms=1000)) as manager:
         log = manager.get_or_create("views", 0)
         log.append(GOOD, 1)
         os.utime(segment_path(log.directory, 0), (0, 0))
@@ -648,7 +650,7 @@ def test_the_size_limit_holds_whatever_the_clock_says(
 ) -> None:
     """Else a jump that nobody mends would fill the disk."""
     settings = LogSettings(max_segment_bytes=1, flush_interval=1, retention_ms=1000, retention_bytes=len(GOOD))
-    with make_manager(settings_for=lambda _: settings) as manager:
+    with make_manager(of=lambda _: settings) as manager:
         log = manager.get_or_create("views", 0)
         for _ in range(3):
             log.append(GOOD, 1)
@@ -660,7 +662,7 @@ def test_the_size_limit_holds_whatever_the_clock_says(
 def test_a_small_clock_correction_does_not_stop_retention(
     make_manager: Callable[..., LogManager], clock: ManualClock, jump_ms: float
 ) -> None:
-    with make_manager(settings_for=lambda _: LogSettings(retention_ms=1000)) as manager:
+    with make_manager(of=lambda _: LogSettings(retention_ms=1000)) as manager:
         log = manager.get_or_create("views", 0)
         log.append(GOOD, 1)
         os.utime(segment_path(log.directory, 0), (0, 0))
@@ -801,9 +803,7 @@ def test_a_log_that_is_busy_is_flushed_after_the_others_if_it_relies_on_that(
 
     disk = DiskWithMany(fsync_all)
     settings = LogSettings(flush_interval=2)
-    with make_manager(
-        num_partitions=3, disk=disk, settings_for=lambda _: settings, request_flush=requested.append
-    ) as manager:
+    with make_manager(num_partitions=3, disk=disk, of=lambda _: settings, request_flush=requested.append) as manager:
         busy: BegunFlush | None = None
         logs = written(manager, 3)
         busy = logs[1].begin_flush()

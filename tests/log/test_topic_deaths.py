@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.message.message_set import encode
 from tests.support.dying import environment, steps_in
 from tests.support.topic_dying import GROWN, TOPIC
@@ -24,7 +24,7 @@ OTHER = f"{TOPIC}-x"
 def before(tmp_path: Path) -> Path:
     """Make a log.dir with a topic that has grown to three partitions, and another topic."""
     log_dir = tmp_path / "before"
-    with LogManager(log_dir, num_partitions=2) as manager:
+    with LogManager(log_dir, TopicSettings(num_partitions=2)) as manager:
         manager.grow_topic(TOPIC, 3)
         for topic, partition in ((TOPIC, 0), (TOPIC, 2), (OTHER, 0)):
             manager.get_or_create(topic, partition).append(MESSAGE, 1)
@@ -40,7 +40,7 @@ def test_each_moment_leaves_all_of_a_log_or_nothing(what: str, before: Path, tmp
     deaths = sorted(into.iterdir(), key=lambda path: int(path.name))[1:]
     assert len(deaths) >= (10 if what == "delete" else 5)
     for log_dir, step in zip(deaths, steps_in(steps), strict=False):
-        with LogManager(log_dir, num_partitions=2) as manager:
+        with LogManager(log_dir, TopicSettings(num_partitions=2)) as manager:
             found = {(log.topic, log.partition): log.end_offset for log in manager.logs()}
             assert set(found.values()) == {len(MESSAGE)}, step
             assert (OTHER, 0) in found
@@ -53,5 +53,5 @@ def test_each_moment_leaves_all_of_a_log_or_nothing(what: str, before: Path, tmp
                 assert manager.num_partitions(TOPIC) in {3, GROWN}
                 assert set(found) == {(TOPIC, 0), (TOPIC, 2), (OTHER, 0)}, step
                 manager.grow_topic(TOPIC, GROWN)
-        with LogManager(log_dir, num_partitions=2) as manager:
+        with LogManager(log_dir, TopicSettings(num_partitions=2)) as manager:
             assert manager.num_partitions(TOPIC) == (2 if what == "delete" else GROWN), step

@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from tests.support.dying import count_below, steps_in
 
 TOPIC = "views"
@@ -22,7 +22,7 @@ GROWN = 4
 
 
 def _do(log_dir: Path, what: str) -> None:
-    with LogManager(log_dir, num_partitions=2) as manager:
+    with LogManager(log_dir, TopicSettings(num_partitions=2)) as manager:
         count_below(log_dir)
         if what == "delete":
             manager.delete_topic(TOPIC)

@@ -10,6 +10,7 @@ from kafka2011.errors import KafkaError, LogError, WrongPartitionError
 from kafka2011.log.log import Place
 from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.message.message_set import scan
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -40,13 +41,12 @@ class ReplicaLogs:
         """Return a log as replication sees it."""
         view = self._views.get(log)
         if view is None:
-            self._views[log] = view = ReplicaLog(_replicated(log), self._note_cut)
+            self._views[log] = view = ReplicaLog(ReplicatedLog(log, SYSTEM_CLOCK), self._note_cut)
         return view
 
-    def log_at(self, where: TopicPartition) -> ReplicatedLog | None:
+    def log_at(self, where: TopicPartition) -> Log | None:
         """Return a partition's log; None if there is none."""
-        log = self._logs.existing(where.topic, where.partition)
-        return None if log is None else _replicated(log)
+        return self._logs.existing(where.topic, where.partition)
 
     def all(self) -> list[tuple[TopicPartition, ReplicaLog]]:
         """Return all there are."""
@@ -66,12 +66,12 @@ class ReplicaLogs:
 
     def let_nobody_read(self) -> None:
         """Let clients, none of whom is connected, read nothing any more."""
-        for log in map(_replicated, self._logs.logs()):
+        for log in self._logs.logs():
             log.let_nobody_read()
 
     def flush(self) -> None:
         """Bring all that was appended to disk. Raises LogFailedError."""
-        due = [log for log in map(_replicated, self._logs.logs()) if log.appended_end_offset > log.flushed_end_offset]
+        due = [log for log in self._logs.logs() if log.appended_end_offset > log.flushed_end_offset]
         for log in due:
             log.is_flush_requested = True  # or one that is being flushed would not be flushed again
         self._logs.flush(due)
@@ -90,17 +90,17 @@ class ReplicaLog:
     @property
     def start_offset(self) -> int:
         """Offset of the first byte that is kept."""
-        return self._log.start_offset
+        return self._log.log.start_offset
 
     @property
     def appended_end_offset(self) -> int:
         """Offset after the last byte."""
-        return self._log.appended_end_offset
+        return self._log.log.appended_end_offset
 
     @property
     def flushed_end_offset(self) -> int:
         """Offset after the last byte that is on disk."""
-        return self._log.flushed_end_offset
+        return self._log.log.flushed_end_offset
 
     def digest(self, start: int, end: int) -> bytes | None:
         """Return a checksum of bytes and of where segments start among them; None if not all are there."""
@@ -123,7 +123,7 @@ class ReplicaLog:
         found = scan(data)
         end = self.appended_end_offset
         if not found.end:
-            raise LogError(f"what the leader has of {self._log} at offset {end} is no message: {found.fault}")
+            raise LogError(f"what the leader has of {self._log.log} at offset {end} is no message: {found.fault}")
         self._log.append_at(Place(end, segment), data[: found.end], found.messages)
         self._log.note_modified(modified_ms)
 
@@ -139,12 +139,7 @@ class ReplicaLog:
 
     def delete_before(self, offset: int) -> None:
         """Delete the segments that end at an offset or before."""
-        self._log.delete_before(offset)
-
-
-def _replicated(log: Log) -> ReplicatedLog:
-    assert isinstance(log, ReplicatedLog)
-    return log
+        self._log.log.delete_before(offset)
 
 
 def _in_thread(call: Callable[..., _Result], *arguments: object) -> _Result:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafka2011.broker.requests.handlers import Client, RequestHandlers
 from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.errors import KafkaError, ProtocolError
-from kafka2011.log.log_manager import LogManager
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.replica.codec import decode_data, decode_fetch, encode_data, encode_fetch
 from kafka2011.replica.standing import decode_answer, encode_answer
@@ -99,7 +99,7 @@ class _Broker:
 
     def _open(self) -> None:
         settings = LogSettings(max_segment_bytes=20_000, retention_bytes=100_000, flush_interval=3)
-        self.logs = LogManager(self.directory / "logs", num_partitions=2, settings_for=lambda _topic: settings)
+        self.logs = LogManager(self.directory / "logs", TopicSettings(num_partitions=2, of=lambda _topic: settings))
         self.logs.open()
         self.handlers = RequestHandlers(self.logs)
         self.clients = [self._client() for _ in range(CLIENTS)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.message.header import LENGTH, LENGTH_BYTES
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
@@ -199,7 +198,7 @@ class Account:
 
 def flushed_end_of(log: Log) -> int:
     """Return the offset up to which all is on disk, which can be read unless there are replicas."""
-    return log.flushed_end_offset if isinstance(log, ReplicatedLog) else log.end_offset
+    return log.flushed_end_offset if log.has_copies else log.end_offset
 
 
 def read_all(log: Log) -> bytes:
@@ -207,7 +206,7 @@ def read_all(log: Log) -> bytes:
     data = b""
     start, end = log.start_offset, flushed_end_of(log)
     while start + len(data) < end:
-        with log.read(start + len(data), 1 << 20, end if isinstance(log, ReplicatedLog) else None) as piece:
+        with log.read(start + len(data), 1 << 20, end if log.has_copies else None) as piece:
             received = bytearray(piece.size)
             os.preadv(piece.fd, [received], piece.position)  # as sendfile would, and not counted as the broker's call
             data += received

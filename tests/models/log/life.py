@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import KafkaError, LogClosedError
 from kafka2011.log.label import Label
-from kafka2011.log.log import Place
-from kafka2011.log.log_manager import CLEAN_SHUTDOWN_MARK, DELETED_SUFFIX, LogManager
+from kafka2011.log.log import LogHooks, Place
+from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK, DELETED_SUFFIX
+from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet
@@ -93,12 +94,13 @@ class Life:
         self.layer.heal()
         manager = LogManager(
             self.root / LOG_DIR,
-            settings_for=lambda _topic: self.settings,
+            TopicSettings(of=lambda _topic: self.settings),
             clock=self.clock,
             disk=self.layer,
-            request_flush=self._to_flush.append,
+            hooks=LogHooks(
+                request_flush=self._to_flush.append, on_flushed=(lambda _log: None) if self._is_replica else None
+            ),
             label=Label(0),
-            on_flushed=(lambda _log: None) if self._is_replica else None,
         )
         with self._shipped():
             manager.open()
@@ -190,7 +192,7 @@ class Life:
         """Let clients read what is on this disk."""
         if topic in self._logs:
             with self._shipped():
-                self._replicated(topic).let_read(flushed_end_of(self._logs[topic]))
+                self._replicated(topic).log.let_read(flushed_end_of(self._logs[topic]))
         self._after_step()
 
     def cut(self, topic: str, offset: int) -> None:
@@ -199,7 +201,7 @@ class Life:
             return
         log, account = self._replicated(topic), self.accounts[topic]
         with self.layer.without_faults(), self.layer.installed():
-            offset = log.message_start(min(max(offset, log.end_offset), log.appended_end_offset))
+            offset = log.message_start(min(max(offset, log.log.end_offset), log.log.appended_end_offset))
         account.begin_cut(offset)
         self._change(topic, lambda: log.cut(offset))
 
@@ -208,8 +210,8 @@ class Life:
         if topic not in self._logs:
             return
         log, account = self._replicated(topic), self.accounts[topic]
-        log.let_nobody_read()
-        account.begin_cut(log.start_offset, offset)
+        log.log.let_nobody_read()
+        account.begin_cut(log.log.start_offset, offset)
         self._change(topic, lambda: log.begin_at(offset))
 
     def _change(self, topic: str, change: Callable[[], None]) -> None:
@@ -224,14 +226,12 @@ class Life:
         """Delete what the leader has deleted."""
         if topic in self._logs:
             with self._shipped():
-                self._replicated(topic).delete_before(offset)
+                self._replicated(topic).log.delete_before(offset)
                 self.accounts[topic].deleted(self._logs[topic])
         self._after_step()
 
     def _replicated(self, topic: str) -> ReplicatedLog:
-        log = self._logs[topic]
-        assert isinstance(log, ReplicatedLog)
-        return log
+        return ReplicatedLog(self._logs[topic], self.clock)
 
     # How it ends
 

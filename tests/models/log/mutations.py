@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka2011.disk import Disk
 from kafka2011.log import recovery
 from kafka2011.log.log import Log
+from kafka2011.log.log_directory import LogDirectory
 from kafka2011.log.log_manager import LogManager
 from kafka2011.log.partition_counts import PartitionCounts
-from kafka2011.log.replicated_log import ReplicatedLog
+from kafka2011.log.rewind import Rewind
 from kafka2011.log.segment import LogSegment
+from kafka2011.log.segment_files import SegmentFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +36,8 @@ BY_CRASHES = {
     "exposed before the fsync": Mutation(
         "begin",
         Log._sync,
-        "self._segments.active.sync()\n        self._end_sync(end)",
-        "self._end_sync(end)\n        self._segments.active.sync()",
+        "self._files.list.active.sync()\n        self._end_sync(end)",
+        "self._end_sync(end)\n        self._files.list.active.sync()",
     ),
     "exposed before the fsync of many": Mutation(
         "begin",
@@ -44,52 +46,53 @@ BY_CRASHES = {
         "[flush.end(None) for flush in begun]; self._disk.fsync_all(begun)",
     ),
     "exposed though appended during the fsync": Mutation(
-        "meanwhile", Log._end_sync, "self._flushed = end", "self._end_sync(self._appended)"
+        "meanwhile", Log._end_sync, "self._ends.flushed = end", "self._end_sync(self._ends.appended)"
     ),
-    "no fsync": Mutation("begin", Log._sync, "self._segments.active.sync()", "pass"),
+    "no fsync": Mutation("begin", Log._sync, "self._files.list.active.sync()", "pass"),
     "no fsync of many": Mutation(
         "begin", LogManager._flush_together, "self._disk.fsync_all(begun)", "[flush.end(None) for flush in begun]"
     ),
     "no fsync of the old segment in a roll": Mutation(
-        "roll", Log._try_to_roll, "self._sync()", "self._end_sync(self._appended)"
+        "roll", Log._try_to_roll, "self._sync()", "self._end_sync(self._ends.appended)"
     ),
     "a roll that leaves the old segment unflushed": Mutation("roll", Log._try_to_roll, "self._sync()", "pass"),
     "no fsync before all segments go": Mutation(
-        "retain", Log._part_with, "self._sync()", "self._end_sync(self._appended)"
+        "retain", Log._part_with, "self._sync()", "self._end_sync(self._ends.appended)"
     ),
     "no sync of the directory with a new segment": Mutation(
-        "begin", Log._create_segment, "self._disk.fsync(directory_fd)", "pass"
+        "begin", SegmentFiles._create, "self._disk.fsync(directory_fd)", "pass"
     ),
     "no sync of log.dir with a new log": Mutation(
-        "begin", Log._open_segments, "self._disk.fsync_directory(self.directory.parent)", "pass"
+        "begin", SegmentFiles.open, "self._disk.fsync_directory(self.directory.parent)", "pass"
     ),
     "no sync of the name of log.dir": Mutation(
-        "begin", LogManager._sync_name, "self._disk.fsync_directory(directory.parent)", "pass"
+        "begin", LogDirectory._sync_name, "self._disk.fsync_directory(directory.parent)", "pass"
     ),
     "no sync of log.dir after the process ended": Mutation(
-        "begin", LogManager._open_logs, "self._disk.fsync(self._lock_fd)", "pass"
+        "begin", LogManager._open_logs, "self._directory.sync()", "pass"
     ),
     "a first log.dir whose name stays unsynced after the process ended": Mutation(
-        "begin", LogManager._open_logs, "self._sync_name(self.log_dir)", "pass"
+        "begin", LogManager._open_logs, "self._directory.sync_name()", "pass"
     ),
     "mark left before the flush": Mutation(
         "begin",
         LogManager.close,
         "failure: LogError | None = None",
-        "failure: LogError | None = None\n        self._leave_mark()",
+        "failure: LogError | None = None\n        self._directory.leave_mark()",
     ),
-    "mark not on disk": Mutation("begin", LogManager._leave_mark, "self._disk.fsync(self._lock_fd)", "pass"),
+    "mark not on disk": Mutation("begin", LogDirectory.leave_mark, "self.sync()", "pass"),
     "mark not removed": Mutation(
         "begin",
-        LogManager._take_mark,
-        "(self.log_dir / CLEAN_SHUTDOWN_MARK).unlink()",
-        "os.stat(self.log_dir / CLEAN_SHUTDOWN_MARK)",
+        LogDirectory.take_mark,
+        "(self.path / CLEAN_SHUTDOWN_MARK).unlink()",
+        "os.stat(self.path / CLEAN_SHUTDOWN_MARK)",
     ),
-    "mark not removed from the disk": Mutation(
-        "begin", LogManager._take_mark, "self._disk.fsync(self._lock_fd)", "pass"
-    ),
+    "mark not removed from the disk": Mutation("begin", LogDirectory.take_mark, "self.sync()", "pass"),
     "no recovery": Mutation(
-        "begin", LogManager._open_logs, "recover = not self._take_mark()", "recover = self._take_mark()"
+        "begin",
+        LogManager._open_logs,
+        "recover = not self._directory.take_mark()",
+        "recover = self._directory.take_mark()",
     ),
     "a torn tail kept": Mutation("begin", recovery._recover, "os.ftruncate(fd, walk.end)", "pass"),
     "a torn tail taken for good": Mutation("begin", recovery._recover, "if walk.end == size:", "if True:"),
@@ -116,30 +119,30 @@ BY_CRASHES = {
     "the name of the copy of what is cut not on disk": Mutation(
         "begin", recovery.keep, "disk.fsync_directory(path.parent)", "pass"
     ),
-    "deletions not brought to disk": Mutation("retain", Log._delete, "self._disk.fsync(directory_fd)", "pass"),
+    "deletions not brought to disk": Mutation("retain", SegmentFiles.delete, "self._disk.fsync(directory_fd)", "pass"),
     "the newest segment deleted first": Mutation(
         "retain", Log._delete, "enumerate(doomed)", "list(enumerate(doomed))[::-1]"
     ),
     "more deleted than said": Mutation(
-        "retain", Log._delete, "enumerate(doomed)", "enumerate((*doomed, self._segments.segments[0]))"
+        "retain", Log._delete, "enumerate(doomed)", "enumerate((*doomed, self._files.list.segments[0]))"
     ),
     "files of a deleted topic gone before its name is": Mutation(
-        "delete", LogManager.delete_topic, "self._disk.fsync(self._lock_fd)", "pass"
+        "delete", LogDirectory.rename_deleted, "self.sync()", "pass"
     ),
     "a deleted topic that keeps its name": Mutation(
         "delete",
-        LogManager.delete_topic,
+        LogDirectory.rename_deleted,
         "path.rename(path.with_name(path.name + DELETED_SUFFIX))",
         "path",
     ),
     "what a deletion left is not removed": Mutation(
         "delete",
-        LogManager._end_deletions,
-        "self._remove_deleted(doomed)",
+        LogDirectory.end_deletions,
+        "self.remove(doomed)",
         "pass",
     ),
     "files of a deletion that goes on gone before its name is": Mutation(
-        "delete", LogManager._end_deletions, "self._disk.fsync(self._lock_fd)", "pass"
+        "delete", LogDirectory.end_deletions, "self.sync()", "pass"
     ),
     "a deleted topic whose growth stays": Mutation(
         "delete", LogManager.delete_topic, "self._counts.forget(topic)", "pass"
@@ -157,24 +160,24 @@ BY_CRASHES = {
         "retain",
         Log._part_with,
         "self._roll(())",
-        "self._appended = self._flushed = End(0, 0); self._roll(())",
+        "self._ends.appended = self._ends.flushed = End(0, 0); self._roll(())",
     ),
     "a cut not on disk": Mutation("follow", LogSegment.cut, "self.sync()", "pass"),
     "no cut": Mutation("follow", LogSegment.cut, "os.ftruncate(self._fd, size_bytes)", "pass"),
     "segments that go not brought to disk": Mutation(
-        "follow", ReplicatedLog._drop_last, "self._disk.fsync(directory_fd)", "pass"
+        "follow", SegmentFiles.delete, "self._disk.fsync(directory_fd)", "pass"
     ),
     "a cut from its start": Mutation(
         "follow",
-        ReplicatedLog._cut_back_to,
+        Rewind.cut_back_to,
         "while len(",
-        "self._segments.segments[-2 if len(self._segments.starts) > 1 else -1].path.unlink() or 0\n    while len(",
+        "self._files.list.segments[-2 if len(self._files.list.starts) > 1 else -1].path.unlink() or 0\n    while len(",
     ),
     "a new beginning not on disk": Mutation(
-        "begin_anew", ReplicatedLog._move_to, "self._disk.fsync(directory_fd)", "pass"
+        "begin_anew", SegmentFiles.move_to, "self._disk.fsync(directory_fd)", "pass"
     ),
     "a new beginning that keeps bytes": Mutation(
-        "begin_anew", ReplicatedLog._cut_last, "last.cut(offset - last.start_offset)", "pass"
+        "begin_anew", Rewind._cut_last, "last.cut(offset - last.start_offset)", "pass"
     ),
     "no fsync before a leader's segment ends": Mutation("follow", Log._try_to_roll, "self._sync()", "pass"),
 }
@@ -199,10 +202,10 @@ BY_FAULTS = {
     ),
     "half an append left on the disk": Mutation("begin", LogSegment.append, "self.has_remains = True", "pass", "write"),
     "a segment's name left after a roll that failed": Mutation(
-        "begin", Log._create_segment, "segment.path.unlink()", "pass", "fsync"
+        "begin", SegmentFiles._create, "segment.path.unlink()", "pass", "fsync"
     ),
     "a segment left open after a roll that failed": Mutation(
-        "begin", Log._create_segment, "segment.release()", "pass", "fsync"
+        "begin", SegmentFiles._create, "segment.release()", "pass", "fsync"
     ),
     "log.dir left open after a start that failed": Mutation(
         "begin", LogManager._abandon, "self._forget()", "pass", "unlink"

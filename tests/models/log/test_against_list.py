@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka2011.errors import OffsetOutOfRangeError
-from kafka2011.log.log import Log
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.segment import segment_path
 from kafka2011.message.message_set import encode
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from tests.support.clocks import ManualClock
 from tests.support.disks import DiskWith
+from tests.support.logs import new_log
+
+if TYPE_CHECKING:
+    from kafka2011.log.log import Log
 
 DAY_MS = 86_400_000
 ATTRIBUTES_AT = 5
@@ -68,7 +71,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def open_log(self, *, recover: bool = False) -> Log:
         disk = DiskWith(fsync=lambda _fd: None)
-        return Log(self.directory / "t-0", "t", 0, self.settings, clock=self.clock, disk=disk, recover=recover)
+        return new_log(self.directory / "t-0", self.settings, clock=self.clock, disk=disk, recover=recover)
 
     def teardown(self) -> None:
         if hasattr(self, "log"):
