@@ -75,12 +75,12 @@ DEFECTS: Mapping[str, Defect] = {
             Change(  # rolls go on as they are: or a log would have a gap, with which no broker starts
                 "kafka2011.log.log:Log.flush",
                 "self._sync()",
-                "(end := self._begin_sync()) and (setattr(self._segments.active, 'has_remains', True),"
+                "(end := self._begin_sync()) and (setattr(self._files.list.active, 'has_remains', True),"
                 " self._end_sync(end))",
             ),
             Change(
-                "kafka2011.log.log_manager:LogManager._flush_together",
-                "self._disk.fsync_all(begun)",
+                "kafka2011.log.flush_together:_flush",
+                "disk.fsync_all(begun)",
                 "[(setattr(flush.segment, 'has_remains', True), flush.end(None)) for flush in begun]",
             ),
         ),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
+from kafka2011.log.flush_together import flush_together
 from kafka2011.log.log import Log, LogFailedError, LogHooks, RecoverySettings
 from kafka2011.log.log_directory import LogDirectory
 from kafka2011.log.log_settings import LogSettings
@@ -29,7 +30,6 @@ from kafka2011.message.topic import (
     validate_topic,
 )
 from zk.clock import SYSTEM_CLOCK
-from zk.errors import raise_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,15 +38,12 @@ if TYPE_CHECKING:
 
     from kafka2011.disk import Disk
     from kafka2011.log.label import Label
-    from kafka2011.log.log import BegunFlush
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 SYNCED_TOGETHER = 16
 """From so many logs on, all of the file system is brought to disk before they are recovered, and not each."""
-FLUSHED_TOGETHER = 1000
-"""How many logs: each is held up by all of them."""
 _COUNTED = ("flushes", "deleted_segments", "waits_for_files")
 
 
@@ -337,36 +334,7 @@ class LogManager:
 
     def flush(self, logs: Sequence[Log]) -> None:
         """Flush logs, many of them by few calls, and all of them even if one fails. Raises the first LogFailedError."""
-        parts = range(0, len(logs), FLUSHED_TOGETHER)
-        raise_first([failure for at in parts for failure in self._flush_together(logs[at : at + FLUSHED_TOGETHER])])
-
-    def _flush_together(self, logs: Sequence[Log]) -> list[LogError | None]:
-        begun: list[BegunFlush] = []
-        left: list[Log] = []
-        failures: list[LogError | None] = []
-        try:
-            for log in logs:
-                try:
-                    flush = log.begin_flush()
-                except LogFailedError as failure:
-                    failures.append(failure)
-                    continue
-                if flush is not None:
-                    begun.append(flush)
-                elif log.is_flush_requested:
-                    left.append(log)
-            self._disk.fsync_all(begun)
-        except BaseException as error:
-            for flush in begun:
-                flush.end(error)
-            raise
-        failures += [flush.failure for flush in begun]
-        for log in left:
-            try:
-                log.flush()
-            except LogFailedError as failure:
-                failures.append(failure)
-        return failures
+        flush_together(logs, self._disk)
 
     def clean_up(self) -> list[DeletedSegment]:
         """Make one retention pass over all logs and return what was deleted. Raises LogFailedError.

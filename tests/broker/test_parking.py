@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kafka2011.broker.requests.parking import MAX_WAIT_S, End, ParkedRequest, Parking
+from kafka2011.broker.requests.parking import MAX_WAIT_S, ParkedRequest, Parking, WaitEnd
 from kafka2011.broker.requests.timer_wheel import TICK_S, TimerWheel
 from tests.support.clocks import ManualClock
 
@@ -71,7 +71,7 @@ def test_what_comes_ends_the_wait_of_those_who_wait_for_it() -> None:
     lot.park("second", Wanted("a", calls=2))
     lot.park("third", Wanted("c"))
     lot.note("a")
-    assert (lot.resumed, first.end) == (["first"], End.READY)
+    assert (lot.resumed, first.end) == (["first"], WaitEnd.READY)
     assert [lot.is_awaited(topic) for topic in "abcd"] == [True, False, True, False]
     lot.note("a")
     lot.note("b")
@@ -84,16 +84,16 @@ def test_what_has_come_meanwhile_is_not_waited_for() -> None:
     """The request is resumed at once, and once."""
     lot = Lot()
     parked = lot.park("first", Wanted("a", is_there_at_once=True))
-    assert (parked.end, lot.resumed, lot.is_awaited("a")) == (End.READY, ["first"], False)
+    assert (parked.end, lot.resumed, lot.is_awaited("a")) == (WaitEnd.READY, ["first"], False)
 
 
-@pytest.mark.parametrize("why", [End.GONE, End.MORE, End.STOPPED])
-def test_a_wait_ends_once(why: End) -> None:
+@pytest.mark.parametrize("why", [WaitEnd.GONE, WaitEnd.MORE, WaitEnd.STOPPED])
+def test_a_wait_ends_once(why: WaitEnd) -> None:
     """Whatever comes later changes nothing."""
     lot = Lot()
     parked = lot.park("first", Wanted("a"))
     lot.parking.end(parked, why)
-    lot.parking.end(parked, End.GONE)
+    lot.parking.end(parked, WaitEnd.GONE)
     lot.note("a")
     lot.clock.sleep(1000)
     assert lot.parking.end_late() is None
@@ -140,7 +140,7 @@ def test_there_is_a_limit_on_what_is_waited_for() -> None:
     assert lot.parking.counts["parked_refused"] == 1
     lot.park("second", Wanted("c"))
     assert lot.parking.park(Wanted("d"), 1.0, lambda: None) is None
-    lot.parking.end(parked, End.MORE)
+    lot.parking.end(parked, WaitEnd.MORE)
     lot.park("third", Wanted("c", "d"))
 
 

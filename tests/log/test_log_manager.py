@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
-from kafka2011.log import log_manager, recovery
+from kafka2011.log import flush_together, log_manager, recovery
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK
 from kafka2011.log.log_settings import LogSettings
@@ -718,7 +718,7 @@ def test_logs_are_flushed_together(
     make_manager: Callable[..., LogManager], log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So many at a time; what is appended meanwhile is not covered, and those with nothing new are left out."""
-    monkeypatch.setattr(log_manager, "FLUSHED_TOGETHER", 3)
+    monkeypatch.setattr(flush_together, "FLUSHED_TOGETHER", 3)
     flushed: list[int] = []
 
     def fsync_all(syncs: Sequence[Sync]) -> None:

@@ -26,7 +26,7 @@ from gevent.hub import Waiter
 
 from kafka2011.broker.connections.sending import FILE_ENDED, NOT_IN_MEMORY, batches, pieces_between, send_parts
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
-from kafka2011.broker.requests.parking import End
+from kafka2011.broker.requests.parking import WaitEnd
 from kafka2011.broker.security.certificates import NOBODY
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.wire.protocol import FrameReader
@@ -152,7 +152,7 @@ class Connection:
         """Make the requests that have arrived the last: nothing more is read from now on."""
         if self._unread_bytes is None:
             self._unread_bytes = self._arrived_bytes()
-        self._end_wait(End.STOPPED)
+        self._end_wait(WaitEnd.STOPPED)
         self._shut(stdlib_socket.SHUT_RD)  # wakes the waiting reader; some kernels go on delivering what arrives
 
     @property
@@ -162,7 +162,7 @@ class Connection:
 
     def stop_both(self) -> None:
         """End the connection wherever it stands."""
-        self._end_wait(End.GONE)
+        self._end_wait(WaitEnd.GONE)
         self._shut(stdlib_socket.SHUT_RDWR)
 
     def park(self, parking: Parking, awaited: Awaited, max_wait_s: float) -> bool:
@@ -186,11 +186,11 @@ class Connection:
             waiter.get()
         finally:
             self._readable.stop()
-            self._end_wait(End.GONE)  # if this was ended from outside
+            self._end_wait(WaitEnd.GONE)  # if this was ended from outside
             self._parked = None
             self._turn_ends_s = 0.0
             self._waited_s += time.monotonic() - began_s
-        return parked.end is not End.GONE
+        return parked.end is not WaitEnd.GONE
 
     def _has_more(self) -> bool:
         """Say whether more has been read than the request that is being handled."""
@@ -198,9 +198,9 @@ class Connection:
 
     def _look_behind(self) -> None:
         """End the wait of the parked request, as there is something to be read."""
-        self._end_wait(End.MORE if self._arrived_bytes() else End.GONE)
+        self._end_wait(WaitEnd.MORE if self._arrived_bytes() else WaitEnd.GONE)
 
-    def _end_wait(self, why: End) -> None:
+    def _end_wait(self, why: WaitEnd) -> None:
         if self._parked is not None:
             parking, parked = self._parked
             parking.end(parked, why)

@@ -28,7 +28,7 @@ PART_BYTES = 512
 PartitionKey = tuple[str, int]
 
 
-class End(enum.Enum):
+class WaitEnd(enum.Enum):
     """Why a parked request no longer waits; the values are the names of what is counted."""
 
     READY = "parked_ready"
@@ -60,7 +60,7 @@ class ParkedRequest:
     def __init__(self, awaited: Awaited, resume: Callable[[], object]) -> None:
         self.awaited = awaited
         self.resume = resume
-        self.end: End | None = None
+        self.end: WaitEnd | None = None
         self.tick = 0
 
 
@@ -95,10 +95,10 @@ class Parking:
             self._deadline_s = deadline_s
             self._new_deadline()
         if awaited.begin():
-            self.end(parked, End.READY)
+            self.end(parked, WaitEnd.READY)
         return parked
 
-    def end(self, parked: ParkedRequest, why: End) -> None:
+    def end(self, parked: ParkedRequest, why: WaitEnd) -> None:
         """End the wait of a request, unless it has ended."""
         if parked.end is not None:
             return
@@ -127,13 +127,13 @@ class Parking:
         if waiting is not None:
             for parked in list(waiting):
                 if parked.awaited.is_there(log):
-                    self.end(parked, End.READY)
+                    self.end(parked, WaitEnd.READY)
 
     def end_late(self) -> float | None:
         """End the waits whose time is up; return the seconds until this must be called again, None without any."""
         now_s = self._clock.monotonic_s()
         for parked in self._wheel.take_due(now_s):
-            self.end(parked, End.LATE)
+            self.end(parked, WaitEnd.LATE)
         deadline_s = self._wheel.next_s
         self._deadline_s = math.inf if deadline_s is None else deadline_s
         return None if deadline_s is None else max(0.0, deadline_s - now_s)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka2011.disk import Disk
-from kafka2011.log import recovery
+from kafka2011.log import flush_together, recovery
 from kafka2011.log.log import Log
 from kafka2011.log.log_directory import LogDirectory
 from kafka2011.log.log_manager import LogManager
@@ -41,16 +41,16 @@ BY_CRASHES = {
     ),
     "exposed before the fsync of many": Mutation(
         "begin",
-        LogManager._flush_together,
-        "self._disk.fsync_all(begun)",
-        "[flush.end(None) for flush in begun]; self._disk.fsync_all(begun)",
+        flush_together._flush,
+        "disk.fsync_all(begun)",
+        "[flush.end(None) for flush in begun]; disk.fsync_all(begun)",
     ),
     "exposed though appended during the fsync": Mutation(
         "meanwhile", Log._end_sync, "self._ends.flushed = end", "self._end_sync(self._ends.appended)"
     ),
     "no fsync": Mutation("begin", Log._sync, "self._files.list.active.sync()", "pass"),
     "no fsync of many": Mutation(
-        "begin", LogManager._flush_together, "self._disk.fsync_all(begun)", "[flush.end(None) for flush in begun]"
+        "begin", flush_together._flush, "disk.fsync_all(begun)", "[flush.end(None) for flush in begun]"
     ),
     "no fsync of the old segment in a roll": Mutation(
         "roll", Log._try_to_roll, "self._sync()", "self._end_sync(self._ends.appended)"
