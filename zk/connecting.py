@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -16,6 +17,17 @@ from zk.security import read_address
 logger = logging.getLogger(__name__)
 
 DEFAULT_SESSION_TIMEOUT_MS = 6000
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """Which ZooKeeper a process connects to, and how long its session and its first connection may take."""
+
+    zk_connect: str
+    session_timeout_ms: int
+    connection_timeout_ms: int
+
+
 _LOOK_S = 0.05
 _ASK_S = 0.5
 

@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_HELD_MESSAGES = 1_000_000
-MAX_HELD_WINDOWS = 10_000
 _LOOK_INTERVAL_S = 1.0
 _LATE_S = 1.0
 """How long past a window's length its first report waits for messages still being confirmed."""
@@ -70,11 +69,19 @@ class Looking(Protocol):
         """Let go of what it has opened."""
 
 
+@dataclass(frozen=True, slots=True)
+class CounterLimits:
+    """What a counter holds at most before it reports."""
+
+    max_messages: int = 1_000_000
+    max_windows: int = 10_000
+
+
 class AuditCounter:
     """Counts the messages that one process of a tier publishes or reads. May be shared by threads; a context manager.
 
     The counter's thread reports a window once it has been counted for a window's length; later messages make another
-    report. It holds at most `max_messages`, and counts for `max_windows` windows; at half of either it reports
+    report. It holds at most what its limits say, messages and windows; at half of either it reports
     everything at once. A process that dies loses what it has not reported, so call `report` before committing offsets.
     It also states what its reports prove (see `statement`). For that a producer stamps its events here, and a reader is
     given `look`, which is closed with the counter. `home` is the id of the cluster that it reports to. It `follows`
@@ -93,8 +100,7 @@ class AuditCounter:
         follows: Sequence[str] = (),
         look: Looking | None = None,
         windows: Windows | None = None,
-        max_messages: int = MAX_HELD_MESSAGES,
-        max_windows: int = MAX_HELD_WINDOWS,
+        limits: CounterLimits = CounterLimits(),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._tier = tier
@@ -106,8 +112,7 @@ class AuditCounter:
         self._home = home
         self._look = look
         self._windows = windows or Windows()
-        self._max_messages = max_messages
-        self._max_windows = max_windows
+        self._limits = limits
         self._clock = clock
         self._begin(tuple(follows))
         forks.register(self)
@@ -171,7 +176,7 @@ class AuditCounter:
             return
         with self._lock:
             self._unconfirmed += self._pending.begin_source(topic, self._first_us(stamps))
-            if self._held_messages() + len(stamps) > self._max_messages:
+            if self._held_messages() + len(stamps) > self._limits.max_messages:
                 self._drop(topic, stamps)
                 return
             waiting = self._stamps.setdefault(topic, [])
@@ -320,7 +325,7 @@ class AuditCounter:
 
     def _is_half_full(self) -> bool:
         held_windows = self._pending.windows + sum(isinstance(each, AuditReport) for each in self._unconfirmed)
-        return 2 * self._held_messages() >= self._max_messages or 2 * held_windows >= self._max_windows
+        return 2 * self._held_messages() >= self._limits.max_messages or 2 * held_windows >= self._limits.max_windows
 
     def _looks(self) -> dict[str, Look]:
         """Look up where the partitions that are read end, as far as they can be looked up."""

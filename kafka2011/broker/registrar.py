@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
     from zk.cluster import Broker, TlsListener
+    from zk.connecting import SessionSettings
     from zk.nodes import Check
     from zk.requests import TopicRequest
 
@@ -59,12 +60,10 @@ class BrokerRegistrar:
 
     def __init__(
         self,
-        zk_connect: str,
+        session: SessionSettings,
         broker: Broker,
         topics: Callable[[], Mapping[str, int]],
         *,
-        session_timeout_ms: int,
-        connection_timeout_ms: int,
         on_failure: Callable[[BaseException], None],
         join_topic: Callable[[str], object] | None = None,
         carry_out: Callable[[str, TopicRequest], object] | None = None,
@@ -76,12 +75,12 @@ class BrokerRegistrar:
         self._join_topic = join_topic
         self._carry_out = carry_out
         self._not_joined: set[str] = set()
-        self._zk_connect = zk_connect
+        self._zk_connect = session.zk_connect
         self._broker = broker
         self._topics = topics
-        self._session_timeout_ms = session_timeout_ms
-        self._connection_timeout_ms = connection_timeout_ms
-        self._wait_ms = session_timeout_ms + OLD_NODE_GRACE_MS
+        self._session_timeout_ms = session.session_timeout_ms
+        self._connection_timeout_ms = session.connection_timeout_ms
+        self._wait_ms = session.session_timeout_ms + OLD_NODE_GRACE_MS
         self._on_failure = on_failure
         self._client: ZkClient | None = None
         self._loop: gevent.Greenlet[[], None] | None = None

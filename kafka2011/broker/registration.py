@@ -9,6 +9,7 @@ from kafka2011.broker.registrar import BrokerRegistrar
 from kafka2011.errors import KafkaError
 from kafka2011.log.log import LogFailedError
 from zk.cluster import Broker, TlsListener
+from zk.connecting import SessionSettings
 from zk.replicas import Member
 
 if TYPE_CHECKING:
@@ -101,11 +102,9 @@ class Registration:
         """Return what registers this broker, in the session of a replica that leads if there is one."""
         config = self._config
         return BrokerRegistrar(
-            config.zk_connect,
+            SessionSettings(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms),
             Broker.created(config.brokerid, config.hostname, self.port, int(time.time() * 1000)),
             self._logs.topics,
-            session_timeout_ms=config.zk_sessiontimeout_ms,
-            connection_timeout_ms=config.zk_connectiontimeout_ms,
             on_failure=on_failure,
             join_topic=self._join_topic if config.join_topics else None,
             carry_out=self.carry_out,

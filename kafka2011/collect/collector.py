@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kafka2011.collect.delivery import Delivery
     from kafka2011.collect.line_inputs import LineInputs
     from kafka2011.collect.positions import Positions
-    from kafka2011.collect.spool import Spool
     from kafka2011.collect.watched_files import WatchedFiles
     from zk.clock import Clock
 
@@ -35,7 +34,7 @@ _MOMENT_S = 0.05
 
 
 class Collector:
-    """Sends lines from files and, through the spool, from other inputs, and saves how far they are confirmed.
+    """Sends lines from files and, through their spool, from other `inputs`, and saves how far they are confirmed.
 
     `before_save` is called before positions are saved; if it raises KafkaError they are not saved. `wake` is set when
     the spool has something new. At the end `run` closes everything except the positions.
@@ -49,7 +48,6 @@ class Collector:
         counts: CollectCounts,
         clock: Clock,
         *,
-        spool: Spool | None = None,
         inputs: LineInputs | None = None,
         before_save: Callable[[], object] = lambda: None,
         stop: threading.Event,
@@ -60,8 +58,8 @@ class Collector:
         self._delivery = delivery
         self._counts = counts
         self._clock = clock
-        self._spool = spool
         self._inputs = inputs
+        self._spool = None if inputs is None else inputs.spool
         self._before_save = before_save
         self._stop = stop
         self._wake = wake

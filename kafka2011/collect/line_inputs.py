@@ -107,7 +107,7 @@ class LineInputs:
         listener: socket.socket | None = None,
         max_clients: int = MAX_CLIENTS,
     ) -> None:
-        self._spool = spool
+        self.spool = spool
         self._counts = counts
         self._new_cutter = new_cutter
         self._stdin = stdin
@@ -225,7 +225,7 @@ class LineInputs:
 
     def _keep(self, lines: list[bytes]) -> None:
         if lines:
-            self._spool.append(lines)
+            self.spool.append(lines)
 
     def _tell_too_long(self, fd: int, count: int) -> None:
         self._counts.add(lines_too_long=count)

@@ -15,12 +15,13 @@ from kafka2011.collect.delivery import Delivery
 from kafka2011.collect.line_inputs import LineInputs, SocketAddress, close_listener, open_listener
 from kafka2011.collect.lines import LineCutter, Nul
 from kafka2011.collect.positions import Positions
-from kafka2011.collect.spool import SPOOL_BYTES, Spool
+from kafka2011.collect.spool import SPOOL_BYTES, Spool, SpoolSettings
 from kafka2011.collect.watched_files import WatchedFiles
 from kafka2011.producer.producer import Producer
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from kafka2011.collect.counts import CollectCounts
@@ -84,29 +85,7 @@ def collect(options: CollectOptions, config: ProducerConfig, stop: threading.Eve
     with ExitStack() as opened:
         positions = Positions(options.state, options.topic)
         opened.callback(positions.close)
-        listener = None
-        if options.listen is not None:
-            listener = open_listener(options.listen)
-            opened.callback(close_listener, listener)
-            logger.info("listening at %s", listener.getsockname())
-        takes_stdin = STDIN in options.paths
-        spool = inputs = None
-        directory = options.state / _SPOOL_NAME
-        if takes_stdin or listener is not None or directory.is_dir():  # an existing spool holds lines to send first
-            spool = Spool(
-                directory,
-                options.topic,
-                options.spool_bytes,
-                positions.spool_offset,
-                counts,
-                SYSTEM_CLOCK,
-                drops=options.drops_when_full,
-                places=options.as_page_views,
-                on_append=wake.set,
-            )
-            opened.callback(spool.close)
-            stdin = sys.stdin.fileno() if takes_stdin else None
-            inputs = LineInputs(spool, counts, new_cutter, stdin=stdin, listener=listener)
+        inputs = _line_inputs(options, positions, counts, new_cutter, wake, opened)
         views = _page_views(options, config, positions, opened) if options.as_page_views else None
         producer = opened.enter_context(Producer(config))
         publish = views.through(producer) if views is not None else lambda lines: producer.send(options.topic, lines)
@@ -128,13 +107,39 @@ def collect(options: CollectOptions, config: ProducerConfig, stop: threading.Eve
             delivery,
             counts,
             SYSTEM_CLOCK,
-            spool=spool,
             inputs=inputs,
             before_save=views.report if views is not None else lambda: None,
             stop=stop,
             wake=wake,
         )
         collector.run(config.confirm_timeout_ms / 1000)
+
+
+def _line_inputs(
+    options: CollectOptions,
+    positions: Positions,
+    counts: CollectCounts,
+    new_cutter: Callable[[], LineCutter],
+    wake: threading.Event,
+    opened: ExitStack,
+) -> LineInputs | None:
+    """Return standard input and connections with their spool; None with neither of them and no spool to send first."""
+    listener = None
+    if options.listen is not None:
+        listener = open_listener(options.listen)
+        opened.callback(close_listener, listener)
+        logger.info("listening at %s", listener.getsockname())
+    takes_stdin = STDIN in options.paths
+    directory = options.state / _SPOOL_NAME
+    if not takes_stdin and listener is None and not directory.is_dir():
+        return None
+    settings = SpoolSettings(
+        directory, options.topic, options.spool_bytes, drops=options.drops_when_full, places=options.as_page_views
+    )
+    spool = Spool(settings, positions.spool_offset, counts, SYSTEM_CLOCK, on_append=wake.set)
+    opened.callback(spool.close)
+    stdin = sys.stdin.fileno() if takes_stdin else None
+    return LineInputs(spool, counts, new_cutter, stdin=stdin, listener=listener)
 
 
 def _page_views(options: CollectOptions, config: ProducerConfig, positions: Positions, opened: ExitStack) -> PageViews:

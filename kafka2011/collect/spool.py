@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafka2011.collect.placed import placed
@@ -41,35 +41,41 @@ _SPARE_BYTES = 64 * 1024
 _RETRY_S = 1.0
 
 
-class Spool:
-    """Lines in `directory`, at most `max_bytes` (at least MIN_SPOOL_BYTES) on disk; `offset` is where reading begins.
+@dataclass(frozen=True, slots=True)
+class SpoolSettings:
+    """Where a spool is, for which topic, and what it does when `max_bytes` (at least MIN_SPOOL_BYTES) are on disk.
 
-    One thread appends and another reads. When it is full, appends wait or, with `drops`, their lines are dropped,
-    logged and counted; a full disk counts as a full spool. `on_append` is called after each append. With `places`,
-    lines carry their positions. Raises LogError when the directory cannot be used.
+    Appends wait then or, with `drops`, their lines are dropped, logged and counted; a full disk counts as a full spool.
+    With `places`, lines carry their positions.
+    """
+
+    directory: Path
+    topic: str
+    max_bytes: int
+    drops: bool = False
+    places: bool = False
+
+
+class Spool:
+    """Lines on disk that are yet to be sent; `offset` is where reading begins.
+
+    One thread appends and another reads. `on_append` is called after each append. Raises LogError when the directory
+    cannot be used.
     """
 
     def __init__(
         self,
-        directory: Path,
-        topic: str,
-        max_bytes: int,
+        settings: SpoolSettings,
         offset: int,
         counts: CollectCounts,
         clock: Clock,
         *,
-        drops: bool = False,
-        places: bool = False,
         on_append: Callable[[], object] = lambda: None,
         disk: Disk = SYSTEM_DISK,
     ) -> None:
-        self._directory = directory
-        self._topic = topic
-        self._max_bytes = max_bytes
+        self._settings = settings
         self._counts = counts
         self._clock = clock
-        self._drops = drops
-        self._places = places
         self._on_append = on_append
         self._disk = disk
         self._has_room = threading.Condition()
@@ -79,7 +85,7 @@ class Spool:
         # A deleted spool starts again; one that lost its last bytes in a power cut ends earlier.
         self.offset = self.confirmed_offset = min(max(offset, self._log.start_offset), self._log.end_offset)
         if self.waiting_bytes:
-            logger.warning("%s holds %d bytes that will be sent first", directory, self.waiting_bytes)
+            logger.warning("%s holds %d bytes that will be sent first", settings.directory, self.waiting_bytes)
 
     @property
     def waiting_bytes(self) -> int:
@@ -101,7 +107,7 @@ class Spool:
             return
         with self._has_room:
             while not self._try_append(data, len(lines)):
-                if self._drops or self._is_closed:
+                if self._settings.drops or self._is_closed:
                     self._counts.add(lines_dropped=len(lines))
                     return
                 self._has_room.wait(_RETRY_S)
@@ -129,13 +135,13 @@ class Spool:
         """
         messages: list[Message] = []
         try:
-            messages.extend(decode_shallow(data, self._topic, None, 0, self.offset))
+            messages.extend(decode_shallow(data, self._settings.topic, None, 0, self.offset))
         except (InvalidMessageError, InvalidMessageSizeError) as error:  # after those before it
             return messages, str(error)
         return messages, ""
 
     def _lines(self, messages: list[Message]) -> list[bytes]:
-        if not self._places:
+        if not self._settings.places:
             return [each.payload for each in messages]
         return placed((each.payload for each in messages), (each.offset for each in messages), _ORIGIN)
 
@@ -157,7 +163,7 @@ class Spool:
         self._counts.add(losses=1, bytes_lost=lost_bytes)
         logger.error(
             "the spool %s is corrupt after offset %d, and %d bytes of it are left out: %s",
-            *(self._directory, self.offset, lost_bytes, fault),
+            *(self._settings.directory, self.offset, lost_bytes, fault),
         )
         self.offset = following
 
@@ -196,19 +202,25 @@ class Spool:
         self._log.close()
 
     def _open(self) -> Log:
-        segment_bytes = self._max_bytes // _SEGMENTS
+        segment_bytes = self._settings.max_bytes // _SEGMENTS
         settings = LogSettings(max_segment_bytes=segment_bytes, flush_interval=_NEVER, roll_ms=_NEVER)
         return Log(
-            self._directory, self._topic, 0, settings, clock=self._clock, disk=self._disk, recovering=RecoverySettings()
+            self._settings.directory,
+            self._settings.topic,
+            0,
+            settings,
+            clock=self._clock,
+            disk=self._disk,
+            recovering=RecoverySettings(),
         )
 
     def _try_append(self, data: bytes, count: int) -> bool:
         log = self._log
         used_bytes = log.appended_end_offset - log.start_offset
-        if used_bytes and used_bytes + len(data) > self._max_bytes and not self._is_closed:
-            self._full(f"it holds {used_bytes} of {self._max_bytes} bytes")
+        if used_bytes and used_bytes + len(data) > self._settings.max_bytes and not self._is_closed:
+            self._full(f"it holds {used_bytes} of {self._settings.max_bytes} bytes")
             return False
-        disk = os.statvfs(self._directory)
+        disk = os.statvfs(self._settings.directory)
         if disk.f_bavail * disk.f_frsize < len(data) + _SPARE_BYTES:
             self._full("its disk has no room")
             return False
@@ -220,14 +232,16 @@ class Spool:
             return False
         if self._is_full:
             dropped = self._counts.lines_dropped
-            logger.warning("the spool %s has room again; %d lines were dropped so far", self._directory, dropped)
+            logger.warning(
+                "the spool %s has room again; %d lines were dropped so far", self._settings.directory, dropped
+            )
             self._is_full = False
         return True
 
     def _full(self, why: str) -> None:
         if not self._is_full:
-            then = "lines are dropped" if self._drops else "nothing more is read"
-            logger.error("the spool %s is full (%s): %s until there is room", self._directory, why, then)
+            then = "lines are dropped" if self._settings.drops else "nothing more is read"
+            logger.error("the spool %s is full (%s): %s until there is room", self._settings.directory, why, then)
         self._is_full = True
 
     def _flush(self) -> None:
@@ -244,6 +258,6 @@ class Spool:
             log.close()
             self._log = self._open()
         except LogError:
-            logger.exception("the spool %s cannot be opened again for now", self._directory)
+            logger.exception("the spool %s cannot be opened again for now", self._settings.directory)
         else:
             self.offset = min(self.offset, self._log.end_offset)

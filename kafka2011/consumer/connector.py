@@ -22,7 +22,7 @@ from kafka2011.consumer.fair_assignment import RULE
 from kafka2011.consumer.fetcher import FetcherManager
 from kafka2011.consumer.membership import Membership
 from kafka2011.consumer.offset_committer import OffsetCommitter
-from kafka2011.consumer.rebalancer import Rebalancer
+from kafka2011.consumer.rebalancer import Rebalancer, Subscription
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
@@ -323,19 +323,22 @@ class ConsumerConnector:
             raise KafkaError(f"{self.consumer_id} belongs to the process that has forked this one: open one here")
 
     def _join(self, topic_count: TopicCount) -> None:
-        rebalancer = Rebalancer(
+        subscription = Subscription(
             self.consumer_id,
             topic_count,
             self._streams_of,
+            listener=self._listener,
+            explicit_commits=self._explicit_commits,
+            rule=RULE if self.config.partition_assignment == "fair" else None,
+        )
+        rebalancer = Rebalancer(
+            subscription,
             registries=ZkGroup(self._client, self.config.groupid),
             committer=self._committer,
             fetchers=self._fetchers,
             wake=self._wake.set,
             clock=self._clock,
             release_wait_ms=self.config.rebalance_backoff_ms,
-            listener=self._listener,
-            explicit_commits=self._explicit_commits,
-            rule=RULE if self.config.partition_assignment == "fair" else None,
         )
         self._membership = Membership(
             self.consumer_id,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.consumer.division import Division
@@ -44,22 +45,35 @@ class Fetchers(Protocol):
         """Stop fetching these."""
 
 
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member wants: its topics, and what becomes of their messages.
+
+    `streams_of` returns its streams of a topic, in the order of their numbers. With `explicit_commits` only offsets
+    that the application gives are committed. `listener` is told what comes and goes. `rule` is how to divide if all
+    members say the same; None: as in 0.7.
+    """
+
+    consumer_id: str
+    topic_count: TopicCount
+    streams_of: Callable[[str], list[MessageStream]]
+    listener: RebalanceListener | None = None
+    explicit_commits: bool = False
+    rule: str | None = None
+
+
 class Rebalancer:
     """Keeps what this member owns in step with the registries. Used by one thread at a time.
 
-    `streams_of` gives this member's streams of a topic, in the order of their numbers. `wake` is called when a
-    registry has changed and `try_once` should be called again. `owned` is what we own now; other threads may read it.
-    Of `explicit_topics`, and with `explicit_commits` of all, only offsets that the application gives are committed.
-    `listener` is told what comes and goes. `rule` is how to divide if all members say the same; None: as in 0.7.
+    `wake` is called when a registry has changed and `try_once` should be called again. `owned` is what we own now;
+    other threads may read it. Of `explicit_topics` only offsets that the application gives are committed.
     Once `takes_part` is made false, by any thread, the next try gives up everything and leaves the group, but not the
     session; when it is true again, the next one joins.
     """
 
     def __init__(
         self,
-        consumer_id: str,
-        topic_count: TopicCount,
-        streams_of: Callable[[str], list[MessageStream]],
+        subscription: Subscription,
         *,
         registries: GroupRegistries,
         committer: OffsetCommitter,
@@ -67,19 +81,16 @@ class Rebalancer:
         wake: Callable[[], None],
         clock: Clock,
         release_wait_ms: int,
-        listener: RebalanceListener | None = None,
-        explicit_commits: bool = False,
-        rule: str | None = None,
     ) -> None:
-        self._consumer_id = consumer_id
-        self._streams_of = streams_of
+        self._consumer_id = subscription.consumer_id
+        self._streams_of = subscription.streams_of
         self._registries = registries
         self._committer = committer
         self._fetchers = fetchers
         self._wake = wake
         self._clock = clock
         self._release_wait_s = release_wait_ms / 1000
-        self._listener = listener or RebalanceListener()
+        self._listener = subscription.listener or RebalanceListener()
         self.takes_part = True
         self.session: GroupSession | None = None
         self._is_in = False  # a member, for certain
@@ -87,7 +98,7 @@ class Rebalancer:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
         self.explicit_topics: set[str] = set()
-        self._explicit_commits = explicit_commits
+        self._explicit_commits = subscription.explicit_commits
         # Given up, but not committed for the last time: the owner node stays until then.
         self._uncommitted: dict[TopicPartition, OwnedPartition] = {}
         self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
@@ -95,7 +106,13 @@ class Rebalancer:
         self.counts: Counter[str] = Counter()
         self.times = Histogram(UP_TO_MINUTES)  # of rebalances that changed something, from the first attempt
         self._began_s: float | None = None
-        self._division = Division(consumer_id, topic_count, rule=rule, counts=self.counts, wake=wake)
+        self._division = Division(
+            subscription.consumer_id,
+            subscription.topic_count,
+            rule=subscription.rule,
+            counts=self.counts,
+            wake=wake,
+        )
 
     def enter(self) -> None:
         """Be a member in the present session: if it is a new one, register, and drop what the old one owned.

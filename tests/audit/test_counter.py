@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.audit.counter import AuditCounter
+from kafka2011.audit.counter import AuditCounter, CounterLimits
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.statement import Ends, Reported
 from kafka2011.audit.windows import Windows
@@ -137,7 +137,7 @@ def test_reports_to_a_cluster_that_is_away_go_on_when_it_is_back(
     open_counter: Callable[..., AuditCounter], sink: ReportsInMemory, stamps: list[Stamp]
 ) -> None:
     """The counter's own thread outlives any error."""
-    counter = open_counter(max_messages=100)
+    counter = open_counter(limits=CounterLimits(max_messages=100))
     sink.is_away = True
     counter.count(TOPIC, stamps[:60])
     eventually(lambda: counter.counts()["failed_reports"] > 0)
@@ -152,7 +152,7 @@ def test_a_producer_is_never_stopped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What is more than may be held is dropped, counted and logged; it was never counted."""
-    counter = open_counter(max_messages=50)
+    counter = open_counter(limits=CounterLimits(max_messages=50))
     sink.is_away = True
     counter.count(TOPIC, stamps[:50])
     counter.count(TOPIC, stamps[50:])
@@ -167,7 +167,7 @@ def test_a_reader_reports_before_it_holds_too_much(
     open_counter: Callable[..., AuditCounter], sink: ReportsInMemory, stamps: list[Stamp]
 ) -> None:
     """It is told when that does not help, since it must not commit then."""
-    counter = open_counter(max_messages=20)
+    counter = open_counter(limits=CounterLimits(max_messages=20))
     messages = messages_of([payload_of(stamp) for stamp in stamps[:10]])
     counter.count_messages(messages)
     assert sink.counted == 10
@@ -180,7 +180,7 @@ def test_a_reader_of_old_events_holds_few_windows(
     open_counter: Callable[..., AuditCounter], sink: ReportsInMemory
 ) -> None:
     """A year of events that is read at once has millions of windows."""
-    counter = open_counter(max_windows=10)
+    counter = open_counter(limits=CounterLimits(max_windows=10))
     chance = random.Random(7)
     for day in range(5):
         stamp = new_stamp(chance, published_at_us=day * 86_400_000_000)
@@ -295,7 +295,7 @@ def test_what_was_dropped_is_never_through(
     open_counter: Callable[..., AuditCounter], sink: ReportsInMemory, clock: ManualClock
 ) -> None:
     """Nobody can tell what it was, so it does not close either."""
-    counter = open_counter(max_messages=2)
+    counter = open_counter(limits=CounterLimits(max_messages=2))
     sink.is_away = True
     stamps = [Stamp(number * 1_000_000, str(uuid.uuid4()), 0) for number in range(5, 8)]
     counter.count(TOPIC, stamps)

@@ -14,6 +14,7 @@ from kafka2011.broker.server import KafkaServer
 from kafka2011.config import BrokerConfig
 from kafka2011.errors import LogError
 from zk.cluster import Broker
+from zk.connecting import SessionSettings
 from zk.errors import ConnectionLost, NodeHeld
 from zk.security import Security
 
@@ -89,11 +90,9 @@ class Cluster:
 
     def registrar(self, connection_timeout_ms: int = 60_000) -> BrokerRegistrar:
         return BrokerRegistrar(
-            "zookeeper:2181",
+            SessionSettings("zookeeper:2181", 1000, connection_timeout_ms),
             BROKER,
             self.look,
-            session_timeout_ms=1000,
-            connection_timeout_ms=connection_timeout_ms,
             on_failure=self.failures.append,
         )
 

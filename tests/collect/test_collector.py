@@ -15,7 +15,7 @@ from kafka2011.collect.delivery import Delivery, DeliveryError
 from kafka2011.collect.line_inputs import LineInputs
 from kafka2011.collect.lines import LineCutter
 from kafka2011.collect.positions import Positions
-from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool
+from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool, SpoolSettings
 from kafka2011.collect.watched_files import WatchedFiles
 from kafka2011.errors import BrokerConnectionError
 from tests.support.waiting import eventually
@@ -46,12 +46,10 @@ class Collecting:
         self.is_away = False
         self.errors: list[Exception] = []
         wake = threading.Event()
-        spool = inputs = None
+        inputs = None
         if stdin is not None:
             spool = Spool(
-                directory / "spool",
-                "views",
-                MIN_SPOOL_BYTES,
+                SpoolSettings(directory / "spool", "views", MIN_SPOOL_BYTES),
                 self.positions.spool_offset,
                 self.counts,
                 SYSTEM_CLOCK,
@@ -71,7 +69,6 @@ class Collecting:
             Delivery(self.publish, lambda: None, self.counts, SYSTEM_CLOCK, tries_again=follow),
             self.counts,
             SYSTEM_CLOCK,
-            spool=spool,
             inputs=inputs,
             before_save=before_save,
             stop=self.stop,

@@ -12,7 +12,7 @@ import pytest
 from kafka2011.collect.counts import CollectCounts
 from kafka2011.collect.line_inputs import LineInputs, ListenError, SocketAddress, close_listener, open_listener
 from kafka2011.collect.lines import LineCutter
-from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool
+from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool, SpoolSettings
 from tests.support.clocks import ManualClock
 from tests.support.waiting import eventually
 
@@ -27,7 +27,7 @@ class Taking:
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         self.address = SocketAddress(str(directory / "socket"))
         self.counts = CollectCounts()
-        self.spool = Spool(directory / "spool", "views", MIN_SPOOL_BYTES, 0, self.counts, ManualClock())
+        self.spool = Spool(SpoolSettings(directory / "spool", "views", MIN_SPOOL_BYTES), 0, self.counts, ManualClock())
         stack.callback(self.spool.close)
         self.lines: list[bytes] = []
         self._stack = stack

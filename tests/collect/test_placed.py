@@ -10,7 +10,7 @@ from kafka2011.collect.counts import CollectCounts
 from kafka2011.collect.lines import LineCutter
 from kafka2011.collect.placed import id_of, placed
 from kafka2011.collect.positions import FileKey, FilePosition
-from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool
+from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool, SpoolSettings
 from kafka2011.collect.tail import FileTail
 from zk.clock import SYSTEM_CLOCK
 
@@ -59,7 +59,7 @@ def test_what_waited_on_disk_has_the_same_ids_too(tmp_path: Path) -> None:
     """Lines of the spool are told apart by their offsets there."""
     found = []
     for is_first in (True, False):
-        spool = Spool(tmp_path, "views", MIN_SPOOL_BYTES, 0, CollectCounts(), SYSTEM_CLOCK, places=True)
+        spool = Spool(SpoolSettings(tmp_path, "views", MIN_SPOOL_BYTES, places=True), 0, CollectCounts(), SYSTEM_CLOCK)
         if is_first:
             spool.append([b"same", b"same"])
         read = spool.read()

@@ -6,11 +6,11 @@ import errno
 import os
 import shutil
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka2011.collect import spool as module
 from kafka2011.collect.counts import CollectCounts
-from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool
+from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool, SpoolSettings
 from tests.support.clocks import ManualClock
 from tests.support.disks import DiskWith
 from tests.support.waiting import eventually, is_waiting
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from _pytest.monkeypatch import MonkeyPatch
 
 
-def open_spool(path: Path, offset: int = 0, counts: CollectCounts | None = None, **settings: object) -> Spool:
+def open_spool(path: Path, offset: int = 0, counts: CollectCounts | None = None, **settings: Any) -> Spool:
+    group = {name: settings.pop(name) for name in ("drops", "places") if name in settings}
     return Spool(
-        path,
-        "views",
-        MIN_SPOOL_BYTES,
+        SpoolSettings(path, "views", MIN_SPOOL_BYTES, **group),
         offset,
         counts or CollectCounts(),
         ManualClock(),
-        **settings,  # type: ignore[arg-type]
+        **settings,
     )
 
 

@@ -12,7 +12,7 @@ import greenlet
 from kafka2011.consumer.division import TryAgainError
 from kafka2011.consumer.feed import State
 from kafka2011.consumer.offset_committer import OffsetCommitter
-from kafka2011.consumer.rebalancer import Rebalancer
+from kafka2011.consumer.rebalancer import Rebalancer, Subscription
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from tests.support.registries_in_memory import Key, MemoryRegistries, World
@@ -124,17 +124,19 @@ class Member:
         self.fetchers = MemoryFetchers(world)
         self.committer = OffsetCommitter(CooperativeLock(world))
         self.rebalancer = Rebalancer(
-            name,
-            count,
-            lambda topic: filtered or self.streams_by_topic.get(topic, []),
+            Subscription(
+                name,
+                count,
+                lambda topic: filtered or self.streams_by_topic.get(topic, []),
+                listener=listener,
+                explicit_commits=explicit_commits,
+            ),
             registries=self.registries,
             committer=self.committer,
             fetchers=self.fetchers,
             wake=self.wake,
             clock=world,
             release_wait_ms=release_wait_ms,
-            listener=listener,
-            explicit_commits=explicit_commits,
         )
         self.in_hand: dict[MessageStream, Key] = {}
         self.tasks: dict[str, greenlet.greenlet] = {}

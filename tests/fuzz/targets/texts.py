@@ -15,7 +15,7 @@ from kafka2011.broker.security.rules_file import RulesFile
 from kafka2011.collect.access_log import page_view
 from kafka2011.collect.counts import CollectCounts
 from kafka2011.collect.positions import FILE_NAME, JOURNAL_NAME, CollectStateError, Positions
-from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool
+from kafka2011.collect.spool import MIN_SPOOL_BYTES, Spool, SpoolSettings
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
 from kafka2011.errors import ConfigError, KafkaError, LogError
 from kafka2011.log.partition_counts import PartitionCounts
@@ -172,7 +172,9 @@ def open_spool() -> Iterator[Run]:
             how = data[0] if data else 0
             places, offset = bool(how & 0x80), len(data) // 5 if how & 0x40 else 0
             segment.write_bytes(with_right_checksums(data[1:]) if len(data) & 1 else data[1:])
-            spool = Spool(directory, "t", MIN_SPOOL_BYTES, offset, CollectCounts(), SYSTEM_CLOCK, places=places)
+            spool = Spool(
+                SpoolSettings(directory, "t", MIN_SPOOL_BYTES, places=places), offset, CollectCounts(), SYSTEM_CLOCK
+            )
             lines = 0
             try:
                 while (found := spool.read()) is not None:

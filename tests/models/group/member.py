@@ -11,7 +11,7 @@ from kafka2011.consumer.feed import State
 from kafka2011.consumer.known import KnownTexts
 from kafka2011.consumer.membership import AUDIT_INTERVAL_S, Membership
 from kafka2011.consumer.offset_committer import OffsetCommitter
-from kafka2011.consumer.rebalancer import Rebalancer
+from kafka2011.consumer.rebalancer import Rebalancer, Subscription
 from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount
 from kafka2011.consumer.zk_group import COMPARE_TOPICS_S, ZkGroup
@@ -79,16 +79,13 @@ class ModelMember:
         self.fetchers = MemoryFetchers(logs)
         self.registries = ZkGroup(zk_client, GROUP)
         self.rebalancer = Rebalancer(
-            name,
-            TopicCount.static({TOPIC: 1}),
-            lambda _: [self.stream],
+            Subscription(name, TopicCount.static({TOPIC: 1}), lambda _: [self.stream], rule=rule),
             registries=self.registries,
             committer=self.committer,
             fetchers=self.fetchers,
             wake=self.wake.set,
             clock=self._clock,
             release_wait_ms=CONFIG.rebalance_backoff_ms,
-            rule=rule,
         )
         self.membership = Membership(
             name,
