@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import gevent
 import gevent.socket
 
-from kafka2011.broker.connections.client_connection import let_others_run
+from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.wire.protocol import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from gevent.event import Event
 
-from kafka2011.broker.connections.client_connection import let_others_run
+from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.parts import BrokerParts
 from kafka2011.broker.requests import receive_buffer
 from kafka2011.errors import KafkaError, LogError

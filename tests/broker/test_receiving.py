@@ -15,7 +15,7 @@ from gevent import socket
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kafka2011.broker.connections.client_connection import let_others_run
+from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.requests import receive_buffer
 from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
 from kafka2011.broker.server import KafkaServer

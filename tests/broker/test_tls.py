@@ -79,7 +79,7 @@ def test_answers_of_many_pieces_come_whole_while_others_are_sent(
 
     def serve(connection: TlsConnection, parts: tuple[Part, ...]) -> None:
         connection.begin()
-        connection._send_parts(parts, 0)
+        connection.writer.send_parts(parts, 0)
         connection.finish()
         connection.close()
 

@@ -1,49 +1,44 @@
 """One client's connection to a broker: frames in, replies out, strictly in order; it knows nothing of logs.
 
-Each request is handled in full, and its reply sent, before the next is looked at. Replies that are pieces of files go
-out by sendfile(2) (paper, section 3.1, "Efficient transfer").
+Each request is handled in full, and its reply sent, before the next is looked at.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import logging
 import math
-import os
 import select
 import socket as stdlib_socket
 import termios
 import time
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent import socket
 from gevent.event import Event
 from gevent.hub import Waiter
 
-from kafka2011.broker.connections.sending import FILE_ENDED, NOT_IN_MEMORY, batches, pieces_between, send_parts
+from kafka2011.broker.connections.answer_writer import CONNECTION_ERRORS, AnswerWriter
+from kafka2011.broker.connections.turn import Turn
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
 from kafka2011.broker.requests.parking import WaitEnd
 from kafka2011.broker.security.certificates import NOBODY
-from kafka2011.errors import BrokerConnectionError, KafkaError
+from kafka2011.errors import BrokerConnectionError
 from kafka2011.wire.protocol import FrameReader
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
 
     from kafka2011.broker.connections.page_reads import PageReads
-    from kafka2011.broker.connections.sending import Part, Piece
     from kafka2011.broker.memory.request_memory import RequestMemory
     from kafka2011.broker.requests.handlers import Reply
     from kafka2011.broker.requests.parking import Awaited, ParkedRequest, Parking
     from kafka2011.broker.requests.pipeline import RequestPipeline
     from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, Received
     from kafka2011.broker.security.quota import ClientQuota, Toll
-    from kafka2011.log.segment import LogSlice
 
 logger = logging.getLogger(__name__)
 
@@ -51,36 +46,16 @@ RECEIVE_BYTES = 64 * 1024
 LARGE_RECEIVE_BYTES = 256 * 1024
 LARGE_TURN_WAIT_S = 0.5
 """How long a large request waits for a turn before it goes on without one: less than the budget's patience."""
-SENDFILE_BYTES = 1024 * 1024
-"""The most that one call sends: a fast reader would otherwise occupy the broker for a whole segment."""
-TURN_S = 0.005
-"""How long one connection may keep the others waiting when its socket never makes it wait."""
 DELAY_STEP_S = 0.5
 """How long a connection over its quota sleeps at once; then it looks whether its client is still there."""
 LEAST_DELAY_S = 0.005
 """It does not sleep for less: what is owed adds up."""
-SEND_STALL_TIMEOUT_S = 600.0
-"""How long a client may read nothing of its reply before its connection is closed."""
 
 _READ = 1  # libev's number for it
-_LOOP_ROUND_S = 1e-6
-"""gevent looks at no socket between greenlets that sleep for 0 seconds, but before any timer."""
-_CONNECTION_ERRORS = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.EBADF}
-
-
-class SegmentReadError(KafkaError):
-    """A segment file could not be read while it was being sent."""
-
-
-def let_others_run() -> None:
-    """Yield to everything that is ready to run, sockets and signals included."""
-    gevent.sleep(_LOOP_ROUND_S)
 
 
 class Connection:
     """An accepted connection, and the resources that it holds in the broker. Owns its socket until `close`."""
-
-    by_sendfile: ClassVar[bool] = True
 
     __slots__ = (
         "_buffer",
@@ -88,12 +63,11 @@ class Connection:
         "_has_large_turn",
         "_large_bytes",
         "_large_turns",
-        "_page_reads",
         "_parked",
         "_readable",
         "_reader",
         "_small",
-        "_turn_ends_s",
+        "_turn",
         "_unread_bytes",
         "_waited_s",
         "claim",
@@ -105,6 +79,7 @@ class Connection:
         "principal",
         "quota",
         "socket",
+        "writer",
     )
 
     def __init__(
@@ -125,11 +100,11 @@ class Connection:
         self._small = memory.small_share.claim(name, self._evict)
         self._large_turns = memory.large_turns
         self._buffer = buffer
-        self._page_reads = page_reads
         self._readable: Any = None  # what gevent watches the socket by, once it had to be waited for
         self._large_bytes = memory.large_bytes
         self._has_large_turn = False
-        self._turn_ends_s = 0.0
+        self._turn = Turn()
+        self.writer = AnswerWriter(accepted, counts, self._turn, page_reads)
         self._reader: FrameReader | None = None
         self._parked: tuple[Parking, ParkedRequest] | None = None
         self._unread_bytes: int | None = None  # when stopping: how much is still to be read
@@ -141,12 +116,7 @@ class Connection:
 
     def pause(self) -> None:
         """Let others run if this connection has had its turn."""
-        now_s = time.monotonic()
-        if now_s >= self._turn_ends_s:
-            if self._turn_ends_s:
-                let_others_run()
-                now_s = time.monotonic()
-            self._turn_ends_s = now_s + TURN_S
+        self._turn.pause()
 
     def stop_reading(self) -> None:
         """Make the requests that have arrived the last: nothing more is read from now on."""
@@ -188,7 +158,7 @@ class Connection:
             self._readable.stop()
             self._end_wait(WaitEnd.GONE)  # if this was ended from outside
             self._parked = None
-            self._turn_ends_s = 0.0
+            self._turn.end()
             self._waited_s += time.monotonic() - began_s
         return parked.end is not WaitEnd.GONE
 
@@ -228,7 +198,7 @@ class Connection:
             took_s = time.monotonic() - began_s
             self._waited_s += took_s
             self.counts[f"throttled_ms_{toll.what}"] += math.ceil(took_s * 1000)
-            self._turn_ends_s = 0.0
+            self._turn.end()
         return not self.claim.refused
 
     def _has_gone(self) -> bool:
@@ -404,13 +374,12 @@ class Connection:
         if self._readable is None:
             self._readable = gevent.get_hub().loop.io(self.socket.fileno(), _READ)
         socket.wait(self._readable)
-        self._turn_ends_s = 0.0
+        self._turn.end()
 
     def _answer(self, reply: Reply) -> None:
         try:
             if self.quota is None or self._await_turn(self.quota, reply):
-                for batch in batches(reply.parts):
-                    self._send_batch(batch)
+                self.writer.send(reply.parts)
         finally:
             reply.release()
 
@@ -430,67 +399,9 @@ class Connection:
                 toll.give_back()
         return may_go
 
-    def _send_batch(self, batch: list[tuple[bytes, LogSlice | None]]) -> None:
-        parts = []
-        size = file_bytes = 0
-        for head, piece in batch:
-            if piece is None:
-                parts.append((head, -1, 0, 0))
-            else:
-                try:
-                    piece.resume()
-                except OSError as error:
-                    raise SegmentReadError(f"opening a segment file again failed: {error}") from error
-                parts.append((head, piece.fd, piece.position, piece.size))
-                file_bytes += piece.size
-            size += len(head)
-        self._send_parts(tuple(parts), size + file_bytes)
-        for _, piece in batch:
-            if piece is not None:
-                piece.release()
-        self.counts["bytes_out"] += size + file_bytes
-        if self.by_sendfile:
-            self.counts["sendfile_bytes"] += file_bytes
-
-    def _send_parts(self, parts: tuple[Part, ...], size: int) -> None:
-        """Send what a batch has; pieces of files go out by sendfile(2), for which gevent copies through Python."""
-        sent_bytes = 0
-        may_wait = False  # for the disk, since all of it was read just now
-        while sent_bytes < size:
-            until_bytes = min(size, sent_bytes + SENDFILE_BYTES)
-            sent_bytes, error = send_parts(self.socket, parts, sent_bytes, until_bytes, may_wait=may_wait)
-            may_wait = error == NOT_IN_MEMORY
-            if may_wait:
-                self._read_pages(pieces_between(parts, sent_bytes, until_bytes))
-            elif error == errno.EAGAIN:
-                self._await_room(self.socket.fileno())
-            elif error in _CONNECTION_ERRORS:
-                raise BrokerConnectionError(f"sending an answer failed: {os.strerror(error)}")
-            elif error not in {0, errno.EINTR}:
-                problem = "it ends early" if error == FILE_ENDED else os.strerror(error)
-                raise SegmentReadError(f"reading a segment file failed, {size - sent_bytes} bytes to go: {problem}")
-            elif sent_bytes < size:
-                self.pause()
-
-    def _read_pages(self, pieces: Sequence[Piece]) -> None:
-        """Have others run while the disk is read."""
-        try:
-            self._page_reads.read(pieces)
-        except OSError as error:
-            raise SegmentReadError(f"reading a segment file failed: {error}") from error
-        self.counts["disk_read_bytes"] += sum(size for _, _, size in pieces)
-        self._turn_ends_s = 0.0
-
-    def _await_room(self, out_fd: int) -> None:
-        try:
-            socket.wait_write(out_fd, timeout=SEND_STALL_TIMEOUT_S)
-        except OSError as error:  # the timeout
-            raise BrokerConnectionError(f"the client takes nothing of its answer: {error}") from error
-        self._turn_ends_s = 0.0
-
     def _shut(self, how: int) -> None:
         try:
             self.socket.shutdown(how)
         except OSError as error:
-            if error.errno not in _CONNECTION_ERRORS:
+            if error.errno not in CONNECTION_ERRORS:
                 logger.warning("shutting down the connection from %s: %s", self.name, error)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gevent
+from gevent import socket
 
-from kafka2011.broker.connections.client_connection import SEND_STALL_TIMEOUT_S, Connection, SegmentReadError
+from kafka2011.broker.connections.answer_writer import SEND_STALL_TIMEOUT_S, AnswerWriter, SegmentReadError
+from kafka2011.broker.connections.client_connection import Connection
 from kafka2011.broker.connections.sending import is_in_memory
 from kafka2011.broker.security.certificates import principal_of
 from kafka2011.errors import BrokerConnectionError
@@ -17,8 +18,12 @@ from kafka2011.wire.tls_socket import SEND_BYTES, TlsSocket
 
 if TYPE_CHECKING:
     import re
+    from collections import Counter
 
+    from kafka2011.broker.connections.page_reads import PageReads
     from kafka2011.broker.connections.sending import Part
+    from kafka2011.broker.memory.request_memory import RequestMemory
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
     from kafka2011.broker.security.certificates import Certificates
 
 HANDSHAKE_TIMEOUT_S = 10.0
@@ -29,17 +34,27 @@ _spare: list[memoryview] = []
 
 
 class TlsConnection(Connection):
-    """A connection whose bytes are encrypted: no sendfile, and no C code near its socket."""
+    """A connection whose bytes are encrypted: no C code near its socket."""
 
     __slots__ = ("_rule", "_secured")
-    by_sendfile = False
 
-    def __init__(self, *arguments: Any, certificates: Certificates, rule: re.Pattern[str]) -> None:
-        super().__init__(*arguments)
-        self._buffer = None  # C would receive what is encrypted
+    def __init__(
+        self,
+        accepted: socket.socket,
+        name: str,
+        memory: RequestMemory,
+        counts: Counter[str],
+        _buffer: ReceiveBuffer | None,  # C would receive what is encrypted
+        page_reads: PageReads,
+        *,
+        certificates: Certificates,
+        rule: re.Pattern[str],
+    ) -> None:
+        super().__init__(accepted, name, memory, counts, None, page_reads)
         self._rule = rule
-        self._secured = TlsSocket(self.socket, certificates.context())
+        self._secured = TlsSocket(accepted, certificates.context())
         self.socket: Any = self._secured
+        self.writer = TlsAnswerWriter(self.socket, counts, self._turn, page_reads)
 
     def begin(self) -> None:
         """Shake hands, and learn who it is. Raises BrokerConnectionError when the client proves nothing."""
@@ -75,15 +90,23 @@ class TlsConnection(Connection):
     def _has_gone(self) -> bool:
         return self._secured.has_ended()
 
-    def _send_parts(self, parts: tuple[Part, ...], size: int) -> None:  # noqa: ARG002 (it shows in the parts)
-        self._secured.settimeout(SEND_STALL_TIMEOUT_S)
+
+class TlsAnswerWriter(AnswerWriter):
+    """Writes answers that are encrypted, which takes their bytes through Python."""
+
+    __slots__ = ()
+    by_sendfile = False
+
+    def send_parts(self, parts: tuple[Part, ...], size: int) -> None:  # noqa: ARG002 (it shows in the parts)
+        """Encrypt and send what a batch has. Raises as for AnswerWriter."""
+        self._socket.settimeout(SEND_STALL_TIMEOUT_S)
         view = _spare.pop() if _spare else memoryview(bytearray(SEND_BYTES))
         try:
             self._send_through(view, parts)
         finally:
             if not _spare:
                 _spare.append(view)
-        self._secured.settimeout(None)
+        self._socket.settimeout(None)
 
     def _send_through(self, view: memoryview, parts: tuple[Part, ...]) -> None:
         """Send all parts in as few pieces as there is room for: each costs a call, and may wake the client."""
@@ -101,7 +124,7 @@ class TlsConnection(Connection):
                 if filled_bytes == len(view):
                     self._send(view)
                     filled_bytes = 0
-                    self.pause()
+                    self._turn.pause()
                 room = view[filled_bytes : filled_bytes + end - position]
                 read_bytes = self._read_into(room, fd, position, end)
                 filled_bytes += read_bytes
@@ -121,6 +144,6 @@ class TlsConnection(Connection):
 
     def _send(self, data: bytes | memoryview) -> None:
         try:
-            self._secured.sendall(data)
+            self._socket.sendall(data)
         except OSError as error:
             raise BrokerConnectionError(f"sending an answer failed: {error}") from error

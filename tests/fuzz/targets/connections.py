@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import gevent
 from gevent import socket
 
-from kafka2011.broker.connections.client_connection import let_others_run
+from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.server import KafkaServer
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.message.message_set import encode
