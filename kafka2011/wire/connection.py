@@ -9,14 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import select
-import socket
-import ssl
 import struct
 import threading
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, Self, cast
 
 from kafka2011 import c_code
@@ -32,12 +28,23 @@ from kafka2011.wire.protocol import (
     produce_frame,
     without_wait,
 )
+from kafka2011.wire.sockets import (
+    RECEIVE_BYTES,
+    connected_socket,
+    drain,
+    has_ended,
+    is_readable,
+    limit,
+    prepare,
+    receive_exactly,
+    secured_socket,
+    send_at_once,
+)
 from kafka2011.wire.tls_socket import TlsSocket
 from zk import forks
-from zk.errors import ZkError
-from zk.security import Security
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import TypeAlias, TypeVar
@@ -98,13 +105,11 @@ SETS_WITHIN_MS = 2
 """After that a call asks for no further set: it would keep the application waiting for those that have come."""
 
 _SIZE = struct.Struct(">i")
-_RECEIVE_BYTES = 8 * 1024 * 1024
 _SMALL_BYTES = 1024  # what any response may have
 _PIPELINED = 128
 """Small requests that are under way at a time: they and their responses fit any buffer, so nobody waits for room."""
 _WAIT_SHARE = 0.9
 """Of the time for a request: how long one call may wait in the kernel, so that it ends before the request must."""
-_TIMEVAL = struct.Struct("@ll")
 _NUDGE = encode_request(MultiFetchRequest(()))
 """It asks for nothing, and a broker ends the wait of a request when there is another behind it."""
 
@@ -218,10 +223,7 @@ class BrokerConnection:
             try:
                 if self._waiting is not None and not self._nudges:
                     with contextlib.suppress(OSError):  # the thread that waits will find out
-                        if isinstance(self._waiting, TlsSocket):
-                            self._waiting.sendall(_NUDGE)
-                        else:
-                            self._waiting.send(_NUDGE, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                        send_at_once(self._waiting, _NUDGE)
                         self._nudges += 1
             finally:
                 self._gate.release()
@@ -236,21 +238,12 @@ class BrokerConnection:
         Only for a connection on which no response is due: bytes that wait to be read do not count as an end.
         """
         with self.lock:
-            if self._socket is None:
-                return False
-            try:
-                if isinstance(self._socket, TlsSocket):
-                    return self._socket.has_ended()
-                if not _readable(self._socket):
-                    return False
-                return self._socket.recv(1, socket.MSG_PEEK) == b""
-            except OSError:
-                return True
+            return self._socket is not None and has_ended(self._socket)
 
     @property
     def answer_waits(self) -> bool:
         """Whether reading would not block: an answer is there, or the connection has ended."""
-        return self._socket is None or _readable(self._socket)
+        return self._socket is None or is_readable(self._socket)
 
     def limit(self, timeout_ms: float) -> None:
         """Set how long to wait for the broker, until changed or reconnected."""
@@ -274,11 +267,8 @@ class BrokerConnection:
             opened = self._socket
             if opened is None:
                 return True
-            ends_s = time.monotonic() + self._socket_timeout_s
             try:
-                opened.shutdown(socket.SHUT_WR)
-                while _receive(opened, _RECEIVE_BYTES, ends_s):
-                    pass
+                drain(opened, time.monotonic() + self._socket_timeout_s)
             except OSError as error:
                 logger.warning("broker %s:%d did not end the connection in order: %s", self.host, self.port, error)
                 return False
@@ -344,7 +334,7 @@ class BrokerConnection:
         try:
             if wait_ms:
                 self._send_to_wait(frame, ends_s)
-            room_bytes = min(max(set_bytes, 0), _RECEIVE_BYTES)
+            room_bytes = min(max(set_bytes, 0), RECEIVE_BYTES)
             found = self._code.fetch(
                 opened.fileno(),
                 frame,
@@ -354,7 +344,7 @@ class BrokerConnection:
             )
             if isinstance(size := found[-1], int):
                 self._check_size(size, limit_bytes)
-                last = memoryview(_receive_exactly(opened, size, ends_s))
+                last = memoryview(receive_exactly(opened, size, ends_s))
             if wait_ms:
                 self._end_wait()
         except BaseException as error:  # noqa: BLE001 (raised again)
@@ -389,7 +379,7 @@ class BrokerConnection:
             if self._code is not None:
                 self._code.send(opened.fileno(), frame, ends_s)
             else:
-                _limit(opened, ends_s)
+                limit(opened, ends_s)
                 opened.sendall(frame)
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("sending to", error)
@@ -413,15 +403,15 @@ class BrokerConnection:
         opened = self._opened()
         try:
             if self._code is None:
-                (size,) = _SIZE.unpack(_receive_exactly(opened, _SIZE.size, ends_s))
+                (size,) = _SIZE.unpack(receive_exactly(opened, _SIZE.size, ends_s))
             else:
-                room_bytes = min(max(expected_bytes, _SMALL_BYTES), limit_bytes, _RECEIVE_BYTES)
+                room_bytes = min(max(expected_bytes, _SMALL_BYTES), limit_bytes, RECEIVE_BYTES)
                 found = self._code.exchange(opened.fileno(), frame, ends_s, self._waits_s, room_bytes)
                 if isinstance(found, bytearray):
                     return memoryview(found)
                 size = found
             self._check_size(size, limit_bytes)
-            return memoryview(_receive_exactly(opened, size, ends_s))
+            return memoryview(receive_exactly(opened, size, ends_s))
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("reading from", error)
 
@@ -429,35 +419,23 @@ class BrokerConnection:
         return time.monotonic() + self._limit_s
 
     def _opened(self) -> socket.socket | TlsSocket:
-        opened = self._socket
-        if opened is None:
-            try:
-                opened = connected_socket(self.host, self.port, self._connect_timeout_s, self._buffer_bytes)
-                self._socket = opened
-                self._limit_s = self._socket_timeout_s
-                if self._security:
-                    return self._secured(opened)
-                opened.settimeout(None)
+        if self._socket is not None:
+            return self._socket
+        try:
+            self._socket = plain = connected_socket(self.host, self.port, self._connect_timeout_s, self._buffer_bytes)
+            self._limit_s = self._socket_timeout_s
+            if self._security:
+                # No C code is ever given such a connection, which it would write plain text to.
+                self._code = None
+                self._socket = secured_socket(plain, self._security, self.host)
+            else:
+                plain.settimeout(None)
                 # Under gevent, which has sockets that never block, C would hold up everything.
-                self._code = compiled if os.get_blocking(opened.fileno()) else None
-                if self._code is not None:
-                    waits_us = max(1, int(self._waits_s * 1e6))  # 0 would be for ever
-                    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(*divmod(waits_us, 10**6)))
-                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            except BaseException as error:  # noqa: BLE001 (raised again)
-                self._fail("connecting to", error)
-        return opened
-
-    def _secured(self, opened: socket.socket) -> TlsSocket:
-        """Shake hands; no C code is ever given such a connection, which it would write plain text to."""
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        secured = TlsSocket(opened, client_context(self._security), self.host, threading.RLock())
-        secured.handshake()
-        self._code = None
-        self._socket = secured
-        return secured
+                self._code = compiled if os.get_blocking(plain.fileno()) else None
+                prepare(plain, 0 if self._code is None else self._waits_s)
+        except BaseException as error:  # noqa: BLE001 (raised again)
+            self._fail("connecting to", error)
+        return self._socket
 
     def _check_size(self, size: int, limit_bytes: int) -> None:
         if not 0 < size <= limit_bytes:
@@ -486,70 +464,3 @@ class BrokerConnection:
         self.lock = threading.RLock()
         self._gate = threading.RLock()
         self._discard()
-
-
-def connected_socket(host: str, port: int, timeout_s: float, buffer_bytes: int) -> socket.socket:
-    """Connect as `socket.create_connection` does, with buffers set before: tcp(7) says that later is too late."""
-    refused: OSError | None = None
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
-        opened: socket.socket | None = None
-        try:
-            opened = socket.socket(family, kind, protocol)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
-            opened.settimeout(timeout_s)
-            opened.connect(address)
-        except BaseException as error:
-            if opened is not None:
-                opened.close()
-            if not isinstance(error, OSError):
-                raise
-            refused = error
-        else:
-            return opened
-    raise refused or OSError(f"{host} has no address")
-
-
-def client_context(security: str) -> ssl.SSLContext:
-    """Return how a security file says that brokers are met. Raises ZkError."""
-    brokers = Security.read(Path(security)).brokers
-    if brokers is None:
-        raise ZkError(f"{security}: it has no [brokers] with tls = true")
-    return brokers.context(ssl)
-
-
-def _limit(opened: socket.socket | TlsSocket, ends_s: float) -> None:
-    """Have the next call end in time, signals or not, which the kernel's SO_RCVTIMEO does not: it begins anew."""
-    left_s = ends_s - time.monotonic()
-    if left_s <= 0:
-        raise TimeoutError("timed out")
-    opened.settimeout(left_s)
-
-
-def _receive(opened: socket.socket | TlsSocket, size: int, ends_s: float) -> bytes:
-    """Return up to `size` bytes; none at the end of the connection."""
-    _limit(opened, ends_s)
-    return opened.recv(min(size, _RECEIVE_BYTES))
-
-
-def _receive_exactly(opened: socket.socket | TlsSocket, size: int, ends_s: float) -> bytes:
-    """Return the next `size` bytes, which nearly always come in one piece."""
-    parts: list[bytes] = []
-    missing_bytes = size
-    while missing_bytes:
-        part = _receive(opened, missing_bytes, ends_s)
-        if not part:
-            raise ConnectionResetError(f"the connection ended {missing_bytes} bytes before the response did")
-        if len(part) == size:
-            return part
-        parts.append(part)
-        missing_bytes -= len(part)
-    return b"".join(parts)
-
-
-def _readable(opened: socket.socket | TlsSocket) -> bool:
-    if isinstance(opened, TlsSocket):
-        return opened.is_readable()
-    poller = select.poll()
-    poller.register(opened, select.POLLIN)
-    return bool(poller.poll(0))

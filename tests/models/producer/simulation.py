@@ -13,7 +13,7 @@ from unittest import mock
 
 from kafka2011.producer import accumulator, appending, completion, producer, producer_connection, router, sender
 from kafka2011.producer import batch as batches
-from kafka2011.wire import connection
+from kafka2011.wire import connection, sockets
 from tests.models.producer.fibers import Scheduler
 from tests.models.producer.network_in_memory import SELECT, Network
 from tests.models.producer.plan import plan
@@ -142,7 +142,8 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
         (connection, "threading", threads),
         (connection, "time", time),
         (connection, "connected_socket", network.connected_socket),
-        (connection, "select", SELECT),
+        (sockets, "select", SELECT),
+        (sockets, "time", time),
         (connection, "os", SimpleNamespace(get_blocking=lambda _: True)),
         (connection, "compiled", None),
         (producer_connection, "time", time),
