@@ -15,7 +15,7 @@ import time
 import zlib
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -34,15 +34,12 @@ from kafka2011.warehouse.errors import OvertakenError
 from kafka2011.warehouse.load.load_settings import LoadSettings
 from kafka2011.warehouse.load.local_engine import LocalEngine
 from kafka2011.warehouse.load.topic_load import Step, TopicLoad
-from kafka2011.warehouse.table import importing
 from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.commits import since_swap
-from kafka2011.warehouse.table.files import bring
-from kafka2011.warehouse.table.quarantine import awaiting, open_quarantine
+from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from proof.stores import opened
-from tests.support.old_tables import OldTable
-from tests.support.tables import FIRST_MS, TOPIC, load, race
+from tests.support.tables import TOPIC, race
 from tests.support.waiting import eventually
 from tests.support.warehouse import Place, payloads_of, places_in
 from zk.connecting import connect
@@ -201,43 +198,6 @@ def test_a_rebuilt_table_takes_the_place_of_its_topic(
     assert main(["tables", "clean", "--warehouse", warehouse, "--topic", topic, "--older-than", "0"]) == 0
     account(cluster, warehouse, topic)
     assert open_table(warehouse, again).to_table().num_rows == kept  # it has files of its own
-
-
-def test_a_table_of_the_old_version_is_imported(
-    store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From a local directory: whole after it was stopped in the middle, once, and it can be loaded on."""
-    old = OldTable(tmp_path / "old")
-    old.load("date=2011-06-12", "date=2011-06-13")
-    old.load("date=2011-06-12/hour=00", refused=["b25l"])
-    old.compact(1)
-    warehouse = store.warehouse("imported")
-    command = ["tables", "import", "--from", str(tmp_path / "old"), "--warehouse", warehouse]
-    brought: list[str] = []
-
-    def stopped(*arguments: Any) -> None:
-        if brought:
-            raise OSError("the store is gone")
-        bring(*arguments)
-        brought.append(arguments[3])
-
-    with monkeypatch.context() as patch:
-        patch.setattr(importing, "bring", stopped)
-        assert main(command) == 1
-    table = TopicTable(warehouse, TOPIC)
-    assert (len(brought), table.newest()) == (1, None)
-    assert not table.files.names(f"{table.path}/data")
-    capfd.readouterr()
-    for rows in (3, 0):
-        assert main(command) == 0
-        [done] = json.loads(capfd.readouterr().out.splitlines()[-1])["topics"]
-        assert (done["number"], done["rows"]) == (3, rows)
-    commit = load(table, [FIRST_MS])
-    assert commit.number == 4
-    found = open_table(warehouse, TOPIC).to_table()
-    assert sorted(found["kafka2011_offset"].to_pylist()) == [0, 100, 200, 400]
-    [waiting] = awaiting(table.commits())
-    assert len(list(open_quarantine(warehouse, TOPIC).lines([waiting]))) == 1
 
 
 def test_of_three_loaders_one_commits(store: Store) -> None:

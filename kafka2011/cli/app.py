@@ -63,7 +63,7 @@ COMMANDS = {
     "report": "Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.",
     "schemas": "List, show, check and register the schemas of events.",
     "settings": "Show the settings of brokers, producers and consumers: name, default and meaning.",
-    "tables": "Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine, imports.",
+    "tables": "Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine.",
     "topics": "List, describe, create, grow and delete topics.",
     "ui": "Show the cluster to browsers, live, until Ctrl-C.",
     "zookeeper": "Run a local ZooKeeper server until Ctrl-C.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.cli.options import CommandWithoutMoved, examples, pairs_of, zookeeper_option
+from kafka2011.cli.options import examples, pairs_of, zookeeper_option
 from kafka2011.cli.output import raise_failed, show_json_line
 from kafka2011.cli.progress import told_progress
 from kafka2011.cli.sections import SectionedCommand, config_option
@@ -35,21 +35,9 @@ _turn = threading.Lock()
 """Sections of a file have one Spark, and load one after the other, as the topics of one do."""
 
 
-class _LoadCommand(SectionedCommand, CommandWithoutMoved):
-    """Options may be in sections of a file, and some are commands of their own now."""
-
-
 @click.command(
     "load",
-    cls=_LoadCommand,
-    moved={
-        **dict.fromkeys(("--status", "--json"), "kafka2011 tables status"),
-        **dict.fromkeys(("--compact", "--grace"), "kafka2011 tables compact"),
-        **dict.fromkeys(("--clean", "--expire", "--older-than"), "kafka2011 tables clean"),
-        "--swap": "kafka2011 tables swap",
-        "--after-rollback": "kafka2011 tables settle",
-        "--redrive": "kafka2011 tables redrive",
-    },
+    cls=SectionedCommand,
     epilog=examples(
         "kafka2011 load --warehouse /data/warehouse --topic page_views --topic clicks",
         "kafka2011 load --warehouse /data/warehouse --whitelist '.*' --audit warehouse --follow",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -22,24 +22,6 @@ _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+):(?P<port>[0-9]{1,
 def examples(*lines: str) -> str:
     """Return the epilog of a command's help that shows how to call it."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
-
-
-class CommandWithoutMoved(click.Command):
-    """A command some of whose options are commands of their own now: they are refused, naming these."""
-
-    def __init__(self, *args: Any, moved: Mapping[str, str], **more: Any) -> None:
-        super().__init__(*args, **more)
-        self._moved = moved
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line. Raises UsageError."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name not in self._moved:
-                raise
-            command = self._moved[error.option_name]
-            raise click.UsageError(f"no option {error.option_name} any more: see '{command}'", ctx) from error
 
 
 def parse_broker(text: str) -> Broker:

@@ -91,7 +91,6 @@ def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: st
 )
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
 @click.option("--skip-too-long", is_flag=True, help="Leave out lines longer than max.message.size, and report them.")
-@click.option("--confirm", is_flag=True, hidden=True, expose_value=False)  # of 0.1.0; everything is confirmed
 @property_option
 @click.pass_context
 def command(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group("tables", cls=CommandGroup)
 def command() -> None:
-    """Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine, imports."""
+    """Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine."""
 
 
 @command.command(
@@ -135,27 +135,6 @@ def swap(warehouse: str, topic: str, name: str) -> None:
     show_json_line(
         {"topic": topic, "swapped": name, "number": commit.number, "rows": commit.rows, "behind_bytes": behind_bytes}
     )
-
-
-@command.command(
-    "import",
-    epilog=examples(
-        "kafka2011 tables import --from /data/old --warehouse /data/warehouse",
-        "kafka2011 tables import --from /data/old --warehouse /data/warehouse --topic page_views",
-    ),
-)
-@tables_options
-@click.option("--from", "source", required=True, metavar="PATH", help="The warehouse of 0.1.0: a local directory.")
-def import_(tables: Tables, source: str) -> None:
-    """Take over tables of version 0.1.0, directories of Parquet files, with their offsets and their quarantine.
-
-    Takes all of them, unless topics are named, each whole or not at all. Loads go on where the old tables ended; those
-    stay as they are. Prints one line of JSON.
-    """
-    from kafka2011.warehouse.table.upkeep import import_tables
-
-    warehouse, topics, pattern = tables
-    _show(import_tables(source, warehouse, topics, pattern), "imported")
 
 
 @command.command(

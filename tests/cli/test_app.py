@@ -113,7 +113,6 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("fetch", "t", "-f", "%k"), "messages of Kafka 0.7 have no keys"),
         (("fetch", "t", "-D", ""), "it is empty"),
         (("produce", "t", "--partition", "1"), "name it with --broker"),
-        (("produce", "t", "--confirm", "--partition", "1"), "name it with --broker"),  # no option any more, but taken
         (
             ("produce", "t", "--property", "confirm=false"),
             "this command chooses confirm itself",

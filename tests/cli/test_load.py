@@ -37,30 +37,6 @@ def test_what_does_not_go_together_is_a_wrong_call(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    ("option", "command"),
-    [
-        ("--status", "status"),
-        ("--json", "status"),
-        ("--compact", "compact"),
-        ("--grace", "compact"),
-        ("--clean", "clean"),
-        ("--expire", "clean"),
-        ("--older-than", "clean"),
-        ("--swap", "swap"),
-        ("--after-rollback", "settle"),
-        ("--redrive", "redrive"),
-    ],
-)
-def test_an_option_that_has_moved_names_its_command(
-    option: str, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A crontab that was written before fails, and says what to write there now."""
-    for written in (option, f"{option}=5"):
-        assert main(["load", "--warehouse", "/nowhere", "--topic", "views", written]) == 2
-        assert f"no option {option} any more: see 'kafka2011 tables {command}'" in capsys.readouterr().err
-
-
 def test_an_option_that_never_was_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     """As with every command."""
     assert main(["load", "--warehouse", "/nowhere", "--states"]) == 2

@@ -25,10 +25,6 @@ class Operation(StrEnum):
     """What a commit did."""
 
     LOAD = "load"
-    IMPORT = "import"
-    """Took over a table of version 0.1.0; the first commit of its table, with the number of that one's newest."""
-    COMPACT = "compact"
-    """Of version 0.1.0 only: wrote the rows of the commits that it `replaces` into fewer files."""
     SWAP = "swap"
     """Put the rows and the offsets of a rebuilt table in place of all that was there."""
     FORGOTTEN = "forgotten"

@@ -26,7 +26,7 @@ _DIRECTORY = "_kafka2011"
 _PREFIX = "commits-"
 _LOADS = "loads"
 _VERSION = 1
-_KEPT = frozenset({Operation.IMPORT, Operation.ROLLBACK, Operation.SWAP})
+_KEPT = frozenset({Operation.ROLLBACK, Operation.SWAP})
 
 
 def loads_in(commit: Commit) -> int:

@@ -118,7 +118,6 @@ class TopicTable:
     def begin(self) -> str:
         """Make a directory for the files of one commit, in the table's own, where readers see no file of it yet."""
         with self.translated_errors():
-            self._check_is_no_old_table()
             staging = f"{self.path}/{DATA}/{uuid4().hex}"
             self.files.make_directory(staging)
             return staging
@@ -215,8 +214,6 @@ class TopicTable:
         else:
             newest = history.newest()
         number = newest.number if newest else 0
-        if commit.operation is Operation.IMPORT and not number:
-            return False
         if newest and (number, newest.attempt) == (commit.number, commit.attempt):
             return True  # a store that asks again after a lost answer meets its own work
         if number >= commit.number:
@@ -224,7 +221,7 @@ class TopicTable:
                 f"{self.where}: another one has committed {commit.number} first; nothing of this one is there. Begin"
                 " again from the newest commit"
             )
-        if number < commit.number - 1 or commit.operation is Operation.IMPORT:
+        if number < commit.number - 1:
             raise WarehouseError(f"{self.where}: commit {commit.number} cannot follow {number or 'none'}")
         return False
 
@@ -340,14 +337,6 @@ class TopicTable:
     def asking(self, call: Callable[[], Result]) -> Result:
         """Call the library, which asks the store that the table is in. Raises TimeoutError without an answer."""
         return self.files.bounded(call, self.path)
-
-    def _check_is_no_old_table(self) -> None:
-        old = next((name for name in self.files.names(self.path) if name.startswith("load_id=")), None)
-        if old is not None:
-            raise WarehouseError(
-                f"{self.path} is a table of version 0.1.0, which has {old}: import it into another warehouse (kafka2011"
-                " tables import)"
-            )
 
     def sync_log(self, *versions: int) -> None:
         """Bring entries to disk: the library does not, and a load that was reported must outlive a power cut."""

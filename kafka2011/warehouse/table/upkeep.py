@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafka2011.errors import KafkaError
 from kafka2011.warehouse.table.cleaning import ORPHAN_LIFETIME_S, clean
 from kafka2011.warehouse.table.compaction import TARGET_BYTES, compact
-from kafka2011.warehouse.table.importing import import_table, list_old_tables
-from kafka2011.warehouse.table.status import matching, table_names
+from kafka2011.warehouse.table.status import table_names
 from kafka2011.warehouse.table.topic_table import TopicTable
 
 if TYPE_CHECKING:
@@ -55,15 +54,6 @@ def clean_tables(
         return clean(existing_table(warehouse, name), older_than_s)._asdict()
 
     return _tend(table_names(warehouse, topics, pattern), work, "cleaned")
-
-
-def import_tables(source: str, warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> Tended:
-    """Take over tables of version 0.1.0, those that are named, or match, or all; one that fails leaves others alone."""
-
-    def work(name: str) -> dict[str, Any]:
-        return import_table(source, warehouse, name)._asdict()
-
-    return _tend(matching(topics or list_old_tables(source), pattern), work, "imported")
 
 
 def settle_rollbacks(warehouse: str, topics: Iterable[str], *, again: bool) -> Tended:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +25,6 @@ from tests.support.tables import FIRST_MS, HOUR_MS, PARTITION, SCHEMA, TOPIC, co
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 AGAIN = "views-again"
 NUMBERS = SCHEMA.set(4, pa.field("page", pa.int64()))
@@ -84,6 +86,31 @@ def test_rows_offsets_columns_and_quarantine_are_those_of_the_rebuilt_table(
     clean(table, older_than_s=-1)
     assert offsets_in(table) == [100, 200, 400]
     assert offsets_in(rebuilt) == [100, 200]
+
+
+def test_files_are_copied_where_they_cannot_have_another_name(
+    table: TopicTable, rebuilt: TopicTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file system, or files of another user."""
+
+    def refused(source: object, target: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refused)
+    swap(str(tmp_path), TOPIC, AGAIN)
+    assert {path.stat().st_nlink for path in tmp_path.rglob("*.parquet")} == {1}
+    assert offsets_in(table) == [100, 200]
+
+
+def test_files_are_young_when_they_get_their_new_name(table: TopicTable, rebuilt: TopicTable, tmp_path: Path) -> None:
+    """Or a cleaning at that moment would find them old, and nothing naming them."""
+    then = time.time() - 30 * 24 * 3600
+    for path in rebuilt.paths_in(rebuilt.delta()):
+        os.utime(path, (then, then))
+    swap(str(tmp_path), TOPIC, AGAIN)
+    paths = table.paths_in(table.delta())
+    assert {Path(path).stat().st_nlink for path in paths} == {2}
+    assert min(Path(path).stat().st_mtime for path in paths) > then + 3600
 
 
 def test_loads_may_commit_meanwhile(

@@ -352,13 +352,6 @@ def test_a_warehouse_that_cannot_be_is_refused(warehouse: str, why: str) -> None
         TopicTable(warehouse, TOPIC)
 
 
-def test_a_table_of_an_old_version_is_refused(table: TopicTable) -> None:
-    """Its rows would be in one directory with the new ones, and in no table of them."""
-    Path(table.path, "load_id=000001").mkdir(parents=True)
-    with pytest.raises(WarehouseError, match=r"is a table of version 0\.1\.0, which has load_id=000001"):
-        table.begin()
-
-
 def test_a_table_is_of_one_topic(table: TopicTable, tmp_path: Path) -> None:
     """One that was renamed is not loaded into."""
     load(table, [FIRST_MS])
