@@ -34,12 +34,10 @@ class Frontends:
         """Where their events go."""
         return EVENT_TOPICS if self.file is None else EVENT_TOPICS[:1]
 
-    def arguments(self, zk_connect: str, state: Path, balancer: str | None) -> list[str]:
-        """Return the arguments of `kafka2011`, for a cluster, or for its load balancer; `state` is the collector's."""
+    def arguments(self, zk_connect: str, state: Path) -> list[str]:
+        """Return the arguments of `kafka2011`, for a cluster; `state` is the collector's."""
         if self.file is None:
             words = ["generate", "--rate", f"{self.rate:g}", "--seconds", f"{self.seconds:g}", "--start", "now"]
         else:
             words = ["collect", str(self.file), "--topic", self.topics[0], "--as", "access-log", "--state", str(state)]
-        if balancer is not None:
-            words += ["--broker", balancer, "--property", "reconnect.interval=1000"]
         return [*words, "--audit", self.tier, "--zookeeper", zk_connect]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.demo.account import Account, Logged, account_of_logs
+from kafka2011.demo.account import Account, account_for
 from kafka2011.demo.patience import STILL_S, Patience, how_busy
-from kafka2011.demo.records import Place, number_and_time, numbered
-from kafka2011.demo.throughput import within
+from kafka2011.demo.read_back import read_partition
+from kafka2011.demo.records import numbered
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
 from kafka2011.producer.producer import Producer
@@ -21,7 +22,7 @@ from zk.connecting import connect
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kafka2011.local_cluster import LocalBroker
@@ -51,7 +52,7 @@ class LostLeader:
 
 def lose_a_leader(zk_connect: str, directory: Path, lines: Sequence[bytes], say: Callable[[str], None]) -> LostLeader:
     """Send some of the lines, confirmed, to a broker of two replicas; kill its leader meanwhile, and wipe its disk."""
-    sent = within(list(lines[:_MAX_LINES]), _MAX_BYTES)
+    sent = within(lines[:_MAX_LINES], _MAX_BYTES)
     say("starting one more broker, of two replicas")
     with (
         LocalCluster(_ID + 1, zk_connect=zk_connect, directory=directory, properties=_SETTINGS, replicas=2) as cluster,
@@ -79,8 +80,15 @@ def lose_a_leader(zk_connect: str, directory: Path, lines: Sequence[bytes], say:
         led.start()
         replicas.await_in_sync()
         say(f"replica {led.replica} is in sync again, on a new disk; replica {leads.replica} leads")
-        account = replace(account_of_logs(len(sent), _read_back(leads)), of="replicas")
+        with SimpleConsumer(leads.host, leads.port, broker_id=_ID) as consumer:
+            account = account_for("replicas", len(sent), read_partition(consumer, TOPIC, 0))
         return LostLeader(led.replica, leads.replica, took_over_s, account, is_same=replicas.are_the_same())
+
+
+def within(lines: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:
+    """Return the first lines that fit, one at least."""
+    ends = accumulate(map(len, lines))
+    return lines[: max(1, sum(1 for _ in takewhile(lambda end: end <= max_bytes, ends)))]
 
 
 class _Replicas:
@@ -128,12 +136,3 @@ def _segments(process: LocalBroker) -> dict[str, bytes]:
         str(path.relative_to(process.log_dir)): path.read_bytes()
         for path in sorted(process.log_dir.glob(f"{TOPIC}-*/*.kafka"))
     }
-
-
-def _read_back(broker: LocalBroker) -> Iterator[Logged]:
-    with SimpleConsumer(broker.host, broker.port, broker_id=_ID) as consumer:
-        offset = 0
-        while (fetched := consumer.fetch(TOPIC, 0, offset)).data:
-            for message in fetched:
-                yield Logged(Place.of(message), *number_and_time(message.payload))
-            offset = fetched.next_offset

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import logging
 import os
 import signal
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING
 from kafka2011.admin.topics import create_topic
 from kafka2011.config import ProducerConfig
 from kafka2011.demo.activity import activity_lines
-from kafka2011.demo.keys import key_of
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
 from zk.clock import SYSTEM_CLOCK
@@ -96,7 +96,7 @@ def feed(
 def _send(producer: Producer, topic: str, event: bytes) -> bool:
     """Queue an event; False when that is not possible now, as while there is no live broker."""
     try:
-        producer.send(topic, event, key=key_of(event))
+        producer.send(topic, event, key=json.loads(event)["member"])
     except KafkaError as error:
         logger.warning("cannot send to %s, trying again in %g s: %s", topic, RETRY_INTERVAL_S, error)
         return False

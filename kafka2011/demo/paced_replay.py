@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from kafka2011.producer.batch import Receipt
 
 TICK_S = 0.02
+_KEYS = 64
 
 
 class PacedReplay:
-    """Sends every line once, spread evenly over `seconds`, in a thread; lines of one key go to one partition.
+    """Sends every line once, spread evenly over `seconds`, in a thread, with keys that spread them over all partitions.
 
     Asynchronous and confirmed: `finish` waits until a broker has every line in its log, or raises what went wrong.
     """
@@ -30,14 +31,12 @@ class PacedReplay:
         settings: Mapping[str, object],
         topic: str,
         lines: Sequence[bytes],
-        keys: Sequence[str],
         seconds: float,
         on_sent: Callable[[int], None] = lambda _lines: None,
     ) -> None:
         self._settings = {**settings, "producer.type": "async", "confirm": "true", "queue.time": "50"}
         self._topic = topic
         self._lines = lines
-        self._keys = keys
         self._seconds = seconds
         self._on_sent = on_sent
         self._failure: BaseException | None = None
@@ -82,7 +81,8 @@ class PacedReplay:
             due = total if elapsed_s >= self._seconds else int(total * elapsed_s / self._seconds)
             for number in range(done + 1, due + 1):
                 line = self._lines[number - 1]
-                sends.append(producer.send(self._topic, numbered(number, line), key=self._keys[number - 1]))
+                key = f"line {number % _KEYS}"  # lines of one key keep their order
+                sends.append(producer.send(self._topic, numbered(number, line), key=key))
             self._on_sent(due - done)
             self._sent = done = due
             time.sleep(TICK_S)

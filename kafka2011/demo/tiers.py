@@ -1,8 +1,8 @@
 """The tiers around the demo's live cluster (figure 3 of the paper), each a process of its own.
 
-frontends -> [load balancer] -> live cluster -> mirror -> offline cluster -> load -> reports
-|                        |
-online readers              audit of all of them
+frontends -> live cluster -> mirror -> offline cluster -> load -> reports
+             |                         |
+             online readers            audit of all of them
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from kafka2011.admin.admin import Admin
 from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.audit.windows import DEFAULT_WINDOW_MS
 from kafka2011.demo.arrivals import Arrivals, Latency
-from kafka2011.demo.balancer import Balancer
 from kafka2011.demo.patience import Patience, how_busy
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
@@ -96,7 +95,7 @@ class Tiers:
     """Starts the tiers around a live cluster, and sees everything through to the last of them; a context manager.
 
     Without Spark the offline cluster is the last one. Reports are copied into the directory `report`. Without one
-    there is only what every event passes on its way to the warehouse: no reports, no online readers, no load balancer.
+    there is only what every event passes on its way to the warehouse: no reports, no online readers.
     """
 
     def __init__(
@@ -155,16 +154,10 @@ class Tiers:
         if self._has_spark:
             self._begin_load(topics)
         what = "made-up events" if self._frontends.file is None else f"{self._frontends.file} by the collector"
-        way, address = "straight to the brokers", None
-        if self._report is not None:
-            address = self._stack.enter_context(Balancer(live, self._directory)).address
-            way += " (haproxy is not installed)"
-        if address is not None:
-            way = f"through haproxy at {address}"
-        self._say(f"tiers: {what}, {way}")
+        self._say(f"tiers: {what}")
         self._began_s = time.monotonic()
         state = self._directory / "collector"
-        self._begin(self._frontends.tier, *self._frontends.arguments(live.zk_connect, state, address))
+        self._begin(self._frontends.tier, *self._frontends.arguments(live.zk_connect, state))
         self._following.start()
 
     def _begin_online(self, live: LocalCluster, topics: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from kafka2011.cli import app, demo
 from kafka2011.demo.records import numbered
-from kafka2011.demo.throughput import within
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,10 +57,3 @@ def test_a_compressed_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_bytes(gzip.compress(b"a line\n"))
     assert app.main(["demo", "--file", str(path)]) == 2
     assert f"{path}: it is compressed with gzip: unpack it first, with gunzip" in capsys.readouterr().err
-
-
-def test_what_the_unpaced_run_writes_is_bounded() -> None:
-    """Long lines are not sent 200,000 times: those that fit in so many bytes go, one at least."""
-    assert within([b"x" * 10] * 9, 35) == [b"x" * 10] * 3
-    assert within([b"x" * 10] * 2, 35) == [b"x" * 10] * 2
-    assert within([b"x" * 100, b"y"], 35) == [b"x" * 100]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafka2011.demo.account import Account
 from kafka2011.demo.live_cluster import DemoResult
-from kafka2011.demo.lost_leader import LostLeader
+from kafka2011.demo.lost_leader import LostLeader, within
 
 
 def result(missing: tuple[int, ...], *, is_same: bool) -> DemoResult:
@@ -21,3 +21,10 @@ def test_the_demo_fails_when_replicas_lose_something_or_differ() -> None:
     assert result((), is_same=True).is_good
     assert result((2,), is_same=True).failures() == ["replicas: 1 missing, 0 out of order, 0 repeated"]
     assert result((), is_same=False).failures() == ["replicas a and b do not hold the same bytes"]
+
+
+def test_what_is_sent_is_bounded() -> None:
+    """Of long lines those that fit in so many bytes are sent, one at least."""
+    assert within([b"x" * 10] * 9, 35) == [b"x" * 10] * 3
+    assert within([b"x" * 10] * 2, 35) == [b"x" * 10] * 2
+    assert within([b"x" * 100, b"y"], 35) == [b"x" * 100]

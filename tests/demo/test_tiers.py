@@ -16,21 +16,12 @@ from kafka2011.events.types import EVENT_TYPES
 def test_a_file_goes_in_by_the_collector() -> None:
     """Its lines are page views; without a file events of all topics are made up."""
     of_file, made_up = Frontends(Path("/a.log"), 30), Frontends(None, 30)
-    assert of_file.arguments("zk:1", Path("/state"), None)[:2] == ["collect", "/a.log"]
+    assert of_file.arguments("zk:1", Path("/state"))[:2] == ["collect", "/a.log"]
     assert (of_file.tier, of_file.topics) == ("collector", ("page_views",))
-    assert made_up.arguments("zk:1", Path("/state"), None)[0] == "generate"
+    assert made_up.arguments("zk:1", Path("/state"))[0] == "generate"
     assert (made_up.tier, made_up.topics) == ("producer", tuple(EVENT_TYPES))
     assert tuple(EVENT_TYPES) == EVENT_TOPICS
     assert {"collect", "generate"} <= set(COMMANDS)
-
-
-@pytest.mark.parametrize("file", [None, Path("/a.log")])
-def test_a_load_balancer_is_the_one_address(file: Path | None) -> None:
-    """ZooKeeper is named too, for schemas; connections are spread anew after so many requests."""
-    words = Frontends(file, 30).arguments("zk:1", Path("/state"), "127.0.0.1:7")
-    assert words[words.index("--broker") + 1] == "127.0.0.1:7"
-    assert words[words.index("--zookeeper") + 1] == "zk:1"
-    assert any(word.startswith("reconnect.interval=") for word in words)
 
 
 def test_latency_is_summed_up() -> None:
