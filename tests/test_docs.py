@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def headings_of(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
     """Links to files and headings of this repository are not broken."""
     for target in re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
@@ -120,7 +120,7 @@ _NAMED = re.compile(
 """A file or a folder of the project, perhaps with one of the tests in it."""
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_tests_that_a_document_names_exist(path: Path) -> None:
     """Nobody is sent to a module that has moved, and who reads that a claim is held by a test can run it."""
     for name, test in _NAMED.findall(path.read_text(encoding="utf-8")):
