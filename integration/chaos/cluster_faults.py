@@ -2,75 +2,63 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, PRODUCERS, READY
 from integration.chaos.ensemble import SERVERS, names_of_links
+from integration.chaos.faults import Begun, Faults, Named
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
 from integration.chaos.schedule import SHORT_RETENTION_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from integration.chaos.broker import ChaosBroker
     from integration.chaos.cluster import Client, Cluster
     from integration.chaos.ensemble import ZooKeeperServer
     from integration.chaos.schedule import Fault
-    from zk.child import ChildProcess
 
-    Undo = Callable[[], object]
     ToServer = Callable[[ZooKeeperServer], None]
-    Begin = Callable[[Fault], "Begun | None"]
-    T = TypeVar("T")
 
 GROWING, STEADY = "growing", "steady"
 FEWEST_MEMBERS, MOST_MEMBERS = 1, 8
 MOST_TOPICS = 3
 CLOCK_STEPS_S = (-86_400.0, -1800.0, -10.0, 10.0, 1800.0, 7200.0, 10 * 86_400.0, 400 * 86_400.0)
 MOST_PARTITIONS = 4
-NO_SPACE = os.strerror(errno.ENOSPC).encode()
 _AGAINST = {Way.FORTH: Way.BACK, Way.BACK: Way.FORTH}
 SHORT_RETENTION = {"log.retention.size": SHORT_RETENTION_BYTES, "log.cleanup.interval.mins": 0.005}
-
-
-class Begun(NamedTuple):
-    """A fault that has begun: whom it concerns, by name, and what ends it."""
-
-    whom: tuple[str, ...]
-    undo: Undo
 
 
 def _nothing() -> None:
     pass
 
 
-class Faults:
-    """The faults that a cluster may suffer. What suffers one already is left alone until that is over."""
+T = TypeVar("T")
+
+
+class ClusterFaults(Faults):
+    """The faults that a cluster may suffer."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._suffering: set[str] = set()
-        self._had_no_room: set[ChildProcess] = set()
-        self._kinds: dict[str, Begin] = {
+        kinds = {
             "kill member": self._kill_member,
-            "kill broker": self._kill_broker,
+            "kill broker": lambda fault: self.ended(self._choose_broker(fault), lambda broker: broker.kill()),
             "kill producer": self._kill_producer,
             "kill leader": self._kill_leader,
-            "pause member": lambda fault: self._pause(fault, self._cluster.live("member")),
-            "pause producer": lambda fault: self._pause(fault, self._cluster.live("producer")),
-            "pause broker": self._pause_broker,
-            "pause zookeeper": self._pause_zookeeper,
+            "pause member": lambda fault: self.paused(self._choose(fault, cluster.live("member"))),
+            "pause producer": lambda fault: self.paused(self._choose(fault, cluster.live("producer"))),
+            "pause broker": lambda fault: self.paused(self._choose_broker(fault)),
+            "pause zookeeper": lambda fault: self.paused(self._choose(fault, list(cluster.ensemble.servers.values()))),
             "pause ensemble": self._pause_ensemble,
             "ensemble down": self._ensemble_down,
             "join": self._join,
             "leave": self._leave,
             "link": self._link,
             "power cut": self._cut_power,
-            "disk full": self._fill_disk,
+            "disk full": lambda _: self.filled([cluster.brokers[BROKER_WITH_SMALL_DISK]]),
             "no files": self._forbid_files,
             "bit flip": self._flip,
             "retention": self._retention,
@@ -80,18 +68,7 @@ class Faults:
             "partitions grow": self._partitions_grow,
             "broker moves": self._broker_moves,
         }
-
-    def begin(self, fault: Fault) -> Begun | None:
-        """Begin a fault; None when there is nobody left who could suffer it."""
-        begun = self._kinds[fault.kind](fault)
-        if begun is not None:
-            self._suffering.update(begun.whom)
-        return begun
-
-    def end(self, begun: Begun) -> None:
-        """End what was begun."""
-        begun.undo()
-        self._suffering.difference_update(begun.whom)
+        super().__init__(kinds, cluster.brokers.values())
 
     # Processes ---------------------------------------------------------------------------------------------------
 
@@ -109,40 +86,12 @@ class Faults:
         producer.kill()
         return Begun((producer.name,), lambda: self._cluster.add_producer(producer.style))
 
-    def _kill_broker(self, fault: Fault) -> Begun | None:
-        broker = self._choose_broker(fault)
-        if broker is None:
-            return None
-        broker.kill()
-        return Begun((broker.name,), broker.launch)
-
-    def _pause_broker(self, fault: Fault) -> Begun | None:
-        broker = self._choose_broker(fault)
-        if broker is None:
-            return None
-        broker.pause()
-        return Begun((broker.name,), broker.resume)
-
-    def _pause(self, fault: Fault, clients: Sequence[Client]) -> Begun | None:
-        client = self._choose(fault, clients)
-        if client is None:
-            return None
-        client.pause()
-        return Begun((client.name,), client.resume)
-
     def _kill_leader(self, fault: Fault) -> Begun | None:
         leader = self._cluster.ensemble.leader()
-        if leader is None or leader.name in self._suffering:
+        if leader is None or leader.name in self.suffering:
             return None
         leader.kill()
         return Begun((leader.name,), leader.start)
-
-    def _pause_zookeeper(self, fault: Fault) -> Begun | None:
-        server = self._choose(fault, list(self._cluster.ensemble.servers.values()))
-        if server is None:
-            return None
-        server.pause()
-        return Begun((server.name,), server.resume)
 
     def _pause_ensemble(self, fault: Fault) -> Begun | None:
         return self._every_server(lambda server: server.pause(), lambda server: server.resume())
@@ -153,7 +102,7 @@ class Faults:
     def _every_server(self, do: ToServer, undo: ToServer) -> Begun | None:
         servers = list(self._cluster.ensemble.servers.values())
         names = tuple(server.name for server in servers)
-        if self._suffering.intersection(names):
+        if self.suffering.intersection(names):
             return None
 
         def each(act: ToServer) -> None:
@@ -163,28 +112,7 @@ class Faults:
         each(do)
         return Begun(names, lambda: each(undo))
 
-    def revive(self) -> Iterator[tuple[str, str, bool]]:
-        """Start brokers again that ended by themselves, as a supervisor would.
-
-        Yields the name of each, its last line, and whether it had been ready: one that is started while ZooKeeper does
-        not answer may give up. A process that found its disk full ends, perhaps only later, and is not named.
-        """
-        for broker in self._cluster.brokers.values():
-            if not broker.running and broker.name not in self._suffering:
-                output = broker.output()
-                found_no_room = broker.process in self._had_no_room and NO_SPACE in output
-                broker.launch()
-                if not found_no_room:
-                    yield broker.name, output.decode(errors="replace").strip().rpartition("\n")[2], READY in output
-
     # Logs --------------------------------------------------------------------------------------------------------
-
-    def _fill_disk(self, fault: Fault) -> Begun | None:
-        broker = self._cluster.brokers[BROKER_WITH_SMALL_DISK]
-        if broker.name in self._suffering or not broker.running or not broker.fill_disk():
-            return None
-        self._had_no_room.add(broker.process)
-        return Begun((broker.name,), broker.empty_disk)  # it ends, if something is written to it meanwhile
 
     def _cut_power(self, fault: Fault) -> Begun | None:
         broker = self._choose_broker(fault)
@@ -215,7 +143,7 @@ class Faults:
         """Have a broker keep next to nothing, while all members of a group are stopped."""
         broker = self._choose_broker(fault)
         members = self._cluster.live("member", GROWING if fault.pick < 0.5 else STEADY)
-        if broker is None or self._suffering.intersection(member.name for member in members):
+        if broker is None or self.suffering.intersection(member.name for member in members):
             return None
         broker.kill()
         broker.change(SHORT_RETENTION)
@@ -298,7 +226,7 @@ class Faults:
 
     def _link(self, fault: Fault) -> Begun | None:
         every = self._cluster.links.every
-        ways_of = {name: ways for name, ways in self._links_between(fault).items() if name not in self._suffering}
+        ways_of = {name: ways for name, ways in self._links_between(fault).items() if name not in self.suffering}
         only_pid = None
         whom = tuple(ways_of)
         if fault.between in {"member-broker", "producer-broker"} and ways_of:
@@ -339,13 +267,11 @@ class Faults:
     # Choices -----------------------------------------------------------------------------------------------------
 
     def _choose_broker(self, fault: Fault) -> ChaosBroker | None:
-        brokers = [
-            broker for broker in self._cluster.brokers.values() if broker.running and broker.name not in self._suffering
-        ]
+        brokers = [broker for broker in self.able(self._cluster.brokers.values()) if broker.running]
         return _chosen(fault.pick, brokers) if brokers else None
 
-    def _choose(self, fault: Fault, among: Sequence[T]) -> T | None:
-        able = [each for each in among if each.name not in self._suffering]  # type: ignore[attr-defined]
+    def _choose(self, fault: Fault, among: Sequence[Named]) -> Named | None:
+        able = self.able(among)
         return _chosen(fault.pick, able) if able else None
 
 

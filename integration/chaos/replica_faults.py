@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from integration.chaos.cluster import READY
-from integration.chaos.faults import Begun
+from integration.chaos.faults import Begun, Faults
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
 from integration.chaos.replica_set import LAG_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from integration.chaos.power_cut import Tail
     from integration.chaos.replica_set import ChaosReplica, ReplicaSet
@@ -60,25 +57,24 @@ _LOOK_S = 0.05
 _POWER_SHARE = 0.5
 _OUTRUN_S = LAG_MS / 1000 / 2
 _WAIT_S = 4 * LAG_MS / 1000
-_NO_SPACE = os.strerror(errno.ENOSPC).encode()
 
 
-class ReplicaFaults:
-    """The faults that replicas may suffer. What suffers one already is left alone until that is over."""
+class ReplicaFaults(Faults):
+    """The faults that replicas may suffer."""
 
     def __init__(self, replicas: ReplicaSet) -> None:
         self._replicas = replicas
-        self._suffering: set[str] = set()
-        self._had_no_room: set[str] = set()
         self._leader = replicas.leader()
-        self._kinds: dict[str, Callable[[Fault], Begun | None]] = {
-            "kill": lambda fault: self._ended(fault, lambda each: each.kill()),
-            "stop": lambda fault: self._ended(fault, lambda each: each.stop()),
-            "power cut": lambda fault: self._ended(fault, lambda each: each.lose_power(_tail(fault))),
+        kinds = {
+            "kill": lambda fault: self.ended(self._choose(fault), lambda replica: replica.kill()),
+            "stop": lambda fault: self.ended(self._choose(fault), lambda replica: replica.stop()),
+            "power cut": lambda fault: self.ended(
+                self._choose(fault), lambda replica: replica.lose_power(_tail(fault))
+            ),
             "power cut of all": self._cut_power_of_all,
-            "pause": self._pause,
+            "pause": lambda fault: self.paused(self._choose(fault)),
             "wipe": self._wipe,
-            "disk full": self._fill_disk,
+            "disk full": lambda _: self.filled(replicas.all.values()),
             "link": self._link,
             "slow": self._slow,
             "zookeeper pauses": self._pause_zookeeper,
@@ -86,50 +82,25 @@ class ReplicaFaults:
             "outrun": self._outrun,
             "wiped alone": self._wipe_alone,
         }
+        super().__init__(kinds, replicas.all.values())
 
     def begin(self, fault: Fault) -> Begun | None:
         """Begin a fault; None when there is nobody left who could suffer it."""
-        if ZOOKEEPER not in self._suffering:
+        if ZOOKEEPER not in self.suffering:
             self._leader = self._replicas.leader()
-        begun = self._kinds[fault.kind](fault)
-        if begun is not None:
-            self._suffering.update(begun.whom)
-        return begun
+        return super().begin(fault)
 
-    def end(self, begun: Begun) -> None:
-        """End what was begun."""
-        begun.undo()
-        self._suffering.difference_update(begun.whom)
-
-    def role_of(self, name: str) -> str:
-        """Say whether somebody leads, as far as is known."""
-        return "the leader" if name == self._leader else name if name == ZOOKEEPER else "a follower"
-
-    def revive(self) -> Iterator[str]:
-        """Start replicas again that ended by themselves, as a supervisor would; yield what is wrong with that.
-
-        A process that found its disk full ends, and one may give up that is started while ZooKeeper does not answer.
-        """
-        for name, each in self._replicas.all.items():
-            if not each.running and name not in self._suffering:
-                output = each.output()
-                had_no_room = name in self._had_no_room and _NO_SPACE in output
-                each.launch()
-                if READY in output and not had_no_room:
-                    yield f"{name} ended by itself: {output.decode(errors='replace').strip().rpartition(chr(10))[2]}"
+    def role_of(self, begun: Begun) -> str:
+        """Say of whom a fault is, if it is of one replica: of the leader, as far as is known, or a follower."""
+        if len(begun.whom) > 1 or begun.whom[0] == ZOOKEEPER:
+            return ""
+        return " of the leader" if begun.whom[0] == self._leader else " of a follower"
 
     # Processes and disks -----------------------------------------------------------------------------------------
 
-    def _ended(self, fault: Fault, end: Callable[[ChaosReplica], object]) -> Begun | None:
-        replica = self._choose(fault)
-        if replica is None:
-            return None
-        end(replica)
-        return Begun((replica.name,), replica.launch)
-
     def _cut_power_of_all(self, fault: Fault) -> Begun | None:
         every = [each for each in self._replicas.all.values() if each.running]
-        if not every or self._suffering.difference({ZOOKEEPER}):
+        if not every or self.suffering.difference({ZOOKEEPER}):
             return None
         for each in every:
             each.kill()
@@ -137,16 +108,9 @@ class ReplicaFaults:
             each.lose_power(_tail(fault))
         return Begun(tuple(each.name for each in every), lambda: _launch(every))
 
-    def _pause(self, fault: Fault) -> Begun | None:
-        replica = self._choose(fault)
-        if replica is None:
-            return None
-        replica.pause()
-        return Begun((replica.name,), replica.resume)
-
     def _wipe(self, fault: Fault) -> Begun | None:
         replica = self._choose(fault)
-        if replica is None or ZOOKEEPER in self._suffering:
+        if replica is None or ZOOKEEPER in self.suffering:
             return None
         replica.kill()
         self._lose_disk(replica)
@@ -159,13 +123,6 @@ class ReplicaFaults:
         if may_be_lost:
             replica.lose_disk()
         return may_be_lost
-
-    def _fill_disk(self, fault: Fault) -> Begun | None:
-        for name, each in self._replicas.all.items():
-            if name not in self._suffering and each.running and each.fill_disk():
-                self._had_no_room.add(name)
-                return Begun((name,), each.empty_disk)  # it ends, if something is written to it meanwhile
-        return None
 
     def _slow(self, fault: Fault) -> Begun | None:
         """Let a follower run for a part of the time only."""
@@ -191,7 +148,7 @@ class ReplicaFaults:
         return Begun((replica.name,), undo)
 
     def _pause_zookeeper(self, fault: Fault) -> Begun | None:
-        if ZOOKEEPER in self._suffering:
+        if ZOOKEEPER in self.suffering:
             return None
         self._replicas.zookeeper.pause()
         return Begun((ZOOKEEPER,), self._replicas.zookeeper.resume)
@@ -273,13 +230,13 @@ class ReplicaFaults:
 
     def _are_well(self) -> bool:
         """Say whether nobody suffers anything, and all are in sync, perhaps soon."""
-        return not self._suffering and _wait(lambda: self._replicas.in_sync() == set(self._replicas.all))
+        return not self.suffering and _wait(lambda: self._replicas.in_sync() == set(self._replicas.all))
 
     # Choices -----------------------------------------------------------------------------------------------------
 
     def _choose(self, fault: Fault, leader_share: float = _LEADER_SHARE) -> ChaosReplica | None:
         """Return the leader, in a share of the cases, or a follower; None if there is nobody who runs unharmed."""
-        able = [each for name, each in self._replicas.all.items() if each.running and name not in self._suffering]
+        able = [each for each in self.able(self._replicas.all.values()) if each.running]
         leader = next((each for each in able if each.name == self._leader), None)
         if fault.pick < leader_share and leader is not None:
             return leader

@@ -8,7 +8,6 @@ all replicas have the same bytes in the same segments, and no partition had two 
 from __future__ import annotations
 
 import argparse
-import heapq
 import logging
 import secrets
 import shutil
@@ -17,15 +16,15 @@ import time
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import count as numbers
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from integration.chaos.broker import clear
 from integration.chaos.defects import announced
+from integration.chaos.faults import now_s
 from integration.chaos.records import Place, identify
 from integration.chaos.replica_clients import Members, Producers
-from integration.chaos.replica_faults import LASTS_S, LINKS, WEIGHTS, ZOOKEEPER, ReplicaFaults
+from integration.chaos.replica_faults import LASTS_S, LINKS, WEIGHTS, ReplicaFaults
 from integration.chaos.replica_set import BROKER_ID, ReplicaSet
 from integration.chaos.replica_watch import ReplicaWatch
 from integration.chaos.schedule import draw_schedule, swarm_of
@@ -38,14 +37,12 @@ from zk.cluster import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from integration.chaos.faults import Begun
     from integration.chaos.records import MessageId
     from integration.chaos.schedule import Fault
 
 PRODUCERS = 2
 PATIENCE_S = 60.0
 SHORT_PATIENCE_S = 10.0
-_LOOK_S = 0.2
 _COMPLAINT = "Traceback (most recent call last)"
 
 
@@ -80,30 +77,24 @@ def suffer(
 ) -> None:
     """Begin and end faults when their time has come, until so many seconds have passed or something is wrong."""
     executor = ReplicaFaults(replicas)
-    started_s, order = time.monotonic(), numbers()
-    due: list[tuple[float, int, Fault, Begun | None]] = [(each.at_s, next(order), each, None) for each in faults]
-    heapq.heapify(due)
-    while (passed_s := time.monotonic() - started_s) < seconds and not (account.problems or watch.problems):
-        account.problems += executor.revive()
-        if not due or due[0][0] > passed_s:
-            time.sleep(_LOOK_S)
+    started_s = now_s()
+    for moment in executor.live_through(faults, started_s):
+        account.problems += [
+            f"{name} ended by itself: {said}" for name, said, was_ready in executor.revive() if was_ready
+        ]
+        passed_s = now_s() - started_s
+        if passed_s >= seconds or account.problems or watch.problems:
+            break
+        if moment is None or moment.begun is None:
             continue
-        _, _, fault, begun = heapq.heappop(due)
-        if begun is not None:
-            executor.end(begun)
-            say(f"{passed_s:6.1f} s  over: {fault.kind} of {', '.join(begun.whom)}")
-            continue
-        begun = executor.begin(fault)
-        if begun is None:
+        fault, whom = moment.fault, ", ".join(moment.begun.whom)
+        if moment.is_over:
+            say(f"{passed_s:6.1f} s  over: {fault.kind} of {whom}")
             continue
         how = f" {fault.between} {fault.mode} {fault.ways}" if fault.kind == "link" else ""
-        say(f"{passed_s:6.1f} s  {fault.kind}{how} of {', '.join(begun.whom)} for {fault.lasts_s:.1f} s")
-        whom = f" of {executor.role_of(begun.whom[0])}" if len(begun.whom) == 1 and begun.whom[0] != ZOOKEEPER else ""
-        account.faults[f"{fault.kind}{f' {fault.mode}' if fault.mode else ''}{whom}"] += 1
-        heapq.heappush(due, (time.monotonic() - started_s + fault.lasts_s, next(order), fault, begun))
-    for _, _, _, begun in sorted(due, key=lambda each: each[:2]):
-        if begun is not None:
-            executor.end(begun)
+        say(f"{passed_s:6.1f} s  {fault.kind}{how} of {whom} for {fault.lasts_s:.1f} s")
+        account.faults[f"{fault.kind}{f' {fault.mode}' if fault.mode else ''}{executor.role_of(moment.begun)}"] += 1
+    executor.end_all()
 
 
 def stored(segments: Mapping[str, bytes]) -> Iterator[tuple[Place, MessageId | None]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import time
-from itertools import count
 from typing import TYPE_CHECKING
 
 from integration.chaos.backend import Processes
 from integration.chaos.cluster import Cluster
+from integration.chaos.cluster_faults import GROWING, STEADY, ClusterFaults, start_clients
 from integration.chaos.evidence import Evidence, Happened
-from integration.chaos.faults import GROWING, STEADY, Faults, start_clients
 from integration.chaos.records import Logged, Place, identify, read_member, read_sent, whole_lines
 from integration.chaos.registry_history import history_of, wall_to_lease_s
 from integration.chaos.sampler import Sampler
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from integration.chaos.backend import Backend
-    from integration.chaos.faults import Begun
+    from integration.chaos.faults import Faults
     from integration.chaos.registry_history import RegistryHistory
     from integration.chaos.schedule import Fault
     from zk.cluster import TopicPartition
@@ -88,33 +86,22 @@ def _suffer(
     cluster: Cluster, faults: Sequence[Fault], seconds: float, evidence: Evidence, say: Callable[[str], None]
 ) -> None:
     """Begin and end faults when their time has come, until the last has ended and so many seconds have passed."""
-    executor = Faults(cluster)
-    order = count()
-    due: list[tuple[float, int, Fault, Begun | None, float]] = [
-        (fault.at_s, next(order), fault, None, 0.0) for fault in faults
-    ]
-    heapq.heapify(due)
+    executor = ClusterFaults(cluster)
     with (cluster.directory / "events.jsonl").open("w", buffering=1) as events:
-        while due:
-            at_s, _, fault, begun, begun_s = heapq.heappop(due)
-            time.sleep(max(0.0, evidence.started_s + at_s - now_s()))
-            if begun is not None:
-                executor.end(begun)
-                evidence.happened.append(Happened(fault, begun.whom, begun_s, now_s()))
-                _revive(executor, evidence)
-                continue
+        for moment in executor.live_through(faults, evidence.started_s):
             _revive(executor, evidence)
-            stamp_s = now_s()
-            begun = executor.begin(fault)
-            whom = begun.whom if begun else ()
-            events.write(json.dumps({"stamp_s": stamp_s, "kind": fault.kind, "whom": whom}) + "\n")
-            say(f"{stamp_s - evidence.started_s:6.1f} s  {_text(fault, whom)}")
-            if begun is None:
-                evidence.happened.append(Happened(fault, (), stamp_s, stamp_s))
+            if moment is None:
                 continue
-            if fault.kind.startswith("kill"):
+            fault, begun, began_s, is_over = moment
+            whom = begun.whom if begun else ()
+            if is_over or begun is None:
+                evidence.happened.append(Happened(fault, whom, began_s, now_s() if is_over else began_s))
+            if is_over:
+                continue
+            events.write(json.dumps({"stamp_s": began_s, "kind": fault.kind, "whom": whom}) + "\n")
+            say(f"{began_s - evidence.started_s:6.1f} s  {_text(fault, whom)}")
+            if whom and fault.kind.startswith("kill"):
                 evidence.killed_s[whom[0]] = now_s()
-            heapq.heappush(due, (at_s + fault.lasts_s, next(order), fault, begun, stamp_s))
     time.sleep(max(0.0, evidence.started_s + seconds - now_s()))
     _revive(executor, evidence)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from integration.chaos.cluster import READY
-from integration.chaos.faults import NO_SPACE, Faults
+from integration.chaos.cluster_faults import ClusterFaults
+from integration.chaos.faults import NO_SPACE, now_s
 from integration.chaos.records import MessageId
 from integration.chaos.schedule import Fault
 
@@ -84,8 +85,8 @@ class Cluster:
         return [each for each in self.processes if each.name.startswith(kind)]
 
 
-def faults_of(broker: Broker) -> Faults:
-    return Faults(cast("chaos.Cluster", Cluster(broker)))
+def faults_of(broker: Broker) -> ClusterFaults:
+    return ClusterFaults(cast("chaos.Cluster", Cluster(broker)))
 
 
 NO_ROOM = b"0" + READY + b"here\ncannot write: " + NO_SPACE + b"\nthe end\n"
@@ -127,7 +128,7 @@ def test_a_power_cut_for_whoever_is_ready(vanished: set[MessageId] | None) -> No
     assert faults_of(Broker(b"starting", running=True)).begin(fault) is None
     broker = Broker(b"0" + READY + b"here\n", running=True, vanishing=vanished)
     cluster = Cluster(broker)
-    faults = Faults(cast("chaos.Cluster", cluster))
+    faults = ClusterFaults(cast("chaos.Cluster", cluster))
     begun = faults.begin(fault)
     assert (begun is None) == (vanished is None)
     assert cluster.vanished == (vanished or set())
@@ -142,7 +143,7 @@ def test_clocks_of_one_process_of_each_kind() -> None:
     fault = Fault(1.0, "clock steps", 1.0, 0.13)
     broker = Broker(b"0" + READY + b"here\n", running=True)
     cluster = Cluster(broker)
-    faults = Faults(cast("chaos.Cluster", cluster))
+    faults = ClusterFaults(cast("chaos.Cluster", cluster))
     begun = faults.begin(fault)
     assert begun is not None
     assert begun.whom == ("broker-0", "member-1", "producer-1")
@@ -172,3 +173,27 @@ def test_a_pick_may_be_anything_from_0_to_1() -> None:
     for pick in (0.0, 0.9999, 1.0):
         broker = Broker(b"0" + READY + b"here\n", running=True)
         assert faults_of(broker).begin(Fault(1.0, "no files", 1.0, pick)) is not None
+
+
+def test_faults_begin_and_end_when_their_time_has_come() -> None:
+    """Each is told when it has begun, and when it is over; what still lasts in the end is ended."""
+    broker = Broker(b"0" + READY + b"here\n", running=True)
+    faults = faults_of(broker)
+    drawn = [Fault(0.02, "no files", 0.02, 0.5), Fault(0.03, "no files", 0.0, 0.5), Fault(0.06, "no files", 60.0, 0.5)]
+    began_s = now_s()
+    moments = []
+    for moment in faults.live_through(drawn, began_s):
+        moments += [] if moment is None else [moment]
+        if len(moments) == 4:
+            break
+    assert [(moment.fault, moment.begun is not None, moment.is_over) for moment in moments] == [
+        (drawn[0], True, False),
+        (drawn[1], False, False),
+        (drawn[0], True, True),
+        (drawn[2], True, False),
+    ]
+    assert all(moment.began_s - began_s >= moment.fault.at_s for moment in moments)
+    assert not broker.has_files
+    faults.end_all()
+    assert broker.has_files
+    assert not faults.suffering

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from integration.chaos.cluster import READY
 from integration.chaos.records import NO_KEY, MessageId, Place, payload_of
 from integration.chaos.replica_faults import LASTS_S, WEIGHTS, ReplicaFaults
 from integration.chaos.replicas import stored
@@ -15,8 +14,6 @@ from zk.cluster import TopicPartition
 if TYPE_CHECKING:
     from integration.chaos.replica_set import ReplicaSet
 
-NO_ROOM = b"No space left on device"
-
 
 class Replica:
     """A replica that does as if."""
@@ -25,10 +22,6 @@ class Replica:
         self.name = name
         self.running = True
         self.has_disk = True
-        self.said = READY
-
-    def output(self) -> bytes:
-        return self.said
 
     def kill(self) -> None:
         self.running = False
@@ -38,12 +31,6 @@ class Replica:
 
     def lose_disk(self) -> None:
         self.has_disk = False
-
-    def fill_disk(self) -> bool:
-        return True
-
-    def empty_disk(self) -> None:
-        pass
 
 
 class Replicas:
@@ -66,7 +53,7 @@ def faults_of(replicas: Replicas) -> ReplicaFaults:
 
 def test_every_kind_of_fault_is_known() -> None:
     """And lasts for a time of its own."""
-    assert faults_of(Replicas())._kinds.keys() == WEIGHTS.keys()
+    assert faults_of(Replicas()).kinds.keys() == WEIGHTS.keys()
     assert {kind.split()[0] for kind in WEIGHTS} == LASTS_S.keys()
 
 
@@ -97,25 +84,6 @@ def test_who_suffers_is_left_alone() -> None:
     assert faults.begin(Fault(0, "kill", 1, 0.1)) is None
     assert list(faults.revive()) == []
     assert not any(each.running for each in replicas.all.values())
-
-
-def test_who_ends_by_itself_is_named() -> None:
-    """Unless its disk was full, or it was not ready yet: then it may have found no ZooKeeper."""
-    replicas = Replicas()
-    faults = faults_of(replicas)
-    b = replicas.all["b"]
-    for said, named in ((READY + b"\nwhy", ["b ended by itself: why"]), (b"", []), (READY + NO_ROOM, ["b ended"])):
-        b.running, b.said = False, said
-        assert [line[: len(name)] for line, name in zip(faults.revive(), named, strict=True)] == named
-        assert b.running
-    replicas.all["a"].running = False
-    begun = faults.begin(Fault(0, "disk full", 1, 0.1))
-    assert begun is not None
-    assert begun.whom == ("b",)
-    faults.end(begun)
-    b.running = False
-    replicas.all["a"].running = True
-    assert list(faults.revive()) == []
 
 
 def test_what_lies_in_the_logs_is_known_by_its_bytes() -> None:
