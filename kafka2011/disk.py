@@ -12,7 +12,7 @@ import stat
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,6 +74,19 @@ class Disk:
     def fsync_directory(self, directory: str | Path) -> None:
         """Make names that were added to or removed from the directory survive a power cut."""
         fsync_directory(directory, self.fsync)
+
+    @contextmanager
+    def replacing(self, path: Path, new: Path) -> Iterator[BinaryIO]:
+        """Give a file, called `new` at first, that takes the place of another one once all of it is on disk.
+
+        A crash or a failure leaves the one before.
+        """
+        with new.open("wb") as file:
+            yield file
+            file.flush()
+            self.fsync(file.fileno())
+        new.replace(path)
+        self.fsync_directory(path.parent)
 
     def unlink(self, path: Path) -> None:
         """Remove a name; that of a file that nobody has open takes a third of a second for a gigabyte."""

@@ -45,6 +45,26 @@ def test_a_directory_is_synced_as_the_caller_does_it(tmp_path: Path) -> None:
         os.fstat(fd)
 
 
+def test_a_file_is_replaced_once_all_of_it_is_on_disk(tmp_path: Path) -> None:
+    """Then its name is brought to disk, and until then the one before stays."""
+    path, new = tmp_path / "state", tmp_path / "state.new"
+    path.write_bytes(b"before")
+    synced: list[tuple[str, bytes]] = []
+    disk = DiskWith(fsync=lambda fd: synced.append((path_of(fd), path.read_bytes())))
+    with disk.replacing(path, new) as file:
+        file.write(b"after")
+    assert synced == [(str(new), b"before"), (str(tmp_path), b"after")]
+
+    def fail(_fd: int) -> None:
+        assert new.read_bytes() == b"half"
+        raise OSError(errno.EIO, "Input/output error")
+
+    disk.replace(fsync=fail)
+    with pytest.raises(OSError, match="Input/output error"), disk.replacing(path, new) as file:
+        file.write(b"half")
+    assert path.read_bytes() == b"after"
+
+
 def test_only_directories_are_synced_as_such(tmp_path: Path) -> None:
     """A file in the place of one is an error, and so is a tree that is not there."""
     (tmp_path / "file").touch()

@@ -7,13 +7,12 @@ a window come nevertheless, as when quarantined messages are loaded days later, 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka2011.audit.compare import TierCount, WindowAccount
 from kafka2011.audit.evidence import AGAIN_MS
-from kafka2011.disk import fsync_directory
+from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError
 from kafka2011.json_document import read_document
 
@@ -87,12 +86,8 @@ class Judged:
         """Write the file; a crash leaves the one before. Raises AuditStateError."""
         new = path.with_name(f"{path.name}.new")
         try:
-            with new.open("w", encoding="utf-8") as file:
-                json.dump(self._document(), file, separators=(",", ":"))
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-            fsync_directory(path.parent)
+            with SYSTEM_DISK.replacing(path, new) as file:
+                file.write(json.dumps(self._document(), separators=(",", ":")).encode())
         except OSError as error:
             raise AuditStateError(f"cannot write {path}: {error}") from error
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka2011.disk import fsync_directory
+from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import InvalidMessageError, LogError
 from kafka2011.log.label import labelled_broker
 from kafka2011.log.segment import find_segment_files, os_error_text
@@ -109,12 +109,9 @@ def export(segment: Segment, into: Path, advance: Callable[[int], None] = lambda
     begun = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with begun.open("wb") as file:
+        with SYSTEM_DISK.replacing(target, begun) as file:
             messages, end_offset = _write(file, chain([first], batches))
-            os.fsync(file.fileno())
-        size_bytes = begun.stat().st_size
-        begun.replace(target)
-        fsync_directory(target.parent)
+        size_bytes = target.stat().st_size
     except OSError as error:
         raise LogError(os_error_text("writing", target, error)) from error
     finally:

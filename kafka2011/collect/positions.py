@@ -14,14 +14,15 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka2011.disk import fsync_directory
+from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError
 from kafka2011.json_document import read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from os import stat_result
     from pathlib import Path
+
+    from kafka2011.disk import Disk
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class Positions:
 
     directory: Path
     topic: str
-    fsync: Callable[[int], None] = os.fsync
+    disk: Disk = SYSTEM_DISK
     files: dict[FileKey, FilePosition] = field(default_factory=dict, init=False)
     spool_offset: int = field(default=0, init=False)
     id: str = field(default="", init=False)
@@ -196,15 +197,11 @@ class Positions:
 
     def _write(self) -> None:
         new = self.path.with_suffix(".new")
-        with new.open("wb") as file:
+        with self.disk.replacing(self.path, new) as file:
             file.write(self._written())
-            file.flush()
-            self.fsync(file.fileno())
-        new.replace(self.path)
-        fsync_directory(self.directory, self.fsync)
         if self._journal.exists():  # it now holds only what is in the other file too
             self._journal.unlink()
-            fsync_directory(self.directory, self.fsync)
+            self.disk.fsync_directory(self.directory)
 
     def _append(self) -> None:
         line = {
@@ -216,9 +213,9 @@ class Positions:
             is_new = not file.tell()
             file.write(json.dumps(line).encode() + b"\n")
             file.flush()
-            self.fsync(file.fileno())
+            self.disk.fsync(file.fileno())
         if is_new:
-            fsync_directory(self.directory, self.fsync)
+            self.disk.fsync_directory(self.directory)
 
     @property
     def _journal(self) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import TYPE_CHECKING
 
@@ -48,22 +47,12 @@ class KnownFile:
 
     def store(self, known: Known) -> None:
         """Write it whole, and bring it to disk. Raises ReplicaStateError if the disk does not take it."""
+        new = self._path.with_name(FILE_NAME + _NEW_SUFFIX)
         try:
-            self._store(known.text.encode())
+            with self._disk.replacing(self._path, new) as file:
+                file.write(known.text.encode())
         except OSError as error:
             raise ReplicaStateError(f"{self._path} cannot be written: {error.strerror}") from error
-
-    def _store(self, data: bytes) -> None:
-        new = self._path.with_name(FILE_NAME + _NEW_SUFFIX)
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            while data:
-                data = data[os.write(fd, data) :]
-            self._disk.fsync(fd)
-        finally:
-            os.close(fd)
-        new.replace(self._path)
-        self._disk.fsync_directory(self._path.parent)
 
 
 def is_known_file(name: str) -> bool:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.collect.positions import CollectStateError, FileKey, FilePosition, Positions
+from tests.support.disks import DiskWith
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from kafka2011.disk import Disk
 
 ONE = FilePosition(FileKey(1, 2), "/var/log/a", 10, "abc", 20, 30, 40)
 
@@ -73,7 +75,7 @@ def test_a_failed_save_keeps_the_old_ones(tmp_path: Path) -> None:
             raise OSError(28, "No space left on device")
         os.fsync(fd)
 
-    positions = Positions(tmp_path, "views", fsync=fsync)
+    positions = Positions(tmp_path, "views", disk=DiskWith(fsync=fsync))
     positions.spool_offset = 1
     positions.save()
     before = positions.path.read_bytes()
@@ -88,7 +90,7 @@ def test_a_failed_save_keeps_the_old_ones(tmp_path: Path) -> None:
     positions.close()
 
 
-def many(directory: Path, **settings: Callable[[int], None]) -> Positions:
+def many(directory: Path, **settings: Disk) -> Positions:
     """Positions of a thousand files, saved."""
     positions = Positions(directory, "views", **settings)
     for number in range(1000):
@@ -164,7 +166,7 @@ def test_after_a_save_that_failed_nothing_is_added_behind_it(tmp_path: Path) -> 
             raise OSError(28, "No space left on device")
         os.fsync(fd)
 
-    positions = many(tmp_path, fsync=fsync)
+    positions = many(tmp_path, disk=DiskWith(fsync=fsync))
     confirm(positions, 7, 5000)
     fails = True
     with pytest.raises(OSError, match="No space"):

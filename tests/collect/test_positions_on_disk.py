@@ -13,6 +13,7 @@ import pytest
 from integration.chaos.power_cut import TAILS, lose_unsynced
 from integration.chaos.synced import noting
 from kafka2011.collect.positions import CollectStateError, FileKey, FilePosition, Positions
+from tests.support.disks import DiskWith
 
 if TYPE_CHECKING:
     from integration.chaos.power_cut import Tail
@@ -27,7 +28,7 @@ class Machine:
         self._fsync = noting(os.fsync, self.state, self._notes, self._kept)
 
     def positions(self) -> Positions:
-        return Positions(self.state, "views", fsync=self._fsync)
+        return Positions(self.state, "views", disk=DiskWith(fsync=self._fsync))
 
     def cut_power(self, tail: Tail) -> None:
         lose_unsynced(self.state, self._notes, self._kept, tail)
@@ -203,7 +204,7 @@ def test_whoever_is_refused_keeps_nothing_open(tmp_path: Path, monkeypatch: pyte
             Positions(tmp_path, "views")
         assert open_files() == before
     with pytest.raises(CollectStateError, match=f"cannot use {tmp_path}: No locks available"):
-        Positions(tmp_path, "views", fsync=refuse)
+        Positions(tmp_path, "views", disk=DiskWith(fsync=refuse))
     assert open_files() == before
     positions = Positions(tmp_path, "views")
     between = open_files()

@@ -23,6 +23,7 @@ from kafka2011.spark.offset_ranges import from_json, to_json
 from kafka2011.spark.options import BatchOptions, StreamOptions, WriteOptions
 from tests.fuzz.driver import Target, in_memory
 from tests.fuzz.messages import with_right_checksums
+from tests.support.disks import DiskWith
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import MAX_INT32, Broker, TlsListener, TopicPartition, broker_id_from, decimal_from, text_from
 from zk.errors import MalformedNode
@@ -137,6 +138,7 @@ def open_positions() -> Iterator[Run]:
     """Check that a collector's files, the journal behind a NUL, are read and written again as they were, or refused."""
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=in_memory()) as name:
         directory = Path(name)
+        disk = DiskWith(fsync=_no_fsync)
 
         def run(data: bytes) -> Hashable:
             text, _, journal = data.partition(b"\0")
@@ -144,12 +146,12 @@ def open_positions() -> Iterator[Run]:
             (directory / JOURNAL_NAME).unlink(missing_ok=True)
             if journal:
                 (directory / JOURNAL_NAME).write_bytes(journal)
-            first = Positions(directory, "t", _no_fsync)
+            first = Positions(directory, "t", disk)
             try:
                 first.save(whole=True)
             finally:
                 first.close()
-            second = Positions(directory, "t", _no_fsync)
+            second = Positions(directory, "t", disk)
             second.close()
             assert (second.files, second.spool_offset) == (first.files, first.spool_offset)
             assert (second.id, second.instances) == (first.id, first.instances)
