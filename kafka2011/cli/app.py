@@ -37,7 +37,6 @@ COMMANDS = {
     "audit": "Compare what the tiers have counted, window by window, and fail when messages are missing in one.",
     "broker": "Run a broker until it is stopped.",
     "certificates": "Make certificates, a password and rules for a cluster of one's own, as `cluster --secure` does.",
-    "click-through": "Publish the click-through of searches over the last 1 and 5 minutes, until Ctrl-C.",
     "cluster": "Run a ZooKeeper and several brokers until Ctrl-C, or in the background.",
     "collect": "Publish the lines of files, standard input and a local socket, each at least once.",
     "completion": "Print what makes a shell complete commands and options.",

@@ -8,7 +8,6 @@ EXTRAS = {
     **dict.fromkeys(("load", "report"), "pipeline,spark,warehouse"),
     "tables": "pipeline,warehouse",
     "export": "warehouse",
-    "click-through": "pipeline,spark",
     "demo": "demo",
 }
 """Of commands whose extra is not simply that of the package that is missing."""

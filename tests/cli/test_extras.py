@@ -42,7 +42,6 @@ def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "extras"),
     [
         (("audit", *NOWHERE, "--tiers", "a,b"), "pipeline"),
-        (("click-through", *NOWHERE, "--checkpoint", "STATE"), "pipeline,spark"),
         (("collect", "--as", "access-log", "--topic", "t", "--state", "STATE", "FILE", *NOWHERE), "pipeline"),
         (("collect", "--audit", "a", "--as", "access-log", "--topic", "t", "--state", "STATE", "FILE"), "pipeline"),
         (("consume", "--topic", "t", "--decode", *NOWHERE), "pipeline"),
