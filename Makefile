@@ -70,7 +70,7 @@ integration: setup-test ## tests with real ZooKeeper and real processes, three a
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
 	@$(PYTHON) -m integration.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SHRINK),--shrink) \
+		$(if $(SCHEDULE),--schedule $(SCHEDULE)) \
 		$(if $(CHAOS_BACKEND),--backend $(CHAOS_BACKEND)) $(if $(SWARM),--swarm) $(if $(SECURE),--secure)
 
 .PHONY: proof

@@ -18,10 +18,8 @@ from integration.chaos.account.summary import account_of
 from integration.chaos.backend import Processes
 from integration.chaos.broker import clear
 from integration.chaos.containers import Containers
-from integration.chaos.page import page_of
 from integration.chaos.run import run_schedule
-from integration.chaos.schedule import WEIGHTS, close_gaps, draw_schedule, from_json, swarm_of, to_json
-from integration.chaos.shrink import shrink
+from integration.chaos.schedule import WEIGHTS, draw_schedule, from_json, swarm_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     MakeBackend = Callable[[Path], Backend]
 
 BACKENDS: Mapping[str, MakeBackend] = {"processes": Processes, "compose": Containers}
-MOST_SHRINKS = 15
-_AFTER_LAST_FAULT_S = 5.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,8 +57,6 @@ def main(arguments: list[str] | None = None) -> int:
     if account.is_good:
         return 0
     _say(failed)
-    if options.shrink:
-        _shrink(seed, faults, directory, backend, {violation.rule for violation in account.violations})
     return 1
 
 
@@ -73,7 +67,6 @@ def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path, ba
     (directory / "evidence.pickle").write_bytes(pickle.dumps(evidence))
     account = account_of(evidence)
     (directory / "account.txt").write_text(account.text() + "\n")
-    (directory / "page.html").write_text(page_of(evidence, seed, account.text(), is_good=account.is_good))
     sys.stdout.write(account.text() + "\n")
     return account
 
@@ -83,28 +76,6 @@ def directory_of(seed: int, *, is_again: bool) -> Path:
     first = Path("build/chaos") / str(seed)
     others = (first.with_name(f"{seed}.{number}") for number in count(2))
     return next(path for path in others if not path.exists()) if is_again and first.exists() else first
-
-
-def _shrink(seed: int, faults: Sequence[Fault], directory: Path, backend: MakeBackend, rules: set[str]) -> None:
-    numbers = count(1)
-    path = directory / "smallest.json"
-
-    def fails(smaller: Sequence[Fault]) -> bool:
-        smaller = close_gaps(smaller)
-        seconds = max(fault.at_s + fault.lasts_s for fault in smaller) + _AFTER_LAST_FAULT_S
-        try:
-            account = _run(seed, seconds, smaller, directory / f"smaller-{next(numbers)}", backend)
-        except Exception as error:  # noqa: BLE001 - a run that breaks off shows nothing, and others are to come
-            _say(f"this run broke off: {type(error).__name__}: {error}")
-            return False
-        has_failed = not rules.isdisjoint(violation.rule for violation in account.violations)
-        if has_failed:  # each is smaller than the one before
-            path.write_text(to_json(seed, seconds, smaller))
-            _say(f"it fails with {len(smaller)} of {len(faults)} faults: {path}")
-        return has_failed
-
-    smallest = shrink(faults, fails, MOST_SHRINKS)
-    _say(f"{len(smallest)} of {len(faults)} faults are left")
 
 
 def _say(text: str) -> None:
@@ -117,7 +88,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long faults come (10)")
     parser.add_argument("--seed", type=int, help="what to draw the schedule from; a fresh one otherwise")
     parser.add_argument("--schedule", type=Path, help="run this schedule again")
-    parser.add_argument("--shrink", action="store_true", help="if it fails, leave out what it still fails without")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

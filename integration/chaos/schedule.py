@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -128,17 +128,6 @@ def draw_schedule(
         faults.append(Fault(round(at_s, 2), kind, round(lasts_s, 2), round(pick, 4), between, mode, ways))
         at_s += draw.uniform(SHORTEST_GAP_S, LONGEST_GAP_S)
     return faults
-
-
-def close_gaps(faults: Sequence[Fault]) -> list[Fault]:
-    """Let no fault begin later after the one before than faults are ever drawn, once some were left out."""
-    closed: list[Fault] = []
-    before_s = 0.0
-    for fault in faults:
-        gap_s = min(fault.at_s - before_s, LONGEST_GAP_S)
-        before_s = fault.at_s
-        closed.append(replace(fault, at_s=round((closed[-1].at_s if closed else 0.0) + gap_s, 2)))
-    return closed
 
 
 def to_json(seed: int, seconds: float, faults: Sequence[Fault]) -> str:
