@@ -70,11 +70,10 @@ integration: setup-test ## tests with real ZooKeeper and real processes, three a
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
 	@$(PYTHON) -m integration.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(SCHEDULE),--schedule $(SCHEDULE)) \
-		$(if $(CHAOS_BACKEND),--backend $(CHAOS_BACKEND)) $(if $(SWARM),--swarm) $(if $(SECURE),--secure)
+		$(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SWARM),--swarm) $(if $(SECURE),--secure)
 
 .PHONY: proof
-proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image, chaos in containers, a pipeline (as root, with Docker)
+proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image, a pipeline (as root, with Docker)
 	@echo "== proof"
 	@$(PYTHON) -m pytest proof --durations=10 $(if $(ONLY),-k "$(ONLY)")
 

@@ -9,28 +9,20 @@ import secrets
 import signal
 import sys
 import time
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from integration.chaos.account.summary import account_of
-from integration.chaos.backend import Processes
 from integration.chaos.broker import clear
-from integration.chaos.containers import Containers
 from integration.chaos.run import run_schedule
 from integration.chaos.schedule import WEIGHTS, draw_schedule, from_json, swarm_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from integration.chaos.account.summary import Account
-    from integration.chaos.backend import Backend
     from integration.chaos.schedule import Fault
-
-    MakeBackend = Callable[[Path], Backend]
-
-BACKENDS: Mapping[str, MakeBackend] = {"processes": Processes, "compose": Containers}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,12 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
         seed = secrets.randbelow(10**6) if options.seed is None else options.seed
         seconds = 60 * options.minutes
         faults = draw_schedule(seed, seconds, swarm_of(seed) if options.swarm else WEIGHTS)
-    backend = partial(Processes, secure=True) if options.secure else BACKENDS[options.backend]
     directory = options.directory or directory_of(seed, is_again=options.schedule is not None)
-    how = "SECURE=1" if options.secure else f"CHAOS_BACKEND={options.backend}"
-    failed = f"FAILED: seed {seed}; again with {how} SCHEDULE={directory / 'schedule.json'}"
+    how = "SECURE=1 " if options.secure else ""
+    failed = f"FAILED: seed {seed}; again with {how}SCHEDULE={directory / 'schedule.json'}"
     try:
-        account = _run(seed, seconds, faults, directory, backend)
+        account = _run(seed, seconds, faults, directory, secure=options.secure)
     except Exception:
         _say(failed)
         raise
@@ -60,10 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path, backend: MakeBackend) -> Account:
+def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path, *, secure: bool) -> Account:
     clear(directory)
     _say(f"seed {seed}, {len(faults)} faults in {seconds:g} s; everything is kept in {directory}")
-    evidence = run_schedule(seed, seconds, faults, directory, _say, backend)
+    evidence = run_schedule(seed, seconds, faults, directory, _say, secure=secure)
     (directory / "evidence.pickle").write_bytes(pickle.dumps(evidence))
     account = account_of(evidence)
     (directory / "account.txt").write_text(account.text() + "\n")
@@ -89,11 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="what to draw the schedule from; a fresh one otherwise")
     parser.add_argument("--schedule", type=Path, help="run this schedule again")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--backend", choices=BACKENDS, default="processes", help="what brokers and ZooKeeper run as (processes)"
-    )
-    where.add_argument("--secure", action="store_true", help="as processes that are met by TLS alone")
+    parser.add_argument("--secure", action="store_true", help="brokers and ZooKeeper are met by TLS alone")
     parser.add_argument(
         "--directory",
         type=Path,

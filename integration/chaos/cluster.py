@@ -8,24 +8,25 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from integration.chaos.backend import Processes
+from integration.chaos.broker import ChaosBroker, host_of_broker
+from integration.chaos.ensemble import Ensemble
 from integration.chaos.links import Links
 from integration.chaos.step_clock import StepClock, build_step_clock
 from kafka2011.admin.topics import create_topic
+from kafka2011.local_security import secure as make_security
 from tests.support.waiting import eventually
 from zk.child import ChildProcess, stop_all
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from integration.chaos.backend import Backend
-    from integration.chaos.broker import ChaosBroker
     from integration.chaos.records import MessageId
     from integration.chaos.segments import Flip
+    from kafka2011.local_security import LocalSecurity
 
 ROOT = Path(__file__).parents[2]
-BROKERS = 3
+BROKERS, MOST_BROKERS = 3, 5
 BROKER_WITH_SMALL_DISK = 0
 READY = b" is ready on "
 FIRST_TOPIC = "chaos-1"
@@ -123,12 +124,16 @@ class Client:
 
 
 class Cluster:
-    """All of it; a context manager that leaves nothing running."""
+    """All of it; a context manager that leaves nothing running.
 
-    def __init__(self, directory: Path, backend: Callable[[Path], Backend] = Processes) -> None:
+    With `secure`, brokers and ZooKeeper are met by TLS alone, with certificates.
+    """
+
+    def __init__(self, directory: Path, *, secure: bool = False) -> None:
         self.directory = directory
         self.processes = directory / "processes"
-        self.backend = backend(self.processes)
+        self._is_secure = secure
+        self._security: LocalSecurity | None = None
         self.topics_path = directory / "topics"
         self.flips_path = directory / "flips"
         self.flips: list[Flip] = []
@@ -145,8 +150,12 @@ class Cluster:
         try:
             self._step_clock = build_step_clock(self.directory)
             self._stack.enter_context(self.links)
-            self._stack.enter_context(self.backend)
-            self.ensemble = self._stack.enter_context(self.backend.make_ensemble(self.links))
+            if self._is_secure:
+                hosts = ["127.0.0.1", *map(host_of_broker, range(MOST_BROKERS))]
+                self._security = make_security(self.processes / "security", hosts)
+            tls = None if self._security is None else self._security.zookeeper
+            ensemble = Ensemble(self.processes, self.links, tls=tls, security=self.security)
+            self.ensemble = self._stack.enter_context(ensemble)
             self.zk_connect = self.ensemble.connect_for("the run")
             for _ in range(BROKERS):
                 self.add_broker()
@@ -161,6 +170,11 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self._stop_clients_and_brokers()
         self._stack.close()
+
+    @property
+    def security(self) -> str:
+        """The file that says how clients meet brokers and ZooKeeper; empty where all is open."""
+        return "" if self._security is None else str(self._security.security)
 
     def grow_topics(self) -> str:
         """Let producers send to a topic that does not exist yet, and return its name."""
@@ -188,7 +202,8 @@ class Cluster:
         """Start one more broker, without waiting until it is ready."""
         broker_id = len(self.brokers)
         settings = {**BROKER_SETTINGS, "zk.connect": self.ensemble.connect_for(f"broker-{broker_id}")}
-        broker = self.backend.make_broker(broker_id, settings, self.links, self._step_clock)
+        doors = {} if self._security is None else self._security.properties
+        broker = ChaosBroker(broker_id, self.processes, {**settings, **doors}, self.links, self._step_clock)
         self.brokers[broker_id] = broker
         self._stack.callback(broker.stop_for_good)
         if broker_id == BROKER_WITH_SMALL_DISK:

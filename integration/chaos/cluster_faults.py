@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import TYPE_CHECKING, TypeVar
 
-from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, PRODUCERS, READY
+from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, MOST_BROKERS, PRODUCERS, READY
 from integration.chaos.ensemble import SERVERS, names_of_links
 from integration.chaos.faults import Begun, Faults, Named
 from integration.chaos.links import Mode, Way
@@ -187,7 +187,7 @@ class ClusterFaults(Faults):
         return Begun((self._cluster.grow_topics(),), _nothing)
 
     def _broker_added(self, fault: Fault) -> Begun | None:
-        if len(self._cluster.brokers) >= self._cluster.backend.most_brokers:
+        if len(self._cluster.brokers) >= MOST_BROKERS:
             return None
         return Begun((self._cluster.add_broker().name,), _nothing)
 

@@ -11,7 +11,6 @@ from zk.local_zookeeper import server_command
 from zk.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from integration.chaos.links import Links
@@ -48,20 +47,56 @@ QUICK = Pace(tick_ms=500, init_limit=20, sync_limit=6)
 
 
 class ZooKeeperServer:
-    """One server of the ensemble; its data is in `directory`.
+    """One server of the ensemble, as a process; its data is in `directory`.
 
     `client_port` is where it is reached without a link, and `tls_port`, unless that is 0, where all clients meet it.
+
+    A server tells the others where it takes part in elections, in the words of its own settings. So all are known by
+    the same names and ports everywhere, and a file of hosts for each process says over which links they are reached.
     """
 
     def __init__(
-        self, number: int, directory: Path, client_port: int, process: ChildProcess, tls_port: int = 0
+        self,
+        number: int,
+        directory: Path,
+        ports: dict[int, tuple[int, int]],
+        links: Links,
+        pace: Pace,
+        tls: ServerTls | None,
     ) -> None:
         self.name = f"zookeeper-{number}"
         self.number = number
         self.directory = directory
-        self.client_port = client_port
-        self.tls_port = tls_port
-        self.process = process
+        self.client_port = free_port()
+        self.tls_port = 0 if tls is None else free_port()
+        directory.mkdir(parents=True)
+        (directory / "myid").write_text(str(number))
+        settings = directory / "zoo.cfg"
+        lines = [
+            f"tickTime={pace.tick_ms}",
+            f"initLimit={pace.init_limit}",
+            f"syncLimit={pace.sync_limit}",
+            f"minSessionTimeout={2 * pace.tick_ms}",
+            f"{_SETTINGS}dataDir={directory}\nclientPort={self.client_port}",
+        ]
+        if tls is not None:  # the plain port is only asked for the server's mode
+            lines.append(f"secureClientPortAddress=127.0.0.1\nsecureClientPort={self.tls_port}\n{tls.settings()}")
+        lines += [f"server.{other}=zookeeper-{other}:{quorum}:{vote}" for other, (quorum, vote) in ports.items()]
+        settings.write_text("\n".join(lines))
+        hosts = [f"127.0.0.1 zookeeper-{number}"]
+        for other in ports.keys() - {number}:
+            host = f"127.0.2.{10 * number + other}"
+            hosts.append(f"{host} zookeeper-{other}")
+            for name, port in zip(names_of_links(number, other), ports[other], strict=True):
+                links.add(name, ("127.0.0.1", port), host=host, port=port)
+        (directory / "hosts").write_text("\n".join(hosts) + "\n")
+        options = [
+            f"-Djdk.net.hosts.file={directory / 'hosts'}",
+            f"-Dzookeeper.fastleader.maxNotificationInterval={LONGEST_VOTE_GAP_MS}",
+            "-Dzookeeper.forceSync=no",
+        ]
+        command = server_command(_MAIN_CLASS, settings, options)
+        self.process = ChildProcess(command, directory / "zookeeper.log")
 
     @property
     def address(self) -> str:
@@ -93,62 +128,6 @@ class ZooKeeperServer:
         return [path.read_bytes() for path in sorted(self.directory.glob("version-2/log.*"))]
 
 
-class ServerProcess(ZooKeeperServer):
-    """One server, as a process.
-
-    A server tells the others where it takes part in elections, in the words of its own settings. So all are known by
-    the same names and ports everywhere, and a file of hosts for each process says over which links they are reached.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        directory: Path,
-        ports: dict[int, tuple[int, int]],
-        links: Links,
-        pace: Pace,
-        tls: ServerTls | None,
-    ) -> None:
-        client_port = free_port()
-        tls_port = 0 if tls is None else free_port()
-        directory.mkdir(parents=True)
-        (directory / "myid").write_text(str(number))
-        settings = directory / "zoo.cfg"
-        lines = [
-            f"tickTime={pace.tick_ms}",
-            f"initLimit={pace.init_limit}",
-            f"syncLimit={pace.sync_limit}",
-            f"minSessionTimeout={2 * pace.tick_ms}",
-            f"{_SETTINGS}dataDir={directory}\nclientPort={client_port}",
-        ]
-        if tls is not None:  # the plain port is only asked for the server's mode
-            lines.append(f"secureClientPortAddress=127.0.0.1\nsecureClientPort={tls_port}\n{tls.settings()}")
-        lines += [f"server.{other}=zookeeper-{other}:{quorum}:{vote}" for other, (quorum, vote) in ports.items()]
-        settings.write_text("\n".join(lines))
-        hosts = [f"127.0.0.1 zookeeper-{number}"]
-        for other in ports.keys() - {number}:
-            host = f"127.0.2.{10 * number + other}"
-            hosts.append(f"{host} zookeeper-{other}")
-            for name, port in zip(names_of_links(number, other), ports[other], strict=True):
-                links.add(name, ("127.0.0.1", port), host=host, port=port)
-        (directory / "hosts").write_text("\n".join(hosts) + "\n")
-        options = [
-            f"-Djdk.net.hosts.file={directory / 'hosts'}",
-            f"-Dzookeeper.fastleader.maxNotificationInterval={LONGEST_VOTE_GAP_MS}",
-            "-Dzookeeper.forceSync=no",
-        ]
-        command = server_command(_MAIN_CLASS, settings, options)
-        super().__init__(number, directory, client_port, ChildProcess(command, directory / "zookeeper.log"), tls_port)
-
-
-def server_processes(
-    directory: Path, links: Links, pace: Pace = QUICK, tls: ServerTls | None = None
-) -> list[ServerProcess]:
-    """Make three servers, each in a directory of its own."""
-    ports = {number: (free_port(), free_port()) for number in SERVERS}
-    return [ServerProcess(number, directory / f"zookeeper-{number}", ports, links, pace, tls) for number in SERVERS]
-
-
 class Ensemble:
     """A leader and two followers, reached over links on one address of this host; a context manager.
 
@@ -156,12 +135,15 @@ class Ensemble:
     """
 
     def __init__(
-        self, servers: Sequence[ZooKeeperServer], links: Links, host: str = "127.0.0.1", security: str = ""
+        self, directory: Path, links: Links, pace: Pace = QUICK, tls: ServerTls | None = None, security: str = ""
     ) -> None:
         self._links = links
-        self._host = host
         self._security = security
-        self.servers = {server.number: server for server in servers}
+        ports = {number: (free_port(), free_port()) for number in SERVERS}
+        self.servers = {
+            number: ZooKeeperServer(number, directory / f"zookeeper-{number}", ports, links, pace, tls)
+            for number in SERVERS
+        }
 
     def leader(self) -> ZooKeeperServer | None:
         """Return the server that leads now; None while nobody does."""
@@ -170,9 +152,7 @@ class Ensemble:
     def connect_for(self, client: str) -> str:
         """Return a zk.connect for one client, whose links to the servers can fail apart from all others."""
         links = [
-            self._links.add(
-                f"{client} to {server.name}", ("127.0.0.1", server.tls_port or server.client_port), host=self._host
-            )
+            self._links.add(f"{client} to {server.name}", ("127.0.0.1", server.tls_port or server.client_port))
             for server in self.servers.values()
         ]
         addresses = ",".join(link.address for link in links)

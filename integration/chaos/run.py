@@ -6,7 +6,6 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from integration.chaos.backend import Processes
 from integration.chaos.cluster import Cluster
 from integration.chaos.cluster_faults import GROWING, STEADY, ClusterFaults, start_clients
 from integration.chaos.evidence import Evidence, Happened
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from integration.chaos.backend import Backend
     from integration.chaos.faults import Faults
     from integration.chaos.registry_history import RegistryHistory
     from integration.chaos.schedule import Fault
@@ -46,7 +44,8 @@ def run_schedule(
     faults: Sequence[Fault],
     directory: Path,
     say: Callable[[str], None],
-    backend: Callable[[Path], Backend] = Processes,
+    *,
+    secure: bool = False,
 ) -> Evidence:
     """Let a cluster suffer a schedule, heal it, wait for the groups, and return what everybody wrote down."""
     directory = directory.absolute()
@@ -54,7 +53,7 @@ def run_schedule(
     (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
     evidence = Evidence()
     say("starting ZooKeeper, brokers, producers and members")
-    with Cluster(directory, backend) as cluster, Sampler(cluster) as sampler:
+    with Cluster(directory, secure=secure) as cluster, Sampler(cluster) as sampler:
         start_clients(cluster)
         evidence.started_s = now_s()
         say(f"{len(faults)} faults in {seconds:g} s")
@@ -184,7 +183,7 @@ def _read_logs(cluster: Cluster, evidence: Evidence) -> None:
         segments = broker.archive.segments()
         firsts: dict[TopicPartition, int] = {}
         served: dict[Place, Logged] = {}
-        security = cluster.backend.security
+        security = cluster.security
         with SimpleConsumer("127.0.0.1", broker.port, broker_id=broker.broker_id, security=security) as consumer:
             for where in {segment.where for segment in segments}:
                 [firsts[where]] = consumer.get_offsets_before(where.topic, where.partition, EARLIEST, 1)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import gc
 import secrets
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from integration.chaos.account.summary import account_of
-from integration.chaos.backend import Processes
 from integration.chaos.run import run_schedule
 from integration.chaos.schedule import WEIGHTS, draw_schedule, swarm_of
 
@@ -33,12 +31,11 @@ def test_a_cluster_whose_parts_fail_at_random(tmp_path: Path, capsys: pytest.Cap
         sys.stdout.write(f"\nchaos: seed {seed}\n")
     is_odd = bool(seed % 2)  # then with fewer kinds of faults, and by TLS
     faults = draw_schedule(seed, FAULTS_S, swarm_of(seed) if is_odd else WEIGHTS)
-    backend = partial(Processes, secure=is_odd)
 
     def say(text: str) -> None:
         sys.stdout.write(f"{text}\n")
 
-    account = account_of(run_schedule(seed, FAULTS_S, faults, tmp_path / "run", say, backend))
+    account = account_of(run_schedule(seed, FAULTS_S, faults, tmp_path / "run", say, secure=is_odd))
     gc.collect()  # so that nothing of this is collected, and warned of, in another test
     schedule = (tmp_path / "run" / "schedule.json").read_text()
     assert account.is_good, f"seed {seed}\n{account.text()}\n{schedule}"

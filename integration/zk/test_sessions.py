@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.chaos.ensemble import Ensemble, Pace, names_of_links, server_processes
+from integration.chaos.ensemble import Ensemble, Pace, names_of_links
 from integration.chaos.links import Links, Mode
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
@@ -186,7 +186,7 @@ def await_claim(owners: OwnerRegistry, partition: TopicPartition, stream_id: str
 @pytest.mark.slow
 def test_a_lease_ends_before_the_leader_gives_the_session_up(tmp_path: Path) -> None:
     """The follower is cut off from the leader just after it has answered: the leader has not heard of that answer."""
-    with Links() as links, Ensemble(server_processes(tmp_path, links, PATIENT), links) as ensemble:
+    with Links() as links, Ensemble(tmp_path, links, PATIENT) as ensemble:
         leader = ensemble.leader()
         assert leader is not None
         follower = next(server for server in ensemble.servers.values() if server is not leader)
