@@ -1,4 +1,4 @@
-"""The cluster that the tests beside this file run on: containers (docker-compose.yml), or processes of this machine."""
+"""The cluster that the tests beside this file run on: the containers of docker-compose.yml."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 from testcontainers.compose import DockerCompose
 
 from integration.debian.fetching import fetch
-from kafka2011.local_cluster import LocalBroker, LocalCluster
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -31,39 +30,6 @@ REPLICATED = ("replicated-a", "replicated-b", "replicated-c")
 SECURE = ("secure-zookeeper", "secure-broker-1", "secure-broker-2")
 HEALTHY_TIMEOUT_S = 180.0
 COMMAND_TIMEOUT_S = 90.0
-
-
-class Cluster(Protocol):
-    """Three brokers. Addresses are those for clients on this host."""
-
-    @property
-    def zk_connect(self) -> str:
-        """What to give as zk.connect."""
-
-    @property
-    def broker_ids(self) -> Sequence[int]:
-        """The ids of the three."""
-
-    def start(self) -> None:
-        """Start all of it and wait until it serves."""
-
-    def stop(self) -> None:
-        """Stop all of it in order; the data stays."""
-
-    def add_broker(self) -> int:
-        """Start one more broker, which joins the topics that are there; return its id."""
-
-    def kill_broker(self, broker_id: int) -> None:
-        """End a broker with kill -9."""
-
-    def revive_broker(self, broker_id: int) -> None:
-        """Have a killed broker back."""
-
-    def run(self, arguments: Sequence[str], lines: bytes = b"") -> str:
-        """Run `kafka2011` where the brokers are, and return what it printed."""
-
-    def output_of(self, broker_id: int) -> str:
-        """Return what a broker logged since the last start of the cluster."""
 
 
 def run_here(arguments: Sequence[str], zk_connect: str, lines: bytes = b"") -> str:
@@ -121,56 +87,6 @@ def _version_of(program: str) -> str:
         if done.returncode == 0:
             return done.stdout.strip()
     return ""
-
-
-class ProcessCluster:
-    """Brokers and one ZooKeeper as processes of this machine."""
-
-    def __init__(self, directory: Path) -> None:
-        self._settings = {
-            "num.partitions": "2",
-            "log.default.flush.scheduler.interval.ms": "100",
-            "zk.sessiontimeout.ms": "2000",
-        }
-        self._cluster = LocalCluster(3, directory=directory, properties=self._settings)
-        self._added: LocalBroker | None = None
-        self.broker_ids = (0, 1, 2)
-
-    @property
-    def zk_connect(self) -> str:
-        return self._cluster.zk_connect
-
-    def start(self) -> None:
-        self._cluster.start()
-        if self._added is not None:
-            self._added.start()
-
-    def stop(self) -> None:
-        if self._added is not None:
-            self._added.stop()
-        self._cluster.stop()
-
-    def close(self) -> None:
-        self.stop()
-        self._cluster.close()
-
-    def add_broker(self) -> int:
-        settings = {**self._settings, "zk.connect": self.zk_connect, "join.topics": "true"}
-        self._added = LocalBroker(3, self._cluster.directory / "broker-3", settings)
-        self._added.start()
-        return 3
-
-    def kill_broker(self, broker_id: int) -> None:
-        self._cluster.brokers[broker_id].kill()
-
-    def revive_broker(self, broker_id: int) -> None:
-        self._cluster.brokers[broker_id].start()
-
-    def run(self, arguments: Sequence[str], lines: bytes = b"") -> str:
-        return run_here(arguments, self.zk_connect, lines)
-
-    def output_of(self, broker_id: int) -> str:
-        return self._cluster.brokers[broker_id].output().decode()
 
 
 class ComposeCluster:

@@ -1,4 +1,4 @@
-"""One cluster for the tests in this directory, with two back ends; and no silent skip of the one with containers."""
+"""One cluster for the tests in this directory, made by either Compose; and no silent skip of it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.compose import clusters
-from integration.compose.clusters import ComposeCluster, ProcessCluster
+from integration.compose.clusters import ComposeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from integration.compose.clusters import Cluster
-
 COMPOSES = {"compose-1": 1, "compose-2": 2}
-BACK_ENDS = ("processes", *COMPOSES)
 
 
 @cache
@@ -27,28 +24,24 @@ def why_no_docker() -> str | None:
 
 
 @cache
-def why_not(back_end: str) -> str | None:
-    """Return why a back end cannot be had here; None when it can."""
-    if back_end not in COMPOSES or why_no_docker() is not None:
+def why_not(compose: str) -> str | None:
+    """Return why a Compose cannot be had here; None when it can."""
+    if why_no_docker() is not None:
         return why_no_docker()
     try:
-        clusters.find_compose(COMPOSES[back_end])
+        clusters.find_compose(COMPOSES[compose])
     except LookupError as error:
         return str(error)
     return None
 
 
-@pytest.fixture(scope="module", params=BACK_ENDS)
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Start three brokers: of processes, then of containers by either Compose."""
-    made: ComposeCluster | ProcessCluster
-    if request.param == "processes":
-        made = ProcessCluster(tmp_path_factory.mktemp("cluster"))
-    else:
-        reason = why_not(request.param)
-        if reason is not None:
-            pytest.skip(reason)
-        made = ComposeCluster(COMPOSES[request.param])
+@pytest.fixture(scope="module", params=COMPOSES)
+def cluster(request: pytest.FixtureRequest) -> Iterator[ComposeCluster]:
+    """Start three brokers, by either Compose."""
+    reason = why_not(request.param)
+    if reason is not None:
+        pytest.skip(reason)
+    made = ComposeCluster(COMPOSES[request.param])
     try:
         made.start()
         yield made
@@ -76,7 +69,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests of containers were skipped, and why."""
     here = f"{Path(__file__).parent.name}/"
     skipped = [report.nodeid for report in terminalreporter.getreports("skipped") if here in report.nodeid]
-    for back_end in COMPOSES:
-        count = sum(f"[{back_end}]" in name for name in skipped)
+    for compose in COMPOSES:
+        count = sum(f"[{compose}]" in name for name in skipped)
         if count:
-            terminalreporter.write_line(f"{back_end}: {count} tests skipped: {why_not(back_end)}")
+            terminalreporter.write_line(f"{compose}: {count} tests skipped: {why_not(compose)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import urllib.request
 from itertools import islice
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.compose.clusters import ProcessCluster, run_here
+from integration.compose.clusters import run_here
 from kafka2011 import ConsumerConnector, Producer
-from kafka2011.c_code import PURE_VARIABLE
 from tests.support.waiting import eventually
 from zk.four_letters import mode_of
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from integration.compose.clusters import Cluster, ComposeCluster
+    from integration.compose.clusters import ComposeCluster
     from kafka2011.producer.batch import Receipt
 
 # The first of them waits for the images.
@@ -30,14 +28,14 @@ pytestmark = pytest.mark.timeout(600)
 MEMBER_SETTINGS = {"fetcher.backoff.ms": 50, "rebalance.backoff.ms": 1000, "consumer.timeout.ms": 60_000}
 
 
-def described(cluster: Cluster, topic: str) -> list[dict[str, str | int]]:
+def described(cluster: ComposeCluster, topic: str) -> list[dict[str, str | int]]:
     found: list[dict[str, str | int]] = json.loads(
         run_here(["topics", "describe", topic, "--json"], cluster.zk_connect)
     )
     return found
 
 
-def brokers_of(cluster: Cluster, topic: str, *, with_messages: bool = False) -> set[int]:
+def brokers_of(cluster: ComposeCluster, topic: str, *, with_messages: bool = False) -> set[int]:
     """Return the brokers that have partitions of a topic, or messages in them."""
     return {
         int(str(partition["partition"]).partition("-")[0])
@@ -46,19 +44,19 @@ def brokers_of(cluster: Cluster, topic: str, *, with_messages: bool = False) -> 
     }
 
 
-def consume_here(cluster: Cluster, topic: str, count: int, group: str = "reports") -> list[str]:
+def consume_here(cluster: ComposeCluster, topic: str, count: int, group: str = "reports") -> list[str]:
     arguments = ["consume", "--topic", topic, "--group", group, "--from-beginning"]
     return run_here(
         [*arguments, "--max-messages", str(count), "--timeout-ms", "60000"], cluster.zk_connect
     ).splitlines()
 
 
-def consume_inside(cluster: Cluster, topic: str, count: int, group: str) -> list[str]:
+def consume_inside(cluster: ComposeCluster, topic: str, count: int, group: str) -> list[str]:
     arguments = ["consume", "--topic", topic, "--group", group, "--from-beginning"]
     return cluster.run([*arguments, "--max-messages", str(count), "--timeout-ms", "60000"]).splitlines()
 
 
-def test_it_is_up(cluster: Cluster) -> None:
+def test_it_is_up(cluster: ComposeCluster) -> None:
     """Three brokers are registered, and answer clients on the host and beside them at the same addresses."""
     arguments = ["ping", "--json", "--zookeeper"]
     here = json.loads(run_here([*arguments, cluster.zk_connect], cluster.zk_connect))
@@ -68,20 +66,19 @@ def test_it_is_up(cluster: Cluster) -> None:
         assert [answer["error"] for answer in answers] == [None] * 3
 
 
-def test_messages_are_worked_on_in_c(cluster: Cluster) -> None:
-    """The image has the C code, whichever way it was built; so has this machine, unless Python was chosen here."""
-    is_python_chosen = isinstance(cluster, ProcessCluster) and PURE_VARIABLE in os.environ
-    assert ("messages in Python" if is_python_chosen else "(messages in C, ") in cluster.run(["--version"])
+def test_messages_are_worked_on_in_c(cluster: ComposeCluster) -> None:
+    """The image has the C code, whichever way it was built."""
+    assert "(messages in C, " in cluster.run(["--version"])
 
 
-def test_a_topic_made_inside_is_seen_outside(cluster: Cluster) -> None:
+def test_a_topic_made_inside_is_seen_outside(cluster: ComposeCluster) -> None:
     """`topics create` beside the brokers spreads a topic over all of them; a client on the host sees it."""
     cluster.run(["topics", "create", "spread"])
     assert brokers_of(cluster, "spread") == set(cluster.broker_ids)
     assert len(described(cluster, "spread")) == 6
 
 
-def test_both_directions(cluster: Cluster) -> None:
+def test_both_directions(cluster: ComposeCluster) -> None:
     """What is produced on the host is consumed inside, and what is produced inside is consumed on the host."""
     run_here(["produce", "outward", "--zookeeper", cluster.zk_connect], cluster.zk_connect, b"one\ntwo\nthree\n")
     assert sorted(consume_inside(cluster, "outward", 3, "inside")) == ["one", "three", "two"]
@@ -89,7 +86,7 @@ def test_both_directions(cluster: Cluster) -> None:
     assert sorted(consume_here(cluster, "inward", 2)) == ["five", "four"]
 
 
-def test_kill_9_of_a_broker_under_confirmed_produce(cluster: Cluster) -> None:
+def test_kill_9_of_a_broker_under_confirmed_produce(cluster: ComposeCluster) -> None:
     """Everything that was confirmed is delivered, although a broker was killed meanwhile; the broker comes back."""
     victim = cluster.broker_ids[1]
     run_here(["topics", "create", "confirmed"], cluster.zk_connect)
@@ -127,10 +124,6 @@ def test_kill_9_of_a_broker_under_confirmed_produce(cluster: Cluster) -> None:
     assert got == set(range(len(sent)))
 
 
-COMPOSES = pytest.mark.parametrize("cluster", ["compose-1", "compose-2"], indirect=True)
-
-
-@COMPOSES
 def test_the_demo_becomes_healthy(cluster: ComposeCluster) -> None:
     """A producer and two members of a group start, report their health, and everything moves."""
     cluster.watch()
@@ -166,13 +159,12 @@ def test_producers_work_through_the_load_balancer(cluster: ComposeCluster) -> No
     assert sorted(got, key=int) == [str(number) for number in range(len(sent))]
 
 
-def owners(cluster: Cluster, group: str) -> set[str]:
+def owners(cluster: ComposeCluster, group: str) -> set[str]:
     """Return the streams that own a group's partitions."""
     found = json.loads(run_here(["groups", "--group", group, "--json"], cluster.zk_connect))
     return {partition["owner"] for partition in found if partition["owner"]}
 
 
-@COMPOSES
 def test_the_cluster_is_shown_in_a_browser(cluster: ComposeCluster) -> None:
     """The console answers browsers of this host, and its picture has all brokers."""
     cluster.add_ui()
@@ -188,7 +180,6 @@ def test_the_cluster_is_shown_in_a_browser(cluster: ComposeCluster) -> None:
         cluster.end_ui()
 
 
-@COMPOSES
 def test_the_secure_cluster_is_met_with_a_certificate_only(cluster: ComposeCluster, tmp_path: Path) -> None:
     """Its own client works, beside it and on the host; nobody gets in without a password, a certificate, or a rule."""
     cluster.add_secure()
@@ -232,7 +223,6 @@ def is_refused(zk_connect: str) -> bool:
     return False
 
 
-@COMPOSES
 def test_a_replica_takes_over_from_one_whose_disk_is_lost(cluster: ComposeCluster) -> None:
     """What was confirmed is there, at another address under the same id; and the first comes back with everything."""
     cluster.add_replicated()
@@ -258,7 +248,6 @@ def in_sync(zk_connect: str) -> dict[str, str]:
     return {row["replica"]: row["role"] for row in rows if row["in_sync"]}
 
 
-@COMPOSES
 def test_one_zookeeper_server_stops(cluster: ComposeCluster) -> None:
     """The ensemble goes on without its leader: topics are made, members join, messages come through."""
     [leader] = [number for number, mode in enumerate(modes(cluster), 1) if mode == "leader"]
@@ -276,7 +265,7 @@ def modes(cluster: ComposeCluster) -> list[str]:
     return [mode_of(cluster.host, port, 5) for port in cluster.zookeeper_ports]
 
 
-def test_one_more_broker_takes_load(cluster: Cluster) -> None:
+def test_one_more_broker_takes_load(cluster: ComposeCluster) -> None:
     """A fourth broker joins a topic that is there, and a producer that runs all the time begins to use it."""
     run_here(["topics", "create", "grown", "--brokers", str(cluster.broker_ids[0])], cluster.zk_connect)
     assert brokers_of(cluster, "grown") == {cluster.broker_ids[0]}
@@ -291,13 +280,12 @@ def test_one_more_broker_takes_load(cluster: Cluster) -> None:
         eventually(is_used, what="a message on the new broker")
 
 
-def test_data_survives_down_and_up(cluster: Cluster) -> None:
+def test_data_survives_down_and_up(cluster: ComposeCluster) -> None:
     """After a stop in order, messages and a group's offsets are there again; nothing had to be recovered."""
     run_here(["produce", "kept", "--zookeeper", cluster.zk_connect], cluster.zk_connect, b"seven\neight\n")
     first = consume_here(cluster, "kept", 1, "half")
     cluster.stop()
-    if hasattr(cluster, "use_names"):
-        cluster.use_names()
+    cluster.use_names()
     cluster.start()
     rest = consume_inside(cluster, "kept", 1, "half")
     assert sorted(first + rest) == ["eight", "seven"]
