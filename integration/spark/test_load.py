@@ -25,7 +25,9 @@ from kafka2011.warehouse.load.load_settings import LoadSettings
 from kafka2011.warehouse.load.local_engine import LocalEngine
 from kafka2011.warehouse.load.spark_engine import SparkEngine
 from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.rows.columns import OWN
 from kafka2011.warehouse.table.commits import Commit, Operation
+from kafka2011.warehouse.table.compaction import compact
 from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.warehouse import payloads_of, places_in, quarantined_by, rows_of
@@ -51,6 +53,7 @@ NEW = event_schema(
     {"name": "page", "type": "string"},
     {"name": "status", "type": "int"},
     {"name": "member", "type": ["null", "string"], "default": None},
+    {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
 )
 UNKNOWN = event_schema(
     "View",
@@ -105,7 +108,7 @@ def test_loads_go_on_where_the_last_one_ended(
     publish: Callable[..., int],
     loading: Callable[..., TopicLoad],
 ) -> None:
-    """Every message is one row or in quarantine: plain and compressed, of two schemas, good and bad."""
+    """Every message is one row or in quarantine: plain and compressed, of two schemas, good and bad, and compacted."""
     one, two = cluster.brokers[0], cluster.brokers[1]
     create(topic)
     publish(one, topic, views(topic, OLD, 1))
@@ -125,7 +128,7 @@ def test_loads_go_on_where_the_last_one_ended(
     with connect(cluster.zk_connect) as client:
         SchemaRegistry(client).register(topic, NEW)
     garbage = [b"", b"garbage", views(topic, OLD, 1)[0] + b"x"]
-    publish(two, topic, [*garbage, *views(topic, NEW, 20, member="m"), b"end"])
+    publish(two, topic, [*garbage, *views(topic, NEW, 20, member="m", tags=["a"]), b"end"])
     publish(two, topic, [*views(topic, NEW, 5), *garbage, *views(topic, NEW, 5), b"end"], 1, Codec.SNAPPY)
     publish(two, topic, [b"nothing", b"good"], 1, Codec.SNAPPY)
     publish(one, topic, views(topic, OLD, 10), 0, Codec.SNAPPY)
@@ -147,6 +150,17 @@ def test_loads_go_on_where_the_last_one_ended(
     assert (newest.schema, newest.size_bytes > 0) == (2, True)
     assert {each.partition.broker_id for each in newest.ranges} == {one.broker_id, two.broker_id}
     assert not list((tmp_path / "warehouse").rglob("*.crc"))
+
+    assert compact(table).files_before > 1
+    publish(one, topic, views(topic, NEW, 10, member="m"))
+    assert load.load().number == 3
+    compacted = rows_of(table)
+    assert places_in(compacted) == sorted(payloads_of(cluster.zk_connect, topic).keys() - bad.keys())
+    assert compacted["member"].to_pylist().count("m") == 30
+    assert compacted["tags"].to_pylist().count(["a"]) == 20
+    columns = compacted.schema.names
+    assert columns[:6] == ["time", "published_at", "server", "id", "page", "status"]
+    assert columns[6:] == [*OWN.names, "date", "member", "tags"]
 
 
 def last_line(capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
