@@ -56,7 +56,7 @@ class Written(WriterCommitMessage):
         self.rows = rows
 
 
-class BatchWriter(DataSourceArrowWriter):
+class _Writer:
     """Writes rows on executors; pickled with all they need to know."""
 
     def __init__(self, options: WriteOptions, columns: SinkColumns, placement: Placement) -> None:
@@ -69,17 +69,12 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(self._options, self._columns, self._placement, iterator)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
-    """The same for each micro-batch of a stream."""
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """The writer of a batch."""
 
-    def __init__(self, options: WriteOptions, columns: SinkColumns, placement: Placement) -> None:
-        self._options = options
-        self._columns = columns
-        self._placement = placement
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows."""
-        return _write(self._options, self._columns, self._placement, iterator)
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """The writer of each micro-batch of a stream."""
 
 
 def open_batch_writer(options: WriteOptions, schema: StructType) -> BatchWriter:
