@@ -1,7 +1,7 @@
 """The command line: `python -m tests.fuzz sets --of 1000000 --seed 4711`.
 
 Targets are named one by one, or by the module that they are in; all, where none is. `--case` repeats one input, given
-as a line of the corpus. `--guided` has atheris choose the cases, by what code they reach (pip install -e '.[fuzz]').
+as a line of the corpus.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tests.fuzz.driver import fuzz
 from tests.fuzz.inputs import read_corpus, read_line, to_line
+from tests.fuzz.targets import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +36,6 @@ _MOST_NOTED_BYTES = 1 << 16
 def main(arguments: list[str] | None = None) -> int:
     """Run targets, and print what came of each; 1 when there was a finding."""
     options = _parser().parse_args(arguments)
-    if options.guided:
-        from tests.fuzz.guided import run_guided
-
-        run_guided(options.targets[0], options.of)
-    from tests.fuzz.targets import chosen
-
     seed = secrets.randbelow(10**9) if options.seed is None else options.seed
     if not options.unlimited:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
@@ -118,7 +113,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--case", help="run this case alone: a line as in the corpus")
     parser.add_argument("--last", type=Path, help="a file that holds the case that is running")
     parser.add_argument("--unlimited", action="store_true", help="take any memory, as sanitizers do")
-    parser.add_argument("--guided", action="store_true", help="have atheris choose cases for one target")
     return parser
 
 
