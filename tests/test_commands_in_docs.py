@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-CONTAINERS = ("docker", "docker-compose", "compose.sh")
-
 
 def calls_in(text: str) -> Iterator[list[str]]:
     """Yield the arguments of each `kafka2011` in a shell's text; none of what a here-document holds."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 ROOT = str(Path(__file__).parent.parent.parent)
-TIME_US = 1_323_000_000_000_000
 EVERY = 6  # of the functions; each module counts
 CHILD_S = 20
 MOMENT_S = 0.05  # how long the thread stays where it is when forks are held back

@@ -18,11 +18,10 @@ AnyBytes: TypeAlias = bytes | memoryview
 LENGTH = struct.Struct(">i")
 LENGTH_BYTES = LENGTH.size
 LENGTH_AND_MAGIC = struct.Struct(">iB")
-LENGTH_AND_KIND = struct.Struct(">iH")
-"""Length, then magic and the byte after it as one number: see MessageFormat. So does HEADER_1_BY_KIND begin."""
 HEADER_0 = struct.Struct(">iBI")
 HEADER_1 = struct.Struct(">iBBI")
 HEADER_1_BY_KIND = struct.Struct(">iHI")
+"""Magic and the byte after it are one number: see MessageFormat."""
 
 MAGIC_0_OVERHEAD_BYTES = HEADER_0.size
 MAGIC_1_OVERHEAD_BYTES = HEADER_1.size

@@ -33,7 +33,6 @@ class Members:
         self._job = {"zk": zk_connect, "group": group, "topics": dict(topics)}
         self._counts = [min(at_once, count - start) for start in range(0, count, at_once)]
         self._processes: list[subprocess.Popen[str]] = []
-        self._ended_cpu_s = 0.0
 
     def __enter__(self) -> Self:
         for count in self._counts:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Line = Mapping[str, Any]
 
-ASIDE = {f"{OWN}-python"}
-"""Kinds that are ours and stand beside nobody."""
 RIVALS_OF = {Way.SEND_LISTS: (Way.SEND_LISTS, Way.SEND_EACH), Way.READ_LISTS: (Way.READ_LISTS, Way.READ_EACH)}
 """Who has no lists is compared with what it has."""
 _BETTER = {MORE: "ours is faster", LESS: "**ours is slower**", OVERLAP: OVERLAP, FEW: FEW}
