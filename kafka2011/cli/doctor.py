@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.doctor.checks import CHECKS, lag_that_grows
-from kafka2011.admin.doctor.looking import look
+from kafka2011.admin.doctor.examination import look
 from kafka2011.admin.doctor.machine import disk_against_retention, settings_that_do_not_fit, snapshots_that_pile_up
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_json_list
@@ -23,7 +23,7 @@ from kafka2011.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka2011.admin.doctor.seen import Finding
+    from kafka2011.admin.doctor.checkup import Finding
 
 
 @click.command(

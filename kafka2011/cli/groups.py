@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.admin.lag_history import LagHistory
+from kafka2011.admin.snapshot.lag_history import LagHistory
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, read_target, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.groups import Groups
-from kafka2011.admin.lag_history import LagHistory
+from kafka2011.admin.snapshot.lag_history import LagHistory
 from kafka2011.cli.audit import audit_now, tiers_option
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.session import open_session

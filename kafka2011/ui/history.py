@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka2011.ui.seen import SeenCluster, SeenGroup, member_of
+from kafka2011.admin.snapshot.cluster_snapshot import SeenCluster, SeenGroup, member_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,12 +16,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.admin.groups import GroupPartition
-from kafka2011.admin.lag_history import LagHistory
+from kafka2011.admin.snapshot.lag_history import LagHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafka2011.ui.seen import Ends, SeenGroup
+    from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenGroup
     from zk.cluster import TopicPartition
 
 LOOKS = 10

@@ -6,15 +6,15 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kafka2011.admin.snapshot.cluster_snapshot import member_of
 from kafka2011.ui.lag import LEARNING, OK, SEVERITY
-from kafka2011.ui.seen import member_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenCluster, SeenGroup
     from kafka2011.ui.history import History
     from kafka2011.ui.lag import Lag, LagBook
-    from kafka2011.ui.seen import Ends, SeenCluster, SeenGroup
     from zk.cluster import TopicPartition
 
 MOST_ROWS = 5000

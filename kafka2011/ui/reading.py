@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from kafka2011.admin.snapshot.log_offsets import asking
 from kafka2011.errors import KafkaError
 from kafka2011.events.errors import UndecodableEventError
 from kafka2011.ui.annotated import annotate, as_document, first_message
 from kafka2011.ui.app import partition_from
-from kafka2011.ui.log_ends import asking
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.clock import SYSTEM_CLOCK
 

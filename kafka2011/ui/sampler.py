@@ -12,14 +12,14 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka2011.admin.replicas import describe_replicas
+from kafka2011.admin.snapshot.cluster_reader import ClusterReader
+from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenCluster
+from kafka2011.admin.snapshot.log_offsets import LogEnds
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
-from kafka2011.ui.cluster_reader import ClusterReader
 from kafka2011.ui.history import History
 from kafka2011.ui.lag import LagBook
-from kafka2011.ui.log_ends import LogEnds
 from kafka2011.ui.picture import ReplicaRow, picture
-from kafka2011.ui.seen import Ends, SeenCluster
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:

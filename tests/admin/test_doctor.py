@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.admin.doctor.checks import CHECKS, CLOCK_LIMIT_MS, lag_that_grows
-from kafka2011.admin.doctor.looking import server_of
+from kafka2011.admin.doctor.checkup import Ends, Seen, SeenBroker, SeenGroup, SeenReplicas, SeenRequest, SeenServer
+from kafka2011.admin.doctor.examination import server_of
 from kafka2011.admin.doctor.machine import (
     MOST_SNAPSHOTS,
     disk_against_retention,
     settings_that_do_not_fit,
     snapshots_that_pile_up,
 )
-from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenReplicas, SeenRequest, SeenServer
 from kafka2011.config import BrokerConfig
 from zk.cluster import Broker, TopicPartition
 

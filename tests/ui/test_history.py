@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kafka2011.admin.snapshot.cluster_snapshot import SeenBroker, SeenCluster, SeenGroup, SeenMember
 from kafka2011.ui.history import CAME, CLAIMED, JOINED, LEFT, RELEASED, UNSEEN, WENT, History, Step, rebalances_of
-from kafka2011.ui.seen import SeenBroker, SeenCluster, SeenGroup, SeenMember
 from zk.cluster import Broker, TopicPartition
 from zk.owners import Owner
 

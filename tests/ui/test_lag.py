@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenGroup
 from kafka2011.ui.lag import LOOK_S, LOOKS, OK, STOPPED, UNKNOWN, LagBook, Look, judge
-from kafka2011.ui.seen import Ends, SeenGroup
 from zk.cluster import TopicPartition
 from zk.offsets import CommittedOffset
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenBroker, SeenCluster, SeenGroup, SeenMember
 from kafka2011.ui import picture as picture_module
 from kafka2011.ui.history import History
 from kafka2011.ui.lag import LagBook
 from kafka2011.ui.picture import picture
-from kafka2011.ui.seen import Ends, SeenBroker, SeenCluster, SeenGroup, SeenMember
 from zk.cluster import Broker, TopicPartition
 from zk.offsets import CommittedOffset
 from zk.owners import Owner

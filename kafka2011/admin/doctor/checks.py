@@ -7,12 +7,12 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.doctor.seen import Finding
+from kafka2011.admin.doctor.checkup import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kafka2011.admin.doctor.seen import Seen
+    from kafka2011.admin.doctor.checkup import Seen
 
 CLOCK_LIMIT_MS = 5_000
 """More apart than this are two clocks that nobody keeps; less may be the way of a write to ZooKeeper."""

@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.doctor.seen import Finding
+from kafka2011.admin.doctor.checkup import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafka2011.admin.snapshot.cluster_snapshot import SeenBroker, SeenCluster, SeenGroup, SeenMember
 from kafka2011.consumer.known import Known
-from kafka2011.ui.seen import SeenBroker, SeenCluster, SeenGroup, SeenMember
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.cluster import text_from

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.partitions import ends_of_many
+from kafka2011.admin.snapshot.cluster_snapshot import Ends
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from kafka2011.message.topic import InvalidTopicError, validate_topic
-from kafka2011.ui.seen import Ends
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafka2011.ui.seen import SeenBroker
+    from kafka2011.admin.snapshot.cluster_snapshot import SeenBroker
     from zk.clock import Clock
     from zk.cluster import Broker, TopicPartition
 

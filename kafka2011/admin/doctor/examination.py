@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kazoo.hosts import collect_hosts
 
-from kafka2011.admin.doctor.seen import Ends, Seen, SeenBroker, SeenGroup, SeenReplicas, SeenRequest, SeenServer
+from kafka2011.admin.doctor.checkup import Ends, Seen, SeenBroker, SeenGroup, SeenReplicas, SeenRequest, SeenServer
 from kafka2011.admin.groups import Groups
 from kafka2011.admin.partitions import asking, ends_of_many
 from kafka2011.admin.replicas import ReplicaChangeError, describe_broker
