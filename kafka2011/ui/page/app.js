@@ -1,7 +1,7 @@
 // The page: which view is shown, what the server has sent of it, and the words on how fresh that is.
 
-import { become, h, link } from "./dom.js";
 import { cluster } from "./cluster.js";
+import { become, h, link } from "./dom.js";
 import { log } from "./log.js";
 import { messages } from "./messages.js";
 import { offsets } from "./offsets.js";
@@ -20,11 +20,15 @@ const VIEWS = {
 const SILENCE_MS = 6000;
 
 const state = { picture: null, history: null, nowMs: 0, skewMs: 0, mayChange: false, route: [], group: "" };
-let stream = null, heardMs = 0, trouble = "", wanted = "";
+let stream = null,
+  heardMs = 0,
+  trouble = "",
+  wanted = "";
 
 // What the server is to look at closely, as the query of the stream of events.
 function focus() {
-  const [view, ...rest] = state.route, query = new URLSearchParams();
+  const [view, ...rest] = state.route,
+    query = new URLSearchParams();
   if (state.group) query.set("group", state.group);
   if ((view === "log" || view === "messages") && rest.length >= 2) {
     query.set("topic", rest[0]);
@@ -40,11 +44,28 @@ function connect() {
   wanted = query;
   stream?.close();
   stream = new EventSource(`/events?${query}`);
-  const on = (name, take) => stream.addEventListener(name, (event) => { take(JSON.parse(event.data)); show(); });
-  on("beat", (beat) => { heardMs = Date.now(); state.nowMs = beat.at_ms; state.skewMs = beat.at_ms - heardMs; trouble = beat.trouble; state.mayChange = beat.may_change; });
-  on("picture", (picture) => { state.picture = picture; choose(); });
-  on("history", (history) => { state.history = history; });
-  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 2000); };
+  const on = (name, take) =>
+    stream.addEventListener(name, (event) => {
+      take(JSON.parse(event.data));
+      show();
+    });
+  on("beat", (beat) => {
+    heardMs = Date.now();
+    state.nowMs = beat.at_ms;
+    state.skewMs = beat.at_ms - heardMs;
+    trouble = beat.trouble;
+    state.mayChange = beat.may_change;
+  });
+  on("picture", (picture) => {
+    state.picture = picture;
+    choose();
+  });
+  on("history", (history) => {
+    state.history = history;
+  });
+  stream.onerror = () => {
+    if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+  };
 }
 
 // A view that is about one group shows the one that was chosen, else the one that is worst off.
@@ -52,7 +73,9 @@ function choose() {
   const groups = state.picture?.groups ?? [];
   if (groups.some((each) => each.name === state.group)) return;
   const living = groups.filter((each) => each.members.length);
-  const [most] = (living.length ? living : groups).toSorted((a, b) => b.members.length - a.members.length || b.lag_bytes - a.lag_bytes);
+  const [most] = (living.length ? living : groups).toSorted(
+    (a, b) => b.members.length - a.members.length || b.lag_bytes - a.lag_bytes,
+  );
   chooseGroup(most?.name ?? "");
 }
 
@@ -76,8 +99,16 @@ function route() {
 
 function draw() {
   const [view] = state.route;
-  become(document.getElementById("views"), h("nav", { "aria-label": "Views", id: "views" },
-    Object.entries(VIEWS).filter(([, { isHidden }]) => !isHidden).map(([name, { title }]) => link(`#/${name}`, title, { "aria-current": name === view ? "page" : null }))));
+  become(
+    document.getElementById("views"),
+    h(
+      "nav",
+      { "aria-label": "Views", id: "views" },
+      Object.entries(VIEWS)
+        .filter(([, { isHidden }]) => !isHidden)
+        .map(([name, { title }]) => link(`#/${name}`, title, { "aria-current": name === view ? "page" : null })),
+    ),
+  );
   beat();
   if (!state.picture) return;
   become(document.getElementById("main"), h("main", { id: "main", tabindex: "-1" }, VIEWS[view].draw(state)));
@@ -85,13 +116,28 @@ function draw() {
 
 function beat() {
   const isSilent = Date.now() - heardMs > SILENCE_MS;
-  const text = !heardMs ? "connecting…" : isSilent ? "No word from the server: what is below is old."
-    : trouble ? `The cluster cannot be read now: ${trouble}` : "live";
-  become(document.getElementById("beat"), h("p", { id: "beat", role: "status", class: heardMs && (isSilent || trouble) ? "bad" : "" }, text));
+  const text = !heardMs
+    ? "connecting…"
+    : isSilent
+      ? "No word from the server: what is below is old."
+      : trouble
+        ? `The cluster cannot be read now: ${trouble}`
+        : "live";
+  become(
+    document.getElementById("beat"),
+    h("p", { id: "beat", role: "status", class: heardMs && (isSilent || trouble) ? "bad" : "" }, text),
+  );
 }
 
 drawBy(draw);
 addEventListener("group", (event) => chooseGroup(event.detail));
-addEventListener("hashchange", () => { route(); document.getElementById("main").focus({ preventScroll: true }); scrollTo(0, 0); });
-setInterval(() => { beat(); if (state.route[0] !== "messages") show(); }, 1000);
+addEventListener("hashchange", () => {
+  route();
+  document.getElementById("main").focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+setInterval(() => {
+  beat();
+  if (state.route[0] !== "messages") show();
+}, 1000);
 route();

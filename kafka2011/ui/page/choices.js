@@ -3,14 +3,43 @@
 import { h } from "./dom.js";
 
 export function groupChoice(state) {
-  return h("label", {}, "Group ", h("select", { id: "group", onchange: (event) => dispatchEvent(new CustomEvent("group", { detail: event.target.value })) },
-    state.picture.groups.map((each) => h("option", { value: each.name, selected: each.name === state.group }, each.name))));
+  return h(
+    "label",
+    {},
+    "Group ",
+    h(
+      "select",
+      { id: "group", onchange: (event) => dispatchEvent(new CustomEvent("group", { detail: event.target.value })) },
+      state.picture.groups.map((each) =>
+        h("option", { value: each.name, selected: each.name === state.group }, each.name),
+      ),
+    ),
+  );
 }
 
 // A choice of all partitions; `to` makes the address to go to.
 export function partitionChoice(state, to) {
-  const [, topic, name] = state.route, here = `${topic}/${name}`;
-  return h("label", {}, "Partition ", h("select", { onchange: (event) => { location.hash = to(...JSON.parse(event.target.value)); } },
-    h("option", { value: "[]", disabled: true, selected: !topic }, "choose one"),
-    state.picture.partitions.map(([of, broker, partition]) => h("option", { value: JSON.stringify([of, `${broker}-${partition}`]), selected: `${of}/${broker}-${partition}` === here }, `${of}/${broker}-${partition}`))));
+  const [, topic, name] = state.route,
+    here = `${topic}/${name}`;
+  return h(
+    "label",
+    {},
+    "Partition ",
+    h(
+      "select",
+      {
+        onchange: (event) => {
+          location.hash = to(...JSON.parse(event.target.value));
+        },
+      },
+      h("option", { value: "[]", disabled: true, selected: !topic }, "choose one"),
+      state.picture.partitions.map(([of, broker, partition]) =>
+        h(
+          "option",
+          { value: JSON.stringify([of, `${broker}-${partition}`]), selected: `${of}/${broker}-${partition}` === here },
+          `${of}/${broker}-${partition}`,
+        ),
+      ),
+    ),
+  );
 }

@@ -1,34 +1,54 @@
 // View 1: who owns what, who is behind, and what hangs on each broker.
 
+import { groupChoice } from "./choices.js";
 import { bytes, clock, h, link, number, path, plural, row, seconds, table, when } from "./dom.js";
 import { badge, learn, letter, look, named, short } from "./members.js";
-import { groupChoice } from "./choices.js";
 
 const WORDS = {
-  ok: ["✓", "keeps up"], learning: ["…", "not yet judged"], slow: ["▲", "slow: falls behind"], rewound: ["◀", "went back"],
-  stalled: ["■", "stalled: commits the same offset"], stopped: ["■", "stopped: commits nothing"], "nobody reads": ["■", "has no members"],
+  ok: ["✓", "keeps up"],
+  learning: ["…", "not yet judged"],
+  slow: ["▲", "slow: falls behind"],
+  rewound: ["◀", "went back"],
+  stalled: ["■", "stalled: commits the same offset"],
+  stopped: ["■", "stopped: commits nothing"],
+  "nobody reads": ["■", "has no members"],
 };
 const ORDER = Object.keys(WORDS);
-export const worst = (groups) => groups.toSorted((a, b) => ORDER.indexOf(b.state) - ORDER.indexOf(a.state) || (b.lag_s ?? -1) - (a.lag_s ?? -1) || b.lag_bytes - a.lag_bytes);
-export const stateOf = (name) => h("span", { class: `state ${ORDER.indexOf(name) > 1 ? "bad" : name}` }, h("span", { "aria-hidden": "true" }, WORDS[name][0]), ` ${WORDS[name][1]}`);
+export const worst = (groups) =>
+  groups.toSorted(
+    (a, b) =>
+      ORDER.indexOf(b.state) - ORDER.indexOf(a.state) || (b.lag_s ?? -1) - (a.lag_s ?? -1) || b.lag_bytes - a.lag_bytes,
+  );
+export const stateOf = (name) =>
+  h(
+    "span",
+    { class: `state ${ORDER.indexOf(name) > 1 ? "bad" : name}` },
+    h("span", { "aria-hidden": "true" }, WORDS[name][0]),
+    ` ${WORDS[name][1]}`,
+  );
 
 // A group is as bad as its worst partition: say of how many that is true, unless of all.
 function stateOfGroup(group) {
-  const alike = group.partitions.filter((each) => each[9] === group.state).length, isPart = !["ok", "learning"].includes(group.state) && alike < group.partitions.length;
+  const alike = group.partitions.filter((each) => each[9] === group.state).length,
+    isPart = !["ok", "learning"].includes(group.state) && alike < group.partitions.length;
   return [stateOf(group.state), isPart ? ` (${alike} of ${plural(group.partitions.length, "partition")})` : null];
 }
 
 export function cluster(state) {
-  const { picture } = state, group = picture.groups.find((each) => each.name === state.group);
+  const { picture } = state,
+    group = picture.groups.find((each) => each.name === state.group);
   picture.groups.forEach(learn);
   return [
     h("h1", {}, "The cluster now"),
     glance(state),
-    h("section", { "aria-labelledby": "owners" },
+    h(
+      "section",
+      { "aria-labelledby": "owners" },
       h("h2", { id: "owners" }, "Who owns what"),
       picture.groups.length ? groupChoice(state) : h("p", {}, "No group has ever read here."),
       group ? legend(group) : null,
-      matrix(picture, group)),
+      matrix(picture, group),
+    ),
     h("section", { "aria-labelledby": "behind" }, h("h2", { id: "behind" }, "Who is behind"), lags(state)),
     h("section", { "aria-labelledby": "loss" }, h("h2", { id: "loss" }, "If a broker died now"), losses(picture)),
     picture.omitted ? h("p", { class: "bad" }, `${picture.omitted} more partitions are not shown.`) : null,
@@ -39,21 +59,55 @@ function glance({ picture }) {
   const said = [];
   const behind = worst(picture.groups).filter((each) => each.lag_bytes > 0 && !["ok", "learning"].includes(each.state));
   for (const each of behind.slice(0, 3)) {
-    said.push(h("li", {}, h("b", {}, each.name), ` is ${bytes(each.lag_bytes)} behind, `, each.lag_s === null ? "for how long is not known yet" : `about ${seconds(each.lag_s)}`, ": ", stateOfGroup(each)));
+    said.push(
+      h(
+        "li",
+        {},
+        h("b", {}, each.name),
+        ` is ${bytes(each.lag_bytes)} behind, `,
+        each.lag_s === null ? "for how long is not known yet" : `about ${seconds(each.lag_s)}`,
+        ": ",
+        stateOfGroup(each),
+      ),
+    );
   }
   const learning = picture.groups.filter((each) => each.state === "learning");
-  if (learning.length) said.push(h("li", {}, "Not judged yet, which takes 100 s of looking: ", learning.map((each) => each.name).join(", "), "."));
+  if (learning.length)
+    said.push(
+      h("li", {}, "Not judged yet, which takes 100 s of looking: ", learning.map((each) => each.name).join(", "), "."),
+    );
   const good = picture.groups.length - behind.length - learning.length;
   if (behind.length > 3) said.push(h("li", {}, `${plural(behind.length - 3, "more group")} like that: see below.`));
-  if (good && good < picture.groups.length) said.push(h("li", {}, good === 1 ? "1 other group keeps up." : `${good} other groups keep up.`));
-  if (!behind.length && !learning.length) said.push(h("li", {}, picture.groups.length ? "Every group keeps up." : "There are no groups."));
+  if (good && good < picture.groups.length)
+    said.push(h("li", {}, good === 1 ? "1 other group keeps up." : `${good} other groups keep up.`));
+  if (!behind.length && !learning.length)
+    said.push(h("li", {}, picture.groups.length ? "Every group keeps up." : "There are no groups."));
   for (const each of picture.groups.filter((group) => group.ownerless)) {
-    said.push(h("li", { class: "bad" }, `${plural(each.ownerless, "partition")} of `, h("b", {}, each.name), " without an owner: nobody of the group reads there."));
+    said.push(
+      h(
+        "li",
+        { class: "bad" },
+        `${plural(each.ownerless, "partition")} of `,
+        h("b", {}, each.name),
+        " without an owner: nobody of the group reads there.",
+      ),
+    );
   }
-  for (const each of picture.brokers.filter((broker) => broker.error)) said.push(h("li", { class: "bad" }, `Broker ${each.id} does not answer: ${each.error}`));
+  for (const each of picture.brokers.filter((broker) => broker.error))
+    said.push(h("li", { class: "bad" }, `Broker ${each.id} does not answer: ${each.error}`));
   const [last] = picture.groups.filter((each) => each.last).toSorted((a, b) => b.last.end_ms - a.last.end_ms);
   if (last) {
-    said.push(h("li", {}, "Last rebalance: ", when(last.last.begin_ms), ", ", link(path("rebalances", last.name), last.name), `, ${last.last.causes.join(", ").replaceAll(`${last.name}_`, "") || "no member came or went"}; ${plural(last.last.moved, "partition")} moved.`));
+    said.push(
+      h(
+        "li",
+        {},
+        "Last rebalance: ",
+        when(last.last.begin_ms),
+        ", ",
+        link(path("rebalances", last.name), last.name),
+        `, ${last.last.causes.join(", ").replaceAll(`${last.name}_`, "") || "no member came or went"}; ${plural(last.last.moved, "partition")} moved.`,
+      ),
+    );
   }
   return h("ul", { class: "glance", "aria-label": "At a glance" }, said);
 }
@@ -61,10 +115,21 @@ function glance({ picture }) {
 function legend(group) {
   const owned = new Map();
   group.partitions.forEach(([, , , owner]) => owned.set(owner, (owned.get(owner) ?? 0) + 1));
-  return h("ul", { class: "legend", "aria-label": `Members of ${group.name}` },
+  return h(
+    "ul",
+    { class: "legend", "aria-label": `Members of ${group.name}` },
     group.members.length ? null : h("li", {}, "no members"),
-    group.members.map((each) => h("li", { title: `${each.id}, subscribes to ${each.subscription}` }, badge(group.name, each.id), ` ${short(group.name, each.id)}: ${plural(owned.get(each.id) ?? 0, "partition")}, member since `, when(each.since_ms))),
-    owned.get(null) ? h("li", {}, badge(group.name, null), ` nobody: ${plural(owned.get(null), "partition")}`) : null);
+    group.members.map((each) =>
+      h(
+        "li",
+        { title: `${each.id}, subscribes to ${each.subscription}` },
+        badge(group.name, each.id),
+        ` ${short(group.name, each.id)}: ${plural(owned.get(each.id) ?? 0, "partition")}, member since `,
+        when(each.since_ms),
+      ),
+    ),
+    owned.get(null) ? h("li", {}, badge(group.name, null), ` nobody: ${plural(owned.get(null), "partition")}`) : null,
+  );
 }
 
 // Topics by brokers; each partition is a tile, which leads to its log.
@@ -76,64 +141,176 @@ function matrix(picture, group) {
     if (!tiles.has(key)) tiles.set(key, []);
     tiles.get(key).push(tile(each, seen.get(each.slice(0, 3).join("/")), group));
   }
-  const brokers = picture.brokers, read = new Set((group?.partitions ?? []).map(([topic]) => topic));
-  const topics = picture.topics.toSorted((a, b) => read.has(b) - read.has(a));  // those that the group reads go first
-  return table("Partitions by topic and broker. A letter and its colour are the owner in the group, the number below is the partition's; a dash: the group does not read it.",
-    ["topic", ...brokers.map((each) => h("span", {}, `broker ${each.id}`, h("small", {}, each.address), h("small", {}, "up since ", when(each.since_ms))))],
-    topics.map((topic) => h("tr", {}, h("th", { scope: "row" }, topic),
-      brokers.map((each) => h("td", {}, h("div", { class: "tiles" }, tiles.get(`${topic}/${each.id}`) ?? h("span", { class: "none" }, "–")))))),
-    { class: "matrix" });
+  const brokers = picture.brokers,
+    read = new Set((group?.partitions ?? []).map(([topic]) => topic));
+  const topics = picture.topics.toSorted((a, b) => read.has(b) - read.has(a)); // those that the group reads go first
+  return table(
+    "Partitions by topic and broker. A letter and its colour are the owner in the group, the number below is the partition's; a dash: the group does not read it.",
+    [
+      "topic",
+      ...brokers.map((each) =>
+        h(
+          "span",
+          {},
+          `broker ${each.id}`,
+          h("small", {}, each.address),
+          h("small", {}, "up since ", when(each.since_ms)),
+        ),
+      ),
+    ],
+    topics.map((topic) =>
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, topic),
+        brokers.map((each) =>
+          h(
+            "td",
+            {},
+            h("div", { class: "tiles" }, tiles.get(`${topic}/${each.id}`) ?? h("span", { class: "none" }, "–")),
+          ),
+        ),
+      ),
+    ),
+    { class: "matrix" },
+  );
 }
 
 function tile([topic, broker, partition, first, end], of, group) {
-  const owner = of?.[3], where = `${topic}/${broker}-${partition}`;
-  const said = of ? (owner ? `${letter(group.name, owner)}: ${short(group.name, owner)}` : "nobody") : "not read by the group";
+  const owner = of?.[3],
+    where = `${topic}/${broker}-${partition}`;
+  const said = of
+    ? owner
+      ? `${letter(group.name, owner)}: ${short(group.name, owner)}`
+      : "nobody"
+    : "not read by the group";
   const since = of?.[4] ? `, since ${clock(of[4])}` : "";
   const text = `${where}, ${bytes(end === null ? null : end - first)}, owner ${said}${since}`;
-  return link(path("log", topic, `${broker}-${partition}`), [h("b", {}, of ? (owner ? letter(group.name, owner) : "?") : "–"), String(partition)],
-    { class: `tile ${of ? look(group.name, owner) : "m-unread"}`, title: text, "aria-label": text });
+  return link(
+    path("log", topic, `${broker}-${partition}`),
+    [h("b", {}, of ? (owner ? letter(group.name, owner) : "?") : "–"), String(partition)],
+    { class: `tile ${of ? look(group.name, owner) : "m-unread"}`, title: text, "aria-label": text },
+  );
 }
 
 function lags({ picture, mayChange }) {
   const groups = worst(picture.groups);
   if (!groups.length) return h("p", {}, "No group has ever read here.");
   return [
-    table("Groups, those in trouble first", ["group", "verdict", "behind by", "bytes", "last ten minutes", "members"],
-      groups.map((each) => h("tr", {}, h("th", { scope: "row" }, each.name), h("td", {}, stateOfGroup(each)),
-        number(seconds(each.lag_bytes ? each.lag_s : 0)), number(bytes(each.lag_bytes)), h("td", {}, spark(each.points)), number(each.members.length)))),
-    groups.map((each) => h("details", { id: `of-${each.name}` }, h("summary", {}, `Partitions of ${each.name}: owner, since when, how far`), mayChange ? link(path("offsets", each.name), `Move the offsets of ${each.name}`) : null, partitions(each))),
+    table(
+      "Groups, those in trouble first",
+      ["group", "verdict", "behind by", "bytes", "last ten minutes", "members"],
+      groups.map((each) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, each.name),
+          h("td", {}, stateOfGroup(each)),
+          number(seconds(each.lag_bytes ? each.lag_s : 0)),
+          number(bytes(each.lag_bytes)),
+          h("td", {}, spark(each.points)),
+          number(each.members.length),
+        ),
+      ),
+    ),
+    groups.map((each) =>
+      h(
+        "details",
+        { id: `of-${each.name}` },
+        h("summary", {}, `Partitions of ${each.name}: owner, since when, how far`),
+        mayChange ? link(path("offsets", each.name), `Move the offsets of ${each.name}`) : null,
+        partitions(each),
+      ),
+    ),
   ];
 }
 
 export function partitions(group) {
-  return table(`Partitions of ${group.name}`, ["partition", "owner", "owner since", "committed", "at", "behind by", "bytes", "verdict"],
-    group.partitions.map(([topic, broker, partition, owner, since, committed, at, lag, lagS, state]) => h("tr", {},
-      h("th", { scope: "row" }, link(path("log", topic, `${broker}-${partition}`), `${topic}/${broker}-${partition}`)),
-      h("td", {}, named(group.name, owner)), h("td", {}, since ? when(since) : "–"), number(committed), h("td", {}, at ? when(at) : "–"),
-      number(lag === null ? "–" : seconds(lag ? lagS : 0)), number(bytes(lag)), h("td", {}, stateOf(state)))));
+  return table(
+    `Partitions of ${group.name}`,
+    ["partition", "owner", "owner since", "committed", "at", "behind by", "bytes", "verdict"],
+    group.partitions.map(([topic, broker, partition, owner, since, committed, at, lag, lagS, state]) =>
+      h(
+        "tr",
+        {},
+        h(
+          "th",
+          { scope: "row" },
+          link(path("log", topic, `${broker}-${partition}`), `${topic}/${broker}-${partition}`),
+        ),
+        h("td", {}, named(group.name, owner)),
+        h("td", {}, since ? when(since) : "–"),
+        number(committed),
+        h("td", {}, at ? when(at) : "–"),
+        number(lag === null ? "–" : seconds(lag ? lagS : 0)),
+        number(bytes(lag)),
+        h("td", {}, stateOf(state)),
+      ),
+    ),
+  );
 }
 
 function spark(points) {
   if (points.length < 2) return h("span", { class: "none" }, "…");
-  const most = Math.max(...points, 1), at = (value, index) => `${(index / (points.length - 1)) * 100},${22 - (value / most) * 20}`;
+  const most = Math.max(...points, 1),
+    at = (value, index) => `${(index / (points.length - 1)) * 100},${22 - (value / most) * 20}`;
   const text = `at most ${bytes(Math.max(...points))} behind, now ${bytes(points.at(-1))}`;
-  return h("svg", { class: "spark", viewBox: "0 0 100 24", preserveAspectRatio: "none", role: "img", "aria-label": text }, h("title", {}, text), h("polyline", { points: points.map(at).join(" ") }));
+  return h(
+    "svg",
+    { class: "spark", viewBox: "0 0 100 24", preserveAspectRatio: "none", role: "img", "aria-label": text },
+    h("title", {}, text),
+    h("polyline", { points: points.map(at).join(" ") }),
+  );
 }
 
 function losses(picture) {
   const alone = picture.brokers.filter((each) => !each.replicas.length);
   return [
-    alone.length ? h("p", {}, `${alone.length === picture.brokers.length ? "Every partition is on one broker only, as in the paper: there are no copies." : `Broker ${alone.map((each) => each.id).join(", ")} has no replicas.`} What a dead broker without a copy holds is out of reach until it is back, and is lost with its disk.`) : null,
-    table("What each broker holds, and who has a copy", ["broker", "partitions", "messages in", "of that, not yet read", "if it died now"],
-      picture.brokers.map((each) => row(h("th", { scope: "row" }, `broker ${each.id}`), number(each.partitions), number(bytes(each.bytes)),
-        Object.keys(each.unread).length ? Object.entries(each.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`)) : picture.groups.length ? "every group has read all of it" : "no group reads here", copies(each)))),
+    alone.length
+      ? h(
+          "p",
+          {},
+          `${alone.length === picture.brokers.length ? "Every partition is on one broker only, as in the paper: there are no copies." : `Broker ${alone.map((each) => each.id).join(", ")} has no replicas.`} What a dead broker without a copy holds is out of reach until it is back, and is lost with its disk.`,
+        )
+      : null,
+    table(
+      "What each broker holds, and who has a copy",
+      ["broker", "partitions", "messages in", "of that, not yet read", "if it died now"],
+      picture.brokers.map((each) =>
+        row(
+          h("th", { scope: "row" }, `broker ${each.id}`),
+          number(each.partitions),
+          number(bytes(each.bytes)),
+          Object.keys(each.unread).length
+            ? Object.entries(each.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`))
+            : picture.groups.length
+              ? "every group has read all of it"
+              : "no group reads here",
+          copies(each),
+        ),
+      ),
+    ),
   ];
 }
 
 // What replicas there are, and what would be left if the leader died.
 function copies({ replicas, bytes: held }) {
   const taking = replicas.filter(([, role, isInSync]) => isInSync && role === "follower");
-  const said = taking.length ? h("b", {}, `${taking[0][0]} takes over: nothing that readers can see is lost`)
-    : h("b", { class: "bad" }, `${bytes(held)} ${replicas.length ? "out of reach: no other living replica is in sync" : "out of reach: no copy"}`);
-  return [said, replicas.map(([name, role, isInSync, behind, behindS]) => h("div", {}, `${name}: ${role === "leader" ? "leads" : role}${isInSync ? ", in sync" : ", not in sync"}${behind ? `, ${bytes(behind)} behind, ${seconds(behindS)}` : ""}`))];
+  const said = taking.length
+    ? h("b", {}, `${taking[0][0]} takes over: nothing that readers can see is lost`)
+    : h(
+        "b",
+        { class: "bad" },
+        `${bytes(held)} ${replicas.length ? "out of reach: no other living replica is in sync" : "out of reach: no copy"}`,
+      );
+  return [
+    said,
+    replicas.map(([name, role, isInSync, behind, behindS]) =>
+      h(
+        "div",
+        {},
+        `${name}: ${role === "leader" ? "leads" : role}${isInSync ? ", in sync" : ", not in sync"}${behind ? `, ${bytes(behind)} behind, ${seconds(behindS)}` : ""}`,
+      ),
+    ),
+  ];
 }

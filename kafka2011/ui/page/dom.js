@@ -7,8 +7,10 @@ export function h(tag, attributes = {}, ...children) {
   const made = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) { made[name] = value; made.handlers = { ...made.handlers, [name]: value }; }
-    else made.setAttribute(name, value === true ? "" : String(value));
+    if (name.startsWith("on")) {
+      made[name] = value;
+      made.handlers = { ...made.handlers, [name]: value };
+    } else made.setAttribute(name, value === true ? "" : String(value));
   }
   made.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
   return made;
@@ -27,25 +29,48 @@ export function become(shown, wanted) {
   for (const { name } of [...shown.attributes]) {
     if (!wanted.hasAttribute(name) && !(name === "open" && shown.nodeName === "DETAILS")) shown.removeAttribute(name);
   }
-  for (const { name, value } of wanted.attributes) if (shown.getAttribute(name) !== value) shown.setAttribute(name, value);
+  for (const { name, value } of wanted.attributes)
+    if (shown.getAttribute(name) !== value) shown.setAttribute(name, value);
   for (const [name, value] of Object.entries(wanted.handlers ?? {})) shown[name] = value;
-  const before = [...shown.childNodes], after = [...wanted.childNodes];
+  const before = [...shown.childNodes],
+    after = [...wanted.childNodes];
   after.forEach((each, index) => (index < before.length ? become(before[index], each) : shown.append(each)));
   before.slice(after.length).forEach((each) => each.remove());
   if (shown.nodeName === "SELECT") shown.value = wanted.value;
 }
 
 export function table(caption, heads, rows, attributes = {}) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", attributes,
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h(
+      "table",
+      attributes,
       h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, heads.map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", {}, rows)));
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          heads.map((each) => h("th", { scope: "col" }, each)),
+        ),
+      ),
+      h("tbody", {}, rows),
+    ),
+  );
 }
 
 export function row(...cells) {
-  return h("tr", {}, cells.map((each, index) => (each instanceof Element && /^T[HD]$/.test(each.nodeName) ? each
-    : h("td", {}, each ?? h("span", { class: "none" }, "–")))));
+  return h(
+    "tr",
+    {},
+    cells.map((each, index) =>
+      each instanceof Element && /^T[HD]$/.test(each.nodeName)
+        ? each
+        : h("td", {}, each ?? h("span", { class: "none" }, "–")),
+    ),
+  );
 }
 
 export const number = (value) => h("td", { class: "number" }, value ?? "–");
@@ -75,7 +100,8 @@ export function when(ms, { exact = false } = {}) {
 }
 
 export function clock(ms, exact = false) {
-  const at = new Date(ms), two = (value) => String(value).padStart(2, "0");
+  const at = new Date(ms),
+    two = (value) => String(value).padStart(2, "0");
   const text = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${exact ? `.${Math.floor(at.getMilliseconds() / 100)}` : ""}`;
   const isToday = new Date().toDateString() === at.toDateString();
   return isToday ? text : `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${text}`;

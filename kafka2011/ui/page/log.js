@@ -1,19 +1,31 @@
 // View 2: one partition as its log, with every group's cursor in it.
 
+import { partitionChoice } from "./choices.js";
+import { stateOf } from "./cluster.js";
 import { bytes, h, link, number, path, plural, row, seconds, table, when } from "./dom.js";
 import { named } from "./members.js";
-import { stateOf } from "./cluster.js";
-import { partitionChoice } from "./choices.js";
 import { ask, show } from "./shared.js";
 
-const AGAIN_MS = 5000, ROW = 26;
-const room = () => { const width = Math.max(320, document.getElementById("main").clientWidth - 32); return [width, width < 700 ? 84 : 150]; };
+const AGAIN_MS = 5000,
+  ROW = 26;
+const room = () => {
+  const width = Math.max(320, document.getElementById("main").clientWidth - 32);
+  return [width, width < 700 ? 84 : 150];
+};
 const fetched = { key: "", at: 0, found: null };
 
 export function log(state) {
-  const [, topic, name] = state.route, key = `${topic}/${name}`;
-  const head = [h("h1", {}, topic ? `The log ${key}` : "A partition as its log"),
-    h("form", { class: "choices", onsubmit: () => false }, partitionChoice(state, (...where) => path("log", ...where)), topic ? link(path("messages", topic, name), "Its messages") : null)];
+  const [, topic, name] = state.route,
+    key = `${topic}/${name}`;
+  const head = [
+    h("h1", {}, topic ? `The log ${key}` : "A partition as its log"),
+    h(
+      "form",
+      { class: "choices", onsubmit: () => false },
+      partitionChoice(state, (...where) => path("log", ...where)),
+      topic ? link(path("messages", topic, name), "Its messages") : null,
+    ),
+  ];
   if (!topic) return head;
   const partition = state.picture.partitions.find(([of, broker, each]) => `${of}/${broker}-${each}` === key);
   if (!partition) return [head, h("p", { class: "bad" }, "No living broker has this partition.")];
@@ -21,24 +33,75 @@ export function log(state) {
     if (fetched.key !== key) fetched.found = null;
     fetched.key = key;
     fetched.at = Date.now();
-    ask("log", { topic, partition: name }).then((found) => { if (fetched.key === key) { fetched.found = found; show(); } });
+    ask("log", { topic, partition: name }).then((found) => {
+      if (fetched.key === key) {
+        fetched.found = found;
+        show();
+      }
+    });
   }
   const { found } = fetched;
   if (!found) return [head, h("p", {}, "Asking its broker…")];
   if (found.error) return [head, h("p", { class: "bad" }, found.error)];
-  const end = Math.max(partition[4] ?? 0, found.end), first = found.segments[0][0];
-  const segments = found.segments.map(([start, older, younger], index) => ({ start, end: found.segments[index + 1]?.[0] ?? end, older, younger }));
-  const cursors = state.picture.groups.flatMap((group) => group.partitions.filter(([of, broker, each]) => `${of}/${broker}-${each}` === key)
-    .map(([, , , owner, since, committed, at, lag, lagS, verdict]) => ({ group: group.name, owner, since, committed, at, lag, lagS, verdict })));
+  const end = Math.max(partition[4] ?? 0, found.end),
+    first = found.segments[0][0];
+  const segments = found.segments.map(([start, older, younger], index) => ({
+    start,
+    end: found.segments[index + 1]?.[0] ?? end,
+    older,
+    younger,
+  }));
+  const cursors = state.picture.groups.flatMap((group) =>
+    group.partitions
+      .filter(([of, broker, each]) => `${of}/${broker}-${each}` === key)
+      .map(([, , , owner, since, committed, at, lag, lagS, verdict]) => ({
+        group: group.name,
+        owner,
+        since,
+        committed,
+        at,
+        lag,
+        lagS,
+        verdict,
+      })),
+  );
   return [
     head,
-    h("p", {}, `Offsets ${first} to ${end}: ${bytes(end - first)} in ${plural(segments.length, "segment")}. An offset is a position in bytes. The end is what readers can see: what is written, but not yet flushed, is behind it.`),
+    h(
+      "p",
+      {},
+      `Offsets ${first} to ${end}: ${bytes(end - first)} in ${plural(segments.length, "segment")}. An offset is a position in bytes. The end is what readers can see: what is written, but not yet flushed, is behind it.`,
+    ),
     found.is_cut ? h("p", { class: "bad" }, "Older segments are not shown: it has too many.") : null,
-    h("section", { "aria-labelledby": "by-bytes" }, h("h2", { id: "by-bytes" }, "By bytes, with every group's cursor"), drawnByBytes(segments, cursors, first, end)),
+    h(
+      "section",
+      { "aria-labelledby": "by-bytes" },
+      h("h2", { id: "by-bytes" }, "By bytes, with every group's cursor"),
+      drawnByBytes(segments, cursors, first, end),
+    ),
     cursorTable(cursors),
-    h("section", { "aria-labelledby": "by-age" }, h("h2", { id: "by-age" }, "By age, up to the edge of retention"), drawnByAge(segments, found.retention_hours)),
-    h("details", { id: "segments" }, h("summary", {}, "Segments as a table"),
-      table("Segments, oldest first", ["starts at", "bytes", "last written"], segments.map((each, index) => row(number(each.start), number(bytes(each.end - each.start)), index === segments.length - 1 ? `${age(each)}: it is written to` : age(each))))),
+    h(
+      "section",
+      { "aria-labelledby": "by-age" },
+      h("h2", { id: "by-age" }, "By age, up to the edge of retention"),
+      drawnByAge(segments, found.retention_hours),
+    ),
+    h(
+      "details",
+      { id: "segments" },
+      h("summary", {}, "Segments as a table"),
+      table(
+        "Segments, oldest first",
+        ["starts at", "bytes", "last written"],
+        segments.map((each, index) =>
+          row(
+            number(each.start),
+            number(bytes(each.end - each.start)),
+            index === segments.length - 1 ? `${age(each)}: it is written to` : age(each),
+          ),
+        ),
+      ),
+    ),
   ];
 }
 
@@ -49,46 +112,158 @@ function age({ older, younger }) {
 }
 
 function drawnByBytes(segments, cursors, first, end) {
-  const [width, LABEL] = room(), px = (width - LABEL - 8) / Math.max(1, end - first);
+  const [width, LABEL] = room(),
+    px = (width - LABEL - 8) / Math.max(1, end - first);
   const x = (offset) => LABEL + (Math.min(Math.max(offset, first), end) - first) * px;
-  const known = cursors.filter((each) => each.committed !== null), height = 64 + known.length * ROW;
-  return h("div", { class: "scroll" }, h("svg", { class: "log", width, height, role: "img", "aria-label": `${plural(segments.length, "segment")} to scale, and the cursors of ${plural(known.length, "group")}; the tables below say the same` },
-    h("text", { class: "axis", x: 0, y: 38 }, "segments"),
-    h("text", { class: "axis", x: LABEL, y: 13 }, `first ${first}`), h("text", { class: "axis", x: width - 8, y: 13, "text-anchor": "end" }, `readable end ${end}`),
-    segments.map((each, index) => {
-      const size = x(each.end) - x(each.start), text = `from ${each.start}, ${bytes(each.end - each.start)}, last written ${age(each)}`;
-      return h("g", {}, h("rect", { class: `segment ${index === segments.length - 1 ? "active" : ""}`, x: x(each.start), y: 20, width: Math.max(1, size - 1.5), height: 28 }, h("title", {}, text)),
-        size > 70 ? h("text", { class: "axis", x: x(each.start) + 5, y: 38, "pointer-events": "none" }, bytes(each.end - each.start)) : null);
-    }),
-    h("line", { class: "mark end", x1: x(end), x2: x(end), y1: 16, y2: height - 4 }),
-    known.map((each, index) => {
-      const y = 56 + index * ROW + 8, at = x(each.committed);
-      return h("g", {}, h("text", { class: "axis", x: 0, y: y + 9 }, each.group.length * 7 > LABEL ? `${each.group.slice(0, Math.floor(LABEL / 7) - 1)}…` : each.group),
-        h("rect", { class: "read", x: LABEL, y: y + 1, width: Math.max(0, at - LABEL), height: 8 }), h("rect", { class: "unread", x: at, y: y + 1, width: Math.max(0, x(end) - at), height: 8 }),
-        h("path", { class: "cursor", d: `M${at} ${y - 4}v18l9-9z` }, h("title", {}, `${each.group} is at ${each.committed}, ${bytes(each.lag)} behind`)));
-    })),
-    h("p", { class: "soft" }, "The segment with the thick frame is the one that is written to. Filled: read and committed by the group. Dashed: yet to be read."));
+  const known = cursors.filter((each) => each.committed !== null),
+    height = 64 + known.length * ROW;
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "svg",
+      {
+        class: "log",
+        width,
+        height,
+        role: "img",
+        "aria-label": `${plural(segments.length, "segment")} to scale, and the cursors of ${plural(known.length, "group")}; the tables below say the same`,
+      },
+      h("text", { class: "axis", x: 0, y: 38 }, "segments"),
+      h("text", { class: "axis", x: LABEL, y: 13 }, `first ${first}`),
+      h("text", { class: "axis", x: width - 8, y: 13, "text-anchor": "end" }, `readable end ${end}`),
+      segments.map((each, index) => {
+        const size = x(each.end) - x(each.start),
+          text = `from ${each.start}, ${bytes(each.end - each.start)}, last written ${age(each)}`;
+        return h(
+          "g",
+          {},
+          h(
+            "rect",
+            {
+              class: `segment ${index === segments.length - 1 ? "active" : ""}`,
+              x: x(each.start),
+              y: 20,
+              width: Math.max(1, size - 1.5),
+              height: 28,
+            },
+            h("title", {}, text),
+          ),
+          size > 70
+            ? h(
+                "text",
+                { class: "axis", x: x(each.start) + 5, y: 38, "pointer-events": "none" },
+                bytes(each.end - each.start),
+              )
+            : null,
+        );
+      }),
+      h("line", { class: "mark end", x1: x(end), x2: x(end), y1: 16, y2: height - 4 }),
+      known.map((each, index) => {
+        const y = 56 + index * ROW + 8,
+          at = x(each.committed);
+        return h(
+          "g",
+          {},
+          h(
+            "text",
+            { class: "axis", x: 0, y: y + 9 },
+            each.group.length * 7 > LABEL ? `${each.group.slice(0, Math.floor(LABEL / 7) - 1)}…` : each.group,
+          ),
+          h("rect", { class: "read", x: LABEL, y: y + 1, width: Math.max(0, at - LABEL), height: 8 }),
+          h("rect", { class: "unread", x: at, y: y + 1, width: Math.max(0, x(end) - at), height: 8 }),
+          h(
+            "path",
+            { class: "cursor", d: `M${at} ${y - 4}v18l9-9z` },
+            h("title", {}, `${each.group} is at ${each.committed}, ${bytes(each.lag)} behind`),
+          ),
+        );
+      }),
+    ),
+    h(
+      "p",
+      { class: "soft" },
+      "The segment with the thick frame is the one that is written to. Filled: read and committed by the group. Dashed: yet to be read.",
+    ),
+  );
 }
 
 function cursorTable(cursors) {
   if (!cursors.length) return h("p", {}, "No group reads this partition.");
-  return table("Groups in this partition", ["group", "owner", "owner since", "committed", "at", "behind by", "bytes", "verdict"],
-    cursors.map((each) => row(h("th", { scope: "row" }, each.group), named(each.group, each.owner), each.since ? when(each.since) : null, number(each.committed), each.at ? when(each.at) : null,
-      number(each.lag === null ? "–" : seconds(each.lag ? each.lagS : 0)), number(bytes(each.lag)), stateOf(each.verdict))));
+  return table(
+    "Groups in this partition",
+    ["group", "owner", "owner since", "committed", "at", "behind by", "bytes", "verdict"],
+    cursors.map((each) =>
+      row(
+        h("th", { scope: "row" }, each.group),
+        named(each.group, each.owner),
+        each.since ? when(each.since) : null,
+        number(each.committed),
+        each.at ? when(each.at) : null,
+        number(each.lag === null ? "–" : seconds(each.lag ? each.lagS : 0)),
+        number(bytes(each.lag)),
+        stateOf(each.verdict),
+      ),
+    ),
+  );
 }
 
 // Ages on a scale of powers: the edge of retention on the left, this second on the right. All moves to the left.
 function drawnByAge(segments, hours) {
-  const [width, LABEL] = room(), edgeS = hours * 3600, from = LABEL, to = width - 30;
-  const span = Math.log10(Math.max(10, edgeS)), x = (ageS) => to - (Math.min(Math.log10(Math.max(1, ageS)), span) / span) * (to - from);
-  const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((each) => x(each) > from + 130), next = segments[0];
+  const [width, LABEL] = room(),
+    edgeS = hours * 3600,
+    from = LABEL,
+    to = width - 30;
+  const span = Math.log10(Math.max(10, edgeS)),
+    x = (ageS) => to - (Math.min(Math.log10(Math.max(1, ageS)), span) / span) * (to - from);
+  const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((each) => x(each) > from + 130),
+    next = segments[0];
   const leaves = next.older === null || segments.length < 2 ? null : Math.max(0, edgeS - (next.younger ?? next.older));
-  return [h("div", { class: "scroll" }, h("svg", { class: "log", width, height: 70, role: "img", "aria-label": "When segments were last written; the table of segments says the same" },
-    h("text", { class: "axis", x: 0, y: 30 }, "last written"),
-    h("line", { class: "grid", x1: from, x2: to, y1: 26, y2: 26 }),
-    ticks.map((each) => h("g", {}, h("line", { class: "grid", x1: x(each), x2: x(each), y1: 12, y2: 40 }), h("text", { class: "axis", x: x(each), y: 56, "text-anchor": "middle" }, `${seconds(each)} ago`.replace("60 s", "1 min").replace("60 min", "1 h").replace("24 h", "1 day")))),
-    h("line", { class: "mark", x1: from, x2: from, y1: 6, y2: 46 }), h("text", { class: "axis", x: from, y: 56 }, `deleted: ${seconds(edgeS)}`),
-    segments.map((each) => h("circle", { class: "when", cx: x(Math.sqrt((each.older ?? 1) * (each.younger ?? each.older ?? 1))), cy: 26, r: 6 }, h("title", {}, `the segment from ${each.start}, ${age(each)}`))))),
-  h("p", { class: "soft" }, `Each dot is a segment. One last written more than ${seconds(edgeS)} ago is deleted, if the broker keeps logs as long as --retention-hours says. `,
-    leaves === null ? "The segment that is written to stays." : `The oldest of these goes in about ${seconds(leaves)}.`)];
+  return [
+    h(
+      "div",
+      { class: "scroll" },
+      h(
+        "svg",
+        {
+          class: "log",
+          width,
+          height: 70,
+          role: "img",
+          "aria-label": "When segments were last written; the table of segments says the same",
+        },
+        h("text", { class: "axis", x: 0, y: 30 }, "last written"),
+        h("line", { class: "grid", x1: from, x2: to, y1: 26, y2: 26 }),
+        ticks.map((each) =>
+          h(
+            "g",
+            {},
+            h("line", { class: "grid", x1: x(each), x2: x(each), y1: 12, y2: 40 }),
+            h(
+              "text",
+              { class: "axis", x: x(each), y: 56, "text-anchor": "middle" },
+              `${seconds(each)} ago`.replace("60 s", "1 min").replace("60 min", "1 h").replace("24 h", "1 day"),
+            ),
+          ),
+        ),
+        h("line", { class: "mark", x1: from, x2: from, y1: 6, y2: 46 }),
+        h("text", { class: "axis", x: from, y: 56 }, `deleted: ${seconds(edgeS)}`),
+        segments.map((each) =>
+          h(
+            "circle",
+            { class: "when", cx: x(Math.sqrt((each.older ?? 1) * (each.younger ?? each.older ?? 1))), cy: 26, r: 6 },
+            h("title", {}, `the segment from ${each.start}, ${age(each)}`),
+          ),
+        ),
+      ),
+    ),
+    h(
+      "p",
+      { class: "soft" },
+      `Each dot is a segment. One last written more than ${seconds(edgeS)} ago is deleted, if the broker keeps logs as long as --retention-hours says. `,
+      leaves === null
+        ? "The segment that is written to stays."
+        : `The oldest of these goes in about ${seconds(leaves)}.`,
+    ),
+  ];
 }

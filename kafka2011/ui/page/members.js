@@ -2,7 +2,8 @@
 
 import { h } from "./dom.js";
 
-const COLOURS = 5, PATTERNS = 3;
+const COLOURS = 5,
+  PATTERNS = 3;
 const known = new Map();
 
 function indexOf(group, member) {
@@ -17,8 +18,12 @@ export function learn(group) {
 }
 
 export function letter(group, member) {
-  let index = indexOf(group, member), text = "";
-  do { text = String.fromCharCode(65 + (index % 26)) + text; index = Math.floor(index / 26) - 1; } while (index >= 0);
+  let index = indexOf(group, member),
+    text = "";
+  do {
+    text = String.fromCharCode(65 + (index % 26)) + text;
+    index = Math.floor(index / 26) - 1;
+  } while (index >= 0);
   return text;
 }
 
@@ -30,8 +35,10 @@ export function look(group, member) {
 
 export const short = (group, member) => (member.startsWith(`${group}_`) ? member.slice(group.length + 1) : member);
 
-export const badge = (group, member) => h("span", { class: `badge ${look(group, member)}`, "aria-hidden": "true" }, member ? letter(group, member) : "?");
+export const badge = (group, member) =>
+  h("span", { class: `badge ${look(group, member)}`, "aria-hidden": "true" }, member ? letter(group, member) : "?");
 
-export const named = (group, member) => (member
-  ? h("span", { class: "member", title: member }, badge(group, member), " ", short(group, member))
-  : h("span", { class: "member" }, badge(group, null), " nobody"));
+export const named = (group, member) =>
+  member
+    ? h("span", { class: "member", title: member }, badge(group, member), " ", short(group, member))
+    : h("span", { class: "member" }, badge(group, null), " nobody");

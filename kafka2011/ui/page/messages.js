@@ -1,30 +1,80 @@
 // View 3: a few messages, each beside its bytes, field by field, and what it says.
 
-import { bytes, h, link, path, plural, row, table } from "./dom.js";
 import { partitionChoice } from "./choices.js";
+import { bytes, h, link, path, plural, row, table } from "./dom.js";
 import { ask, show } from "./shared.js";
 
 const shown = { key: "", found: null };
 
 // The address says what is shown: #/messages/TOPIC/PARTITION/from=… or before=…, nothing for the last ones.
 export function messages(state) {
-  const [, topic, name, start = ""] = state.route, key = [topic, name, start].join("/");
+  const [, topic, name, start = ""] = state.route,
+    key = [topic, name, start].join("/");
   const go = (what) => path("messages", topic, name, what);
-  const head = [h("h1", {}, topic ? `Messages of ${topic}/${name}` : "Messages"), h("form", { class: "choices", onsubmit: (event) => { event.preventDefault(); submit(event.target, topic, name); } },
-    partitionChoice(state, (...where) => path("messages", ...where)),
-    topic ? [h("label", {}, "From offset ", h("input", { name: "offset", inputmode: "numeric", pattern: "[0-9]*", size: 14 })), h("label", {}, "or time ", h("input", { name: "time", type: "datetime-local", step: 1 })), h("button", {}, "Show"),
-      link(go("from=earliest"), "first"), link(path("messages", topic, name), "last"), link(path("log", topic, name), "its log")] : null)];
+  const head = [
+    h("h1", {}, topic ? `Messages of ${topic}/${name}` : "Messages"),
+    h(
+      "form",
+      {
+        class: "choices",
+        onsubmit: (event) => {
+          event.preventDefault();
+          submit(event.target, topic, name);
+        },
+      },
+      partitionChoice(state, (...where) => path("messages", ...where)),
+      topic
+        ? [
+            h(
+              "label",
+              {},
+              "From offset ",
+              h("input", { name: "offset", inputmode: "numeric", pattern: "[0-9]*", size: 14 }),
+            ),
+            h("label", {}, "or time ", h("input", { name: "time", type: "datetime-local", step: 1 })),
+            h("button", {}, "Show"),
+            link(go("from=earliest"), "first"),
+            link(path("messages", topic, name), "last"),
+            link(path("log", topic, name), "its log"),
+          ]
+        : null,
+    ),
+  ];
   if (!topic) return head;
-  if (shown.key !== key) load(key, { topic, partition: name, ...(start ? Object.fromEntries(new URLSearchParams(start)) : {}) });
+  if (shown.key !== key)
+    load(key, { topic, partition: name, ...(start ? Object.fromEntries(new URLSearchParams(start)) : {}) });
   const { found } = shown;
   if (!found) return [head, h("p", {}, "Asking its broker…")];
   if (found.error) return [head, h("p", { class: "bad" }, found.error)];
   return [
     head,
-    h("p", {}, found.messages.length ? `${plural(found.messages.length, "message")} from offset ${found.start}; the log holds ${found.first} to ${found.end}. ` : `There is nothing from here to the end; the log holds ${found.first} to ${found.end}. `,
-      start.startsWith("from=%40") || start.startsWith("from=@") ? "A log knows times by its segments only: this is where the newest one from before that time begins." : ""),
-    h("p", { class: "choices" }, found.start > found.first ? link(go(`before=${found.start}`), "◀ those before") : null, found.next < found.end ? link(go(`from=${found.next}`), "those after ▶") : null,
-      h("button", { type: "button", onclick: () => { shown.key = ""; show(); } }, "Read again")),
+    h(
+      "p",
+      {},
+      found.messages.length
+        ? `${plural(found.messages.length, "message")} from offset ${found.start}; the log holds ${found.first} to ${found.end}. `
+        : `There is nothing from here to the end; the log holds ${found.first} to ${found.end}. `,
+      start.startsWith("from=%40") || start.startsWith("from=@")
+        ? "A log knows times by its segments only: this is where the newest one from before that time begins."
+        : "",
+    ),
+    h(
+      "p",
+      { class: "choices" },
+      found.start > found.first ? link(go(`before=${found.start}`), "◀ those before") : null,
+      found.next < found.end ? link(go(`from=${found.next}`), "those after ▶") : null,
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            shown.key = "";
+            show();
+          },
+        },
+        "Read again",
+      ),
+    ),
     found.messages.map((each) => message(each)),
   ];
 }
@@ -39,35 +89,100 @@ async function load(key, query) {
   shown.key = key;
   shown.found = null;
   const found = await ask("messages", query);
-  if (shown.key === key) { shown.found = found; show(); }
+  if (shown.key === key) {
+    shown.found = found;
+    show();
+  }
 }
 
 function message(each) {
   const data = each.data.match(/../g) ?? [];
   const of = (position) => each.fields.findIndex(([, start, end]) => position >= start && position < end);
-  return h("article", { class: "message", "aria-label": `Message at offset ${each.offset}` },
-    h("h2", {}, `Offset ${each.offset}`, h("small", {}, ` ${bytes(each.size)}, the next one starts at ${each.offset + each.size}`)),
+  return h(
+    "article",
+    { class: "message", "aria-label": `Message at offset ${each.offset}` },
+    h(
+      "h2",
+      {},
+      `Offset ${each.offset}`,
+      h("small", {}, ` ${bytes(each.size)}, the next one starts at ${each.offset + each.size}`),
+    ),
     each.fault ? h("p", { class: "bad" }, each.fault) : null,
-    h("div", { class: "sides" },
-      h("div", {}, h("pre", { class: "said" }, each.text || (each.inside.length ? "" : "(nothing)")),
-        each.inside.length ? [h("p", { class: "soft" }, "A compressed set; in it:"), h("ol", {}, each.inside.map((text) => h("li", {}, h("pre", { class: "said" }, text))))] : null),
-      h("div", {}, table("Its fields", ["field", "bytes", "says"], each.fields.map(([what, start, end, meaning], index) => row(h("th", { scope: "row" }, h("span", { class: `f f${index}` }, what)), h("td", { class: "number" }, end - start > 1 ? `${start}–${end - 1}` : start), meaning))),
-        dump(data, of, each.size))));
+    h(
+      "div",
+      { class: "sides" },
+      h(
+        "div",
+        {},
+        h("pre", { class: "said" }, each.text || (each.inside.length ? "" : "(nothing)")),
+        each.inside.length
+          ? [
+              h("p", { class: "soft" }, "A compressed set; in it:"),
+              h(
+                "ol",
+                {},
+                each.inside.map((text) => h("li", {}, h("pre", { class: "said" }, text))),
+              ),
+            ]
+          : null,
+      ),
+      h(
+        "div",
+        {},
+        table(
+          "Its fields",
+          ["field", "bytes", "says"],
+          each.fields.map(([what, start, end, meaning], index) =>
+            row(
+              h("th", { scope: "row" }, h("span", { class: `f f${index}` }, what)),
+              h("td", { class: "number" }, end - start > 1 ? `${start}–${end - 1}` : start),
+              meaning,
+            ),
+          ),
+        ),
+        dump(data, of, each.size),
+      ),
+    ),
+  );
 }
 
 // Sixteen bytes a line: their position, each byte with its field's mark, and the characters among them.
 function dump(data, of, size) {
   const lines = [];
   for (let start = 0; start < data.length; start += 16) {
-    const its = data.slice(start, start + 16), spans = [];
+    const its = data.slice(start, start + 16),
+      spans = [];
     its.forEach((byte, index) => {
-      const field = of(start + index), last = spans.at(-1);
+      const field = of(start + index),
+        last = spans.at(-1);
       if (last?.field === field) last.text += ` ${byte}`;
       else spans.push({ field, text: byte });
     });
-    const text = its.map((byte) => { const code = parseInt(byte, 16); return code > 31 && code < 127 ? String.fromCharCode(code) : "·"; }).join("");
+    const text = its
+      .map((byte) => {
+        const code = parseInt(byte, 16);
+        return code > 31 && code < 127 ? String.fromCharCode(code) : "·";
+      })
+      .join("");
     const gap = " ".repeat(Math.max(0, (16 - its.length) * 3));
-    lines.push(h("div", {}, h("span", { class: "soft" }, `${start.toString(16).padStart(4, "0")}  `), spans.flatMap(({ field, text: part }) => [h("span", { class: `f f${field}` }, part), " "]), `${gap} ${text}`));
+    lines.push(
+      h(
+        "div",
+        {},
+        h("span", { class: "soft" }, `${start.toString(16).padStart(4, "0")}  `),
+        spans.flatMap(({ field, text: part }) => [h("span", { class: `f f${field}` }, part), " "]),
+        `${gap} ${text}`,
+      ),
+    );
   }
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The bytes" }, h("div", { class: "hex" }, lines, data.length < size ? h("div", { class: "soft" }, `… ${bytes(size - data.length)} more`) : null));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "The bytes" },
+    h(
+      "div",
+      { class: "hex" },
+      lines,
+      data.length < size ? h("div", { class: "soft" }, `… ${bytes(size - data.length)} more`) : null,
+    ),
+  );
 }

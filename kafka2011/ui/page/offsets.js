@@ -7,20 +7,50 @@ const TARGETS = { earliest: "the first offset", latest: "the end", time: "a time
 const chosen = { group: "", topic: "", to: "earliest", partition: "", time: "", offset: "" };
 const told = { isAsking: false, moves: null, error: "", done: "" };
 
-const forget = () => { told.moves = null; told.error = ""; told.done = ""; };
-const choose = (name, value) => { chosen[name] = value; forget(); show(); };
+const forget = () => {
+  told.moves = null;
+  told.error = "";
+  told.done = "";
+};
+const choose = (name, value) => {
+  chosen[name] = value;
+  forget();
+  show();
+};
 const about = () => ({ group: chosen.group, topic: chosen.topic });
 
 export function offsets(state) {
-  const name = state.route[1] ?? "", group = state.picture.groups.find((each) => each.name === name);
+  const name = state.route[1] ?? "",
+    group = state.picture.groups.find((each) => each.name === name);
   const head = [h("h1", {}, `Move the offsets of ${name}`), h("p", {}, link(path("cluster"), "Back to the cluster"))];
   if (!group) return [head, h("p", { class: "bad" }, "There is no such group.")];
-  if (!state.mayChange) return [head, h("p", {}, "This console only reads. It changes offsets when it is started with --allow-changes; kafka2011 groups reset does so anywhere.")];
-  if (chosen.group !== name) { Object.assign(chosen, { group: name, topic: group.partitions[0]?.[0] ?? "", partition: "" }); forget(); }
+  if (!state.mayChange)
+    return [
+      head,
+      h(
+        "p",
+        {},
+        "This console only reads. It changes offsets when it is started with --allow-changes; kafka2011 groups reset does so anywhere.",
+      ),
+    ];
+  if (chosen.group !== name) {
+    Object.assign(chosen, { group: name, topic: group.partitions[0]?.[0] ?? "", partition: "" });
+    forget();
+  }
   return [
     head,
-    h("p", {}, "Where the group goes on reading, when its members start again. What lies between is read again, or is never read."),
-    group.members.length ? h("p", { class: "bad" }, `It has ${plural(group.members.length, "member")}, who would write their own offsets over these: stop them first.`) : null,
+    h(
+      "p",
+      {},
+      "Where the group goes on reading, when its members start again. What lies between is read again, or is never read.",
+    ),
+    group.members.length
+      ? h(
+          "p",
+          { class: "bad" },
+          `It has ${plural(group.members.length, "member")}, who would write their own offsets over these: stop them first.`,
+        )
+      : null,
     form(state, group),
     told.error ? h("p", { class: "bad", role: "alert" }, told.error) : null,
     told.done ? h("p", { role: "status" }, h("b", {}, told.done)) : null,
@@ -29,18 +59,71 @@ export function offsets(state) {
 }
 
 function form({ picture }, group) {
-  const topics = [...new Set(group.partitions.map(([topic]) => topic))], its = picture.partitions.filter(([topic]) => topic === chosen.topic).map(([, broker, each]) => `${broker}-${each}`);
-  return h("form", { class: "choices", onsubmit: () => false },
-    select("Topic", topics.map((each) => [each, each]), chosen.topic, (value) => { chosen.partition = ""; choose("topic", value); }),
-    select("Partitions", [["", "all"], ...its.map((each) => [each, each])], chosen.partition, (value) => choose("partition", value)),
+  const topics = [...new Set(group.partitions.map(([topic]) => topic))],
+    its = picture.partitions.filter(([topic]) => topic === chosen.topic).map(([, broker, each]) => `${broker}-${each}`);
+  return h(
+    "form",
+    { class: "choices", onsubmit: () => false },
+    select(
+      "Topic",
+      topics.map((each) => [each, each]),
+      chosen.topic,
+      (value) => {
+        chosen.partition = "";
+        choose("topic", value);
+      },
+    ),
+    select("Partitions", [["", "all"], ...its.map((each) => [each, each])], chosen.partition, (value) =>
+      choose("partition", value),
+    ),
     select("To", Object.entries(TARGETS), chosen.to, (value) => choose("to", value)),
-    chosen.to === "time" ? h("label", {}, "Before ", h("input", { id: "to-time", type: "datetime-local", step: 1, value: chosen.time, oninput: (event) => choose("time", event.target.value) })) : null,
-    chosen.to === "offset" ? h("label", {}, "Offset ", h("input", { id: "to-offset", inputmode: "numeric", value: chosen.offset, pattern: "[0-9]*", oninput: (event) => choose("offset", event.target.value.trim()) })) : null,
-    h("button", { type: "button", disabled: told.isAsking || group.members.length > 0 || !target(), onclick: look }, "Show what would change"));
+    chosen.to === "time"
+      ? h(
+          "label",
+          {},
+          "Before ",
+          h("input", {
+            id: "to-time",
+            type: "datetime-local",
+            step: 1,
+            value: chosen.time,
+            oninput: (event) => choose("time", event.target.value),
+          }),
+        )
+      : null,
+    chosen.to === "offset"
+      ? h(
+          "label",
+          {},
+          "Offset ",
+          h("input", {
+            id: "to-offset",
+            inputmode: "numeric",
+            value: chosen.offset,
+            pattern: "[0-9]*",
+            oninput: (event) => choose("offset", event.target.value.trim()),
+          }),
+        )
+      : null,
+    h(
+      "button",
+      { type: "button", disabled: told.isAsking || group.members.length > 0 || !target(), onclick: look },
+      "Show what would change",
+    ),
+  );
 }
 
-const select = (name, options, value, take) => h("label", {}, `${name} `, h("select", { onchange: (event) => take(event.target.value) },
-  options.map(([each, text]) => h("option", { value: each, selected: each === value }, text))));
+const select = (name, options, value, take) =>
+  h(
+    "label",
+    {},
+    `${name} `,
+    h(
+      "select",
+      { onchange: (event) => take(event.target.value) },
+      options.map(([each, text]) => h("option", { value: each, selected: each === value }, text)),
+    ),
+  );
 
 // Where to, as the server reads it; "" while it is not said.
 function target() {
@@ -49,11 +132,16 @@ function target() {
 }
 
 function look() {
-  ask("preview", { ...about(), to: target(), partition: chosen.partition }, (found) => { told.moves = found.moves; });
+  ask("preview", { ...about(), to: target(), partition: chosen.partition }, (found) => {
+    told.moves = found.moves;
+  });
 }
 
 function move(moves) {
-  ask("move", { ...about(), moves }, (found) => { forget(); told.done = `Moved: ${plural(found.moved, "offset")} of ${chosen.group} in ${chosen.topic}.`; });
+  ask("move", { ...about(), moves }, (found) => {
+    forget();
+    told.done = `Moved: ${plural(found.moved, "offset")} of ${chosen.group} in ${chosen.topic}.`;
+  });
 }
 
 function ask(name, body, take) {
@@ -63,23 +151,59 @@ function ask(name, body, take) {
   show();
   tell(name, body).then((found) => {
     told.isAsking = false;
-    if (JSON.stringify(chosen) === asked) { if (found.error) told.error = found.error; else take(found); }  // else it is about what was chosen before
+    if (JSON.stringify(chosen) === asked) {
+      if (found.error) told.error = found.error;
+      else take(found);
+    } // else it is about what was chosen before
     show();
   });
 }
 
 function preview({ picture }, group) {
-  const moves = told.moves.filter(([, before, after]) => before !== after), again = sum(moves, (before, after) => before - after), skipped = sum(moves, (before, after) => after - before);
-  return h("section", { "aria-labelledby": "shown" }, h("h2", { id: "shown" }, "What would change"),
-    table(`Offsets of ${group.name} in ${chosen.topic}`, ["partition", "is at", "goes to", "which means"],
-      told.moves.map(([name, before, after]) => row(h("th", { scope: "row" }, name), number(before), number(after), meaning(before, after)))),
-    moves.length ? [
-      h("p", {}, h("b", {}, again ? `${bytes(again)} will be read again. ` : "", skipped ? `${bytes(skipped)} will never be read. ` : ""), "Nothing is written yet."),
-      h("button", { type: "button", class: "act", disabled: told.isAsking || group.members.length > 0, onclick: () => move(moves) }, `Move ${plural(moves.length, "offset")} of ${group.name}`),
-    ] : h("p", {}, "Nothing: the group is there already."));
+  const moves = told.moves.filter(([, before, after]) => before !== after),
+    again = sum(moves, (before, after) => before - after),
+    skipped = sum(moves, (before, after) => after - before);
+  return h(
+    "section",
+    { "aria-labelledby": "shown" },
+    h("h2", { id: "shown" }, "What would change"),
+    table(
+      `Offsets of ${group.name} in ${chosen.topic}`,
+      ["partition", "is at", "goes to", "which means"],
+      told.moves.map(([name, before, after]) =>
+        row(h("th", { scope: "row" }, name), number(before), number(after), meaning(before, after)),
+      ),
+    ),
+    moves.length
+      ? [
+          h(
+            "p",
+            {},
+            h(
+              "b",
+              {},
+              again ? `${bytes(again)} will be read again. ` : "",
+              skipped ? `${bytes(skipped)} will never be read. ` : "",
+            ),
+            "Nothing is written yet.",
+          ),
+          h(
+            "button",
+            {
+              type: "button",
+              class: "act",
+              disabled: told.isAsking || group.members.length > 0,
+              onclick: () => move(moves),
+            },
+            `Move ${plural(moves.length, "offset")} of ${group.name}`,
+          ),
+        ]
+      : h("p", {}, "Nothing: the group is there already."),
+  );
 }
 
-const sum = (moves, size) => moves.reduce((total, [, before, after]) => total + (before === null ? 0 : Math.max(0, size(before, after))), 0);
+const sum = (moves, size) =>
+  moves.reduce((total, [, before, after]) => total + (before === null ? 0 : Math.max(0, size(before, after))), 0);
 
 function meaning(before, after) {
   if (before === null) return "begins there";

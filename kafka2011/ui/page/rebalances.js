@@ -1,19 +1,23 @@
 // View 4: who owned what when, and each rebalance step by step.
 
-import { clock, h, number, plural, row, seconds, table, when } from "./dom.js";
-import { letter, learn, look, named, short } from "./members.js";
 import { groupChoice } from "./choices.js";
+import { clock, h, number, plural, row, seconds, table, when } from "./dom.js";
+import { learn, letter, look, named, short } from "./members.js";
 import { show } from "./shared.js";
 
 const SPANS = { "1 minute": 60, "10 minutes": 600, "1 hour": 3600, "1 day": 86400 };
-const ROW = 22, MOST_ROWS = 60, NEAR_MS = 300000;
+const ROW = 22,
+  MOST_ROWS = 60,
+  NEAR_MS = 300000;
 const chosen = { span: 600, at: "" };
 
 // The middle of the picture: now at its right edge, or a time of day that was asked for.
 function range(state) {
-  const now = Date.now() + state.skewMs, spanMs = chosen.span * 1000;
+  const now = Date.now() + state.skewMs,
+    spanMs = chosen.span * 1000;
   if (!chosen.at) return [now - spanMs, now, null];
-  const [hour, minute] = chosen.at.split(":").map(Number), at = new Date(now);
+  const [hour, minute] = chosen.at.split(":").map(Number),
+    at = new Date(now);
   at.setHours(hour, minute, 0, 0);
   if (at.getTime() > now) at.setDate(at.getDate() - 1);
   return [at.getTime() - spanMs / 2, at.getTime() + spanMs / 2, at.getTime()];
@@ -23,66 +27,238 @@ export function rebalances(state) {
   const group = state.picture.groups.find((each) => each.name === state.group);
   if (!group) return [h("h1", {}, "Rebalances"), h("p", {}, "No group has ever read here.")];
   learn(group);
-  const { history } = state, [begin, end, at] = range(state);
+  const { history } = state,
+    [begin, end, at] = range(state);
   const head = [
     h("h1", {}, `Rebalances of ${group.name}`),
-    h("form", { class: "choices", onsubmit: () => false }, groupChoice(state),
-      h("label", {}, "Show ", h("select", { onchange: (event) => { chosen.span = Number(event.target.value); show(); } },
-        Object.entries(SPANS).map(([text, span]) => h("option", { value: span, selected: span === chosen.span }, text)))),
-      h("label", {}, "What happened at ", h("input", { type: "time", onchange: (event) => { chosen.at = event.target.value; show(); } })),
-      h("button", { type: "button", onclick: (event) => { chosen.at = ""; event.target.form.querySelector("input").value = ""; show(); } }, "Now")),
+    h(
+      "form",
+      { class: "choices", onsubmit: () => false },
+      groupChoice(state),
+      h(
+        "label",
+        {},
+        "Show ",
+        h(
+          "select",
+          {
+            onchange: (event) => {
+              chosen.span = Number(event.target.value);
+              show();
+            },
+          },
+          Object.entries(SPANS).map(([text, span]) =>
+            h("option", { value: span, selected: span === chosen.span }, text),
+          ),
+        ),
+      ),
+      h(
+        "label",
+        {},
+        "What happened at ",
+        h("input", {
+          type: "time",
+          onchange: (event) => {
+            chosen.at = event.target.value;
+            show();
+          },
+        }),
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: (event) => {
+            chosen.at = "";
+            event.target.form.querySelector("input").value = "";
+            show();
+          },
+        },
+        "Now",
+      ),
+    ),
   ];
   if (history?.group !== group.name) return [head, h("p", {}, "Waiting for its history…")];
-  const near = at === null ? history.rebalances : history.rebalances.filter((each) => each.end_ms >= at - NEAR_MS && each.begin_ms <= at + NEAR_MS + 60000);
+  const near =
+    at === null
+      ? history.rebalances
+      : history.rebalances.filter((each) => each.end_ms >= at - NEAR_MS && each.begin_ms <= at + NEAR_MS + 60000);
   return [
     head,
-    h("section", { "aria-labelledby": "timeline" }, h("h2", { id: "timeline" }, "Who owned what"), timeline(group, history.spans, begin, end, at)),
-    h("section", { "aria-labelledby": "steps" }, h("h2", { id: "steps" }, at === null ? "Step by step, newest first" : `Within five minutes of ${chosen.at}`),
-      near.length ? null : h("p", {}, at === null ? "Nothing has changed since this page, or the server with --always-on, began to look." : "Nothing was seen to change then. What nobody looked at is not known: see --always-on."),
-      near.slice(0, 100).map((each, index) => rebalance(group, each, index === 0))),
+    h(
+      "section",
+      { "aria-labelledby": "timeline" },
+      h("h2", { id: "timeline" }, "Who owned what"),
+      timeline(group, history.spans, begin, end, at),
+    ),
+    h(
+      "section",
+      { "aria-labelledby": "steps" },
+      h("h2", { id: "steps" }, at === null ? "Step by step, newest first" : `Within five minutes of ${chosen.at}`),
+      near.length
+        ? null
+        : h(
+            "p",
+            {},
+            at === null
+              ? "Nothing has changed since this page, or the server with --always-on, began to look."
+              : "Nothing was seen to change then. What nobody looked at is not known: see --always-on.",
+          ),
+      near.slice(0, 100).map((each, index) => rebalance(group, each, index === 0)),
+    ),
   ];
 }
 
 function timeline(group, spans, begin, end, at) {
-  const width = Math.max(320, document.getElementById("main").clientWidth - 32), isNarrow = width < 700, LABEL = isNarrow ? 100 : 170, px = (width - LABEL) / (end - begin);
+  const width = Math.max(320, document.getElementById("main").clientWidth - 32),
+    isNarrow = width < 700,
+    LABEL = isNarrow ? 100 : 170,
+    px = (width - LABEL) / (end - begin);
   const x = (ms) => LABEL + (Math.min(Math.max(ms, begin), end) - begin) * px;
-  const names = [...new Set(spans.map(([where]) => where))].toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
-  const shown = names.slice(0, MOST_ROWS), height = 24 + shown.length * ROW;
+  const names = [...new Set(spans.map(([where]) => where))].toSorted((a, b) =>
+    a.localeCompare(b, "en", { numeric: true }),
+  );
+  const shown = names.slice(0, MOST_ROWS),
+    height = 24 + shown.length * ROW;
   const ticks = (isNarrow ? [0, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => begin + part * (end - begin));
   const bars = spans.filter(([where, , from, to]) => shown.includes(where) && (to ?? end) >= begin && from <= end);
-  const drawing = h("svg", { class: "timeline", width, height, role: "img", "aria-label": `Owners of ${plural(names.length, "partition")} over time; the table below says the same` },
-    ticks.map((ms, index) => h("g", {}, h("line", { class: "grid", x1: x(ms), x2: x(ms), y1: 18, y2: height }),
-      h("text", { class: "axis", x: x(ms), y: 13, "text-anchor": index === 0 ? "start" : index === ticks.length - 1 ? "end" : "middle" }, clock(ms)))),
-    shown.map((where, index) => h("g", {}, h("text", { class: "axis", x: 0, y: 24 + index * ROW + 15 }, where.length * 7 > LABEL ? `…${where.slice(1 - Math.floor(LABEL / 7))}` : where),
-      h("rect", { class: "m-none", x: LABEL, y: 25 + index * ROW, width: width - LABEL, height: ROW - 4 }))),
+  const drawing = h(
+    "svg",
+    {
+      class: "timeline",
+      width,
+      height,
+      role: "img",
+      "aria-label": `Owners of ${plural(names.length, "partition")} over time; the table below says the same`,
+    },
+    ticks.map((ms, index) =>
+      h(
+        "g",
+        {},
+        h("line", { class: "grid", x1: x(ms), x2: x(ms), y1: 18, y2: height }),
+        h(
+          "text",
+          {
+            class: "axis",
+            x: x(ms),
+            y: 13,
+            "text-anchor": index === 0 ? "start" : index === ticks.length - 1 ? "end" : "middle",
+          },
+          clock(ms),
+        ),
+      ),
+    ),
+    shown.map((where, index) =>
+      h(
+        "g",
+        {},
+        h(
+          "text",
+          { class: "axis", x: 0, y: 24 + index * ROW + 15 },
+          where.length * 7 > LABEL ? `…${where.slice(1 - Math.floor(LABEL / 7))}` : where,
+        ),
+        h("rect", { class: "m-none", x: LABEL, y: 25 + index * ROW, width: width - LABEL, height: ROW - 4 }),
+      ),
+    ),
     bars.map(([where, member, from, to]) => {
-      const y = 24 + shown.indexOf(where) * ROW, left = x(from), size = Math.max(1.5, x(to ?? end) - left);
+      const y = 24 + shown.indexOf(where) * ROW,
+        left = x(from),
+        size = Math.max(1.5, x(to ?? end) - left);
       const text = `${where}: ${short(group.name, member)}, from ${clock(from)} ${to ? `to ${clock(to)}` : "until now"}`;
-      return h("g", {}, h("rect", { class: look(group.name, member), x: left, y: y + 1, width: size, height: ROW - 4 }, h("title", {}, text)),
-        size > 14 ? h("text", { class: "on", x: left + 5, y: y + 15 }, letter(group.name, member)) : null);
+      return h(
+        "g",
+        {},
+        h(
+          "rect",
+          { class: look(group.name, member), x: left, y: y + 1, width: size, height: ROW - 4 },
+          h("title", {}, text),
+        ),
+        size > 14 ? h("text", { class: "on", x: left + 5, y: y + 15 }, letter(group.name, member)) : null,
+      );
     }),
-    at === null ? null : h("line", { class: "mark", x1: x(at), x2: x(at), y1: 18, y2: height }));
+    at === null ? null : h("line", { class: "mark", x1: x(at), x2: x(at), y1: 18, y2: height }),
+  );
   return [
-    h("p", { class: "soft" }, "Each row is a partition, each bar a time with one owner. A dashed frame without a bar: no owner, or not known."),
-    h("ul", { class: "legend" }, [...new Set(bars.map(([, member]) => member))].map((member) => h("li", {}, named(group.name, member)))),
+    h(
+      "p",
+      { class: "soft" },
+      "Each row is a partition, each bar a time with one owner. A dashed frame without a bar: no owner, or not known.",
+    ),
+    h(
+      "ul",
+      { class: "legend" },
+      [...new Set(bars.map(([, member]) => member))].map((member) => h("li", {}, named(group.name, member))),
+    ),
     h("div", { class: "scroll" }, drawing),
     names.length > MOST_ROWS ? h("p", {}, `${names.length - MOST_ROWS} more partitions are in the table.`) : null,
-    h("details", { id: "owners-table" }, h("summary", {}, "The same as a table"),
-      table("Owners in this time", ["partition", "owner", "from", "to"], bars.toSorted((a, b) => b[2] - a[2]).slice(0, 500).map(([where, member, from, to]) => row(h("th", { scope: "row" }, where), named(group.name, member), when(from, { exact: true }), to ? when(to, { exact: true }) : "now")))),
+    h(
+      "details",
+      { id: "owners-table" },
+      h("summary", {}, "The same as a table"),
+      table(
+        "Owners in this time",
+        ["partition", "owner", "from", "to"],
+        bars
+          .toSorted((a, b) => b[2] - a[2])
+          .slice(0, 500)
+          .map(([where, member, from, to]) =>
+            row(
+              h("th", { scope: "row" }, where),
+              named(group.name, member),
+              when(from, { exact: true }),
+              to ? when(to, { exact: true }) : "now",
+            ),
+          ),
+      ),
+    ),
   ];
 }
 
-const DOES = { joined: "joins the group", left: "leaves the group, or its session has ended", claimed: "claims", released: "gives up, or loses with its session", came: "is there", went: "is gone", unseen: "Nobody looked before this" };
+const DOES = {
+  joined: "joins the group",
+  left: "leaves the group, or its session has ended",
+  claimed: "claims",
+  released: "gives up, or loses with its session",
+  came: "is there",
+  went: "is gone",
+  unseen: "Nobody looked before this",
+};
 
 function rebalance(group, each, isOpen) {
   const lasted = each.end_ms - each.begin_ms;
-  const causes = each.causes.map((text) => text.replaceAll(`${group.name}_`, "")).join(", ") || "no member came or went";
-  const waited = each.longest_without_owner_ms ? `, a partition had no owner for ${seconds(each.longest_without_owner_ms / 1000)}` : "";
-  return h("details", { id: `at-${each.begin_ms}`, open: isOpen },
-    h("summary", {}, when(each.begin_ms, { exact: true }), `: ${causes}; ${plural(each.moved, "partition")} moved${waited}; ${lasted ? `${seconds(lasted / 1000)} in all` : "all seen at once"}`,
-      each.waiting ? h("span", { class: "bad" }, `; ${plural(each.waiting, "partition")} still without an owner`) : null),
-    table("Its steps", ["when", "after", "who", "does", "partition"], each.steps.map(([at, kind, who, where]) => row(
-      when(at, { exact: true }), number(`+${at - each.begin_ms} ms`),
-      kind === "came" || kind === "went" ? `broker ${who}` : who ? named(group.name, where ? who.replace(/-\d+$/, "") : who) : "",
-      DOES[kind], where || ""))));
+  const causes =
+    each.causes.map((text) => text.replaceAll(`${group.name}_`, "")).join(", ") || "no member came or went";
+  const waited = each.longest_without_owner_ms
+    ? `, a partition had no owner for ${seconds(each.longest_without_owner_ms / 1000)}`
+    : "";
+  return h(
+    "details",
+    { id: `at-${each.begin_ms}`, open: isOpen },
+    h(
+      "summary",
+      {},
+      when(each.begin_ms, { exact: true }),
+      `: ${causes}; ${plural(each.moved, "partition")} moved${waited}; ${lasted ? `${seconds(lasted / 1000)} in all` : "all seen at once"}`,
+      each.waiting
+        ? h("span", { class: "bad" }, `; ${plural(each.waiting, "partition")} still without an owner`)
+        : null,
+    ),
+    table(
+      "Its steps",
+      ["when", "after", "who", "does", "partition"],
+      each.steps.map(([at, kind, who, where]) =>
+        row(
+          when(at, { exact: true }),
+          number(`+${at - each.begin_ms} ms`),
+          kind === "came" || kind === "went"
+            ? `broker ${who}`
+            : who
+              ? named(group.name, where ? who.replace(/-\d+$/, "") : who)
+              : "",
+          DOES[kind],
+          where || "",
+        ),
+      ),
+    ),
+  );
 }

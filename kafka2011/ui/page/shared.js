@@ -1,6 +1,7 @@
 // What every view uses: having the page drawn again, and questions to the server.
 
-let drawing = () => {}, isAsked = false;
+let drawing = () => {},
+  isAsked = false;
 
 // Say what draws the page.
 export function drawBy(draw) {
@@ -10,7 +11,10 @@ export function drawBy(draw) {
 export function show() {
   if (isAsked) return;
   isAsked = true;
-  requestAnimationFrame(() => { isAsked = false; drawing(); });
+  requestAnimationFrame(() => {
+    isAsked = false;
+    drawing();
+  });
 }
 
 export async function ask(name, query) {
@@ -25,7 +29,11 @@ export async function ask(name, query) {
 // Has the server change something, or say what it would; only this page may.
 export async function tell(name, body) {
   try {
-    const response = await fetch(`/api/${name}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    const response = await fetch(`/api/${name}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
     return await response.json();
   } catch {
     return { error: "The server does not answer: look whether it was done." };
