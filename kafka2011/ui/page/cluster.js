@@ -105,7 +105,8 @@ function glance({ picture }) {
         when(last.last.begin_ms),
         ", ",
         link(path("rebalances", last.name), last.name),
-        `, ${last.last.causes.join(", ").replaceAll(`${last.name}_`, "") || "no member came or went"}; ${plural(last.last.moved, "partition")} moved.`,
+        `, ${last.last.causes.join(", ").replaceAll(`${last.name}_`, "") || "no member came or went"}`,
+        `; ${plural(last.last.moved, "partition")} moved.`,
       ),
     );
   }
@@ -114,7 +115,7 @@ function glance({ picture }) {
 
 function legend(group) {
   const owned = new Map();
-  group.partitions.forEach(([, , , owner]) => owned.set(owner, (owned.get(owner) ?? 0) + 1));
+  for (const [, , , owner] of group.partitions) owned.set(owner, (owned.get(owner) ?? 0) + 1);
   return h(
     "ul",
     { class: "legend", "aria-label": `Members of ${group.name}` },
@@ -145,7 +146,8 @@ function matrix(picture, group) {
     read = new Set((group?.partitions ?? []).map(([topic]) => topic));
   const topics = picture.topics.toSorted((a, b) => read.has(b) - read.has(a)); // those that the group reads go first
   return table(
-    "Partitions by topic and broker. A letter and its colour are the owner in the group, the number below is the partition's; a dash: the group does not read it.",
+    "Partitions by topic and broker. A letter and its colour are the owner in the group, the number below is the" +
+      " partition's; a dash: the group does not read it.",
     [
       "topic",
       ...brokers.map((each) =>
@@ -270,7 +272,10 @@ function losses(picture) {
       ? h(
           "p",
           {},
-          `${alone.length === picture.brokers.length ? "Every partition is on one broker only, as in the paper: there are no copies." : `Broker ${alone.map((each) => each.id).join(", ")} has no replicas.`} What a dead broker without a copy holds is out of reach until it is back, and is lost with its disk.`,
+          alone.length === picture.brokers.length
+            ? "Every partition is on one broker only, as in the paper: there are no copies."
+            : `Broker ${alone.map((broker) => broker.id).join(", ")} has no replicas.`,
+          " What a dead broker without a copy holds is out of reach until it is back, and is lost with its disk.",
         )
       : null,
     table(
@@ -301,7 +306,7 @@ function copies({ replicas, bytes: held }) {
     : h(
         "b",
         { class: "bad" },
-        `${bytes(held)} ${replicas.length ? "out of reach: no other living replica is in sync" : "out of reach: no copy"}`,
+        `${bytes(held)} out of reach: ${replicas.length ? "no other living replica is in sync" : "no copy"}`,
       );
   return [
     said,
@@ -309,7 +314,8 @@ function copies({ replicas, bytes: held }) {
       h(
         "div",
         {},
-        `${name}: ${role === "leader" ? "leads" : role}${isInSync ? ", in sync" : ", not in sync"}${behind ? `, ${bytes(behind)} behind, ${seconds(behindS)}` : ""}`,
+        `${name}: ${role === "leader" ? "leads" : role}${isInSync ? ", in sync" : ", not in sync"}`,
+        behind ? `, ${bytes(behind)} behind, ${seconds(behindS)}` : "",
       ),
     ),
   ];

@@ -34,8 +34,11 @@ export function become(shown, wanted) {
   for (const [name, value] of Object.entries(wanted.handlers ?? {})) shown[name] = value;
   const before = [...shown.childNodes],
     after = [...wanted.childNodes];
-  after.forEach((each, index) => (index < before.length ? become(before[index], each) : shown.append(each)));
-  before.slice(after.length).forEach((each) => each.remove());
+  for (const [index, node] of after.entries()) {
+    if (index < before.length) become(before[index], node);
+    else shown.append(node);
+  }
+  for (const node of before.slice(after.length)) node.remove();
   if (shown.nodeName === "SELECT") shown.value = wanted.value;
 }
 
@@ -65,10 +68,10 @@ export function row(...cells) {
   return h(
     "tr",
     {},
-    cells.map((each, index) =>
-      each instanceof Element && /^T[HD]$/.test(each.nodeName)
-        ? each
-        : h("td", {}, each ?? h("span", { class: "none" }, "–")),
+    cells.map((cell) =>
+      cell instanceof Element && /^T[HD]$/.test(cell.nodeName)
+        ? cell
+        : h("td", {}, cell ?? h("span", { class: "none" }, "–")),
     ),
   );
 }
@@ -102,7 +105,8 @@ export function when(ms, { exact = false } = {}) {
 export function clock(ms, exact = false) {
   const at = new Date(ms),
     two = (value) => String(value).padStart(2, "0");
-  const text = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${exact ? `.${Math.floor(at.getMilliseconds() / 100)}` : ""}`;
+  const tenths = exact ? `.${Math.floor(at.getMilliseconds() / 100)}` : "";
+  const text = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${tenths}`;
   const isToday = new Date().toDateString() === at.toDateString();
   return isToday ? text : `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${text}`;
 }

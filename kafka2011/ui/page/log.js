@@ -70,7 +70,9 @@ export function log(state) {
     h(
       "p",
       {},
-      `Offsets ${first} to ${end}: ${bytes(end - first)} in ${plural(segments.length, "segment")}. An offset is a position in bytes. The end is what readers can see: what is written, but not yet flushed, is behind it.`,
+      `Offsets ${first} to ${end}: ${bytes(end - first)} in ${plural(segments.length, "segment")}.`,
+      " An offset is a position in bytes. The end is what readers can see: what is written, but not yet flushed, is",
+      " behind it.",
     ),
     found.is_cut ? h("p", { class: "bad" }, "Older segments are not shown: it has too many.") : null,
     h(
@@ -127,7 +129,9 @@ function drawnByBytes(segments, cursors, first, end) {
         width,
         height,
         role: "img",
-        "aria-label": `${plural(segments.length, "segment")} to scale, and the cursors of ${plural(known.length, "group")}; the tables below say the same`,
+        "aria-label":
+          `${plural(segments.length, "segment")} to scale, and the cursors of ${plural(known.length, "group")};` +
+          " the tables below say the same",
       },
       h("text", { class: "axis", x: 0, y: 38 }, "segments"),
       h("text", { class: "axis", x: LABEL, y: 13 }, `first ${first}`),
@@ -183,7 +187,8 @@ function drawnByBytes(segments, cursors, first, end) {
     h(
       "p",
       { class: "soft" },
-      "The segment with the thick frame is the one that is written to. Filled: read and committed by the group. Dashed: yet to be read.",
+      "The segment with the thick frame is the one that is written to. Filled: read and committed by the group.",
+      " Dashed: yet to be read.",
     ),
   );
 }
@@ -260,7 +265,8 @@ function drawnByAge(segments, hours) {
     h(
       "p",
       { class: "soft" },
-      `Each dot is a segment. One last written more than ${seconds(edgeS)} ago is deleted, if the broker keeps logs as long as --retention-hours says. `,
+      `Each dot is a segment. One last written more than ${seconds(edgeS)} ago is deleted, if the broker keeps logs as`,
+      " long as --retention-hours says. ",
       leaves === null
         ? "The segment that is written to stays."
         : `The oldest of these goes in about ${seconds(leaves)}.`,

@@ -14,7 +14,7 @@ function indexOf(group, member) {
 }
 
 export function learn(group) {
-  group.members.forEach((each) => indexOf(group.name, each.id));
+  for (const member of group.members) indexOf(group.name, member.id);
 }
 
 export function letter(group, member) {

@@ -52,8 +52,9 @@ export function messages(state) {
       "p",
       {},
       found.messages.length
-        ? `${plural(found.messages.length, "message")} from offset ${found.start}; the log holds ${found.first} to ${found.end}. `
-        : `There is nothing from here to the end; the log holds ${found.first} to ${found.end}. `,
+        ? `${plural(found.messages.length, "message")} from offset ${found.start}`
+        : "There is nothing from here to the end",
+      `; the log holds ${found.first} to ${found.end}. `,
       start.startsWith("from=%40") || start.startsWith("from=@")
         ? "A log knows times by its segments only: this is where the newest one from before that time begins."
         : "",

@@ -1,4 +1,5 @@
-// Moving a group's offsets, where the server allows changes: first what would be written, then, once confirmed, just that.
+// Moving a group's offsets, where the server allows changes: first what would be written is shown, then, once that is
+// confirmed, just that is written.
 
 import { bytes, h, link, number, path, plural, row, table } from "./dom.js";
 import { show, tell } from "./shared.js";
@@ -30,7 +31,8 @@ export function offsets(state) {
       h(
         "p",
         {},
-        "This console only reads. It changes offsets when it is started with --allow-changes; kafka2011 groups reset does so anywhere.",
+        "This console only reads. It changes offsets when it is started with --allow-changes; kafka2011 groups reset",
+        " does so anywhere.",
       ),
     ];
   if (chosen.group !== name) {
@@ -42,19 +44,21 @@ export function offsets(state) {
     h(
       "p",
       {},
-      "Where the group goes on reading, when its members start again. What lies between is read again, or is never read.",
+      "Where the group goes on reading, when its members start again. What lies between is read again, or is never",
+      " read.",
     ),
     group.members.length
       ? h(
           "p",
           { class: "bad" },
-          `It has ${plural(group.members.length, "member")}, who would write their own offsets over these: stop them first.`,
+          `It has ${plural(group.members.length, "member")}, who would write their own offsets over these:`,
+          " stop them first.",
         )
       : null,
     form(state, group),
     told.error ? h("p", { class: "bad", role: "alert" }, told.error) : null,
     told.done ? h("p", { role: "status" }, h("b", {}, told.done)) : null,
-    told.moves ? preview(state, group) : null,
+    told.moves ? preview(group) : null,
   ];
 }
 
@@ -159,7 +163,7 @@ function ask(name, body, take) {
   });
 }
 
-function preview({ picture }, group) {
+function preview(group) {
   const moves = told.moves.filter(([, before, after]) => before !== after),
     again = sum(moves, (before, after) => before - after),
     skipped = sum(moves, (before, after) => after - before);

@@ -164,7 +164,8 @@ function timeline(group, spans, begin, end, at) {
       const y = 24 + shown.indexOf(where) * ROW,
         left = x(from),
         size = Math.max(1.5, x(to ?? end) - left);
-      const text = `${where}: ${short(group.name, member)}, from ${clock(from)} ${to ? `to ${clock(to)}` : "until now"}`;
+      const until = to ? `to ${clock(to)}` : "until now";
+      const text = `${where}: ${short(group.name, member)}, from ${clock(from)} ${until}`;
       return h(
         "g",
         {},
@@ -238,7 +239,8 @@ function rebalance(group, each, isOpen) {
       "summary",
       {},
       when(each.begin_ms, { exact: true }),
-      `: ${causes}; ${plural(each.moved, "partition")} moved${waited}; ${lasted ? `${seconds(lasted / 1000)} in all` : "all seen at once"}`,
+      `: ${causes}; ${plural(each.moved, "partition")} moved${waited}; `,
+      lasted ? `${seconds(lasted / 1000)} in all` : "all seen at once",
       each.waiting
         ? h("span", { class: "bad" }, `; ${plural(each.waiting, "partition")} still without an owner`)
         : null,
