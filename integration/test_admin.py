@@ -83,6 +83,7 @@ def test_a_group_is_moved_by_messages_over_segments(admin: Admin, cluster: Local
         for _ in range(30):
             producer.send("shifted", [bytes(100)], partition=0)
     size = 110
+    eventually(lambda: "shifted" in admin.topics())
     eventually(lambda: [each.latest for each in admin.describe_topic("shifted") if each.where == where] == [30 * size])
     admin.reset_group("shifters", "shifted", "latest", [where])
     for messages, at in ((-1, 29), (-8, 21), (-20, 1), (3, 4), (1000, 30), (-1000, 0)):

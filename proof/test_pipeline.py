@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafka2011.admin.groups import GroupPartition
+    from kafka2011.admin import GroupPartition
 
 MINUTES = float(os.environ.get("PIPELINE_MINUTES", "5"))
 RATE = float(os.environ.get("PIPELINE_RATE", "400"))

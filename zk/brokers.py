@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zk import ephemeral, paths
 from zk.cluster import MAX_INT32, Broker, TlsListener, broker_id_from, decimal_from
@@ -26,6 +26,13 @@ logger = logging.getLogger(__name__)
 
 _MOST_NAMED = 20
 """A line of the log names so many topics."""
+
+
+class Registration(NamedTuple):
+    """A live broker, and when it registered, by ZooKeeper's clock."""
+
+    broker: Broker
+    since_ms: int
 
 
 class BrokerRegistry:
@@ -107,15 +114,24 @@ class BrokerRegistry:
 
     def brokers(self, watch: Watch | None = None) -> dict[int, Broker]:
         """Return the live brokers by id, where they listen by TLS if that is how they are to be met."""
-        found: dict[int, Broker] = {}
+        return {broker_id: broker for broker_id, (broker, _) in self.registrations(watch).items()}
+
+    def registrations(self, watch: Watch | None = None) -> dict[int, Registration]:
+        """Return the same, each with when it registered."""
+        brokers: dict[int, Broker] = {}
+        since_ms: dict[int, int] = {}
         for name, node in self._nodes.read_children(paths.BROKER_IDS, watch, watch_data=True).items():
             try:
                 broker_id = broker_id_from(node.path, name)
-                found[broker_id] = Broker.from_node(node.path, broker_id, node.data)
+                brokers[broker_id] = Broker.from_node(node.path, broker_id, node.data)
             except MalformedNode as error:
                 self.malformed.skip(error)
-        found = dict(sorted(found.items()))
-        return found if self._security.brokers is None else self._by_tls(found)
+            else:
+                since_ms[broker_id] = node.created_ms
+        brokers = dict(sorted(brokers.items()))
+        if self._security.brokers is not None:
+            brokers = self._by_tls(brokers)
+        return {broker_id: Registration(broker, since_ms[broker_id]) for broker_id, broker in brokers.items()}
 
     def _by_tls(self, brokers: dict[int, Broker]) -> dict[int, Broker]:
         """Return brokers to be met by TLS: one that listens plainly alone will fail to shake hands."""

@@ -126,16 +126,18 @@ class _NodeWatch:
         return hash(self._name)
 
 
-def read_again(nodes: Nodes, wanted: Iterable[KnownNodes]) -> None:
-    """Read what has changed, together. Raises ZkUnavailable."""
+def read_again(nodes: Nodes, wanted: Iterable[KnownNodes], *, is_watched: bool = True) -> None:
+    """Read what has changed, together; unless it is watched, nobody will tell of changes. Raises ZkUnavailable."""
     unread = {known.path: known for known in wanted if known.begin()}
     try:
+        lists = nodes.list_many(unread, unread.__getitem__) if is_watched else nodes.list_many(unread)
         missing = {
             paths.child(path, name): _NodeWatch(unread[path], name)
-            for path, listed in nodes.list_many(unread, unread.__getitem__).items()
+            for path, listed in lists.items()
             for name in unread[path].note_list(listed)
         }
-        for path, node in nodes.get_many(missing, missing.__getitem__).items():
+        read = nodes.get_many(missing, missing.__getitem__) if is_watched else nodes.get_many(missing)
+        for path, node in read.items():
             missing[path].note(node)
     except BaseException:
         for known in unread.values():

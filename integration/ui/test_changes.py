@@ -55,6 +55,10 @@ def _at_the_second(shown: Shown, address: str) -> None:
     Groups(shown.client).import_offsets(GROUP, {TOPIC: {"0-0": MESSAGE_BYTES}})
 
 
+def move(before: object, after: object, partition: str = "0-0") -> dict[str, object]:
+    return {"partition": partition, "before": before, "after": after}
+
+
 def committed(shown: Shown) -> dict[TopicPartition, int]:
     return Groups(shown.client).committed(GROUP, TOPIC)
 
@@ -74,7 +78,7 @@ def test_what_was_shown_is_moved_and_logged(shown: Shown, address: str, caplog: 
     """A preview writes nothing; the same moves are then written, and the log says who has moved what."""
     asked = {"group": GROUP, "topic": TOPIC}
     status, found = post(address, "preview", {**asked, "to": "latest", "partition": "0-0"})
-    assert (status, found) == (200, {"moves": [["0-0", MESSAGE_BYTES, 10 * MESSAGE_BYTES]]})
+    assert (status, found) == (200, {"moves": [move(MESSAGE_BYTES, 10 * MESSAGE_BYTES)]})
     assert committed(shown) == {WHERE: MESSAGE_BYTES}
     with caplog.at_level(logging.INFO, "kafka2011.ui"):
         assert post(address, "move", {**asked, **found}) == (200, {"moved": 1})
@@ -89,12 +93,12 @@ def test_every_target_is_shown(address: str) -> None:
     """The first, the end, a time, and an offset of one partition."""
     for to, expected in (("earliest", 0), ("latest", 1100), ("@1", 0), ("220", 220)):
         status, found = post(address, "preview", {"group": GROUP, "topic": TOPIC, "to": to, "partition": "0-0"})
-        assert (status, found) == (200, {"moves": [["0-0", MESSAGE_BYTES, expected]]}), to
+        assert (status, found) == (200, {"moves": [move(MESSAGE_BYTES, expected)]}), to
 
 
 def test_offsets_that_have_moved_since_stay(shown: Shown, address: str) -> None:
     """Who confirms has seen other offsets: nothing is written."""
-    moves = [["0-0", 0, 2 * MESSAGE_BYTES]]
+    moves = [move(0, 2 * MESSAGE_BYTES)]
     status, found = post(address, "move", {"group": GROUP, "topic": TOPIC, "moves": moves})
     assert (status, "look again" in found["error"]) == (502, True)
     assert committed(shown) == {WHERE: MESSAGE_BYTES}
@@ -105,7 +109,8 @@ def test_a_group_with_members_stays(shown: Shown, address: str) -> None:
     with members(shown.cluster.zk_connect, 1, "living"):
         status, found = post(address, "preview", {"group": "living", "topic": "views", "to": "earliest"})
         assert (status, "has members" in found["error"]) == (502, True)
-        moves = [["0-0", Groups(shown.client).committed("living", "views").get(TopicPartition("views", 0, 0)), 0]]
+        before = Groups(shown.client).committed("living", "views").get(TopicPartition("views", 0, 0))
+        moves = [move(before, 0)]
         status, found = post(address, "move", {"group": "living", "topic": "views", "moves": moves})
         assert status == 502
 
@@ -124,10 +129,10 @@ def test_a_group_with_members_stays(shown: Shown, address: str) -> None:
         ("preview", b"{", 400),
         ("preview", b" " * 2_000_000, 400),
         ("move", {"group": GROUP, "topic": TOPIC, "moves": []}, 400),
-        ("move", {"group": GROUP, "topic": TOPIC, "moves": [["0-0", MESSAGE_BYTES, -1]]}, 400),
-        ("move", {"group": GROUP, "topic": TOPIC, "moves": [["0-0", MESSAGE_BYTES, True]]}, 400),
-        ("move", {"group": GROUP, "topic": TOPIC, "moves": [["0-0", MESSAGE_BYTES, 10**9]]}, 502),
-        ("move", {"group": "nosuch", "topic": TOPIC, "moves": [["0-0", None, 0]]}, 502),
+        ("move", {"group": GROUP, "topic": TOPIC, "moves": [move(MESSAGE_BYTES, -1)]}, 400),
+        ("move", {"group": GROUP, "topic": TOPIC, "moves": [move(MESSAGE_BYTES, True)]}, 400),
+        ("move", {"group": GROUP, "topic": TOPIC, "moves": [move(MESSAGE_BYTES, 10**9)]}, 502),
+        ("move", {"group": "nosuch", "topic": TOPIC, "moves": [move(None, 0)]}, 502),
     ],
 )
 def test_what_makes_no_sense_is_refused(shown: Shown, address: str, name: str, body: object, status: int) -> None:
@@ -153,7 +158,7 @@ def test_what_makes_no_sense_is_refused(shown: Shown, address: str, name: str, b
 def test_a_page_of_a_stranger_s_changes_nothing(shown: Shown, address: str, headers: dict[str, str]) -> None:
     """Nor does it learn what it would change, though its browser may come in."""
     sent = {name: address.rstrip("/") if value == "OURS" else value for name, value in headers.items()}
-    for name, more in (("preview", {"to": "latest"}), ("move", {"moves": [["0-0", MESSAGE_BYTES, 0]]})):
+    for name, more in (("preview", {"to": "latest"}), ("move", {"moves": [move(MESSAGE_BYTES, 0)]})):
         assert post(address, name, {"group": GROUP, "topic": TOPIC, **more}, sent)[0] == 403
     assert committed(shown) == {WHERE: MESSAGE_BYTES}
 

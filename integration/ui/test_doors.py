@@ -120,7 +120,8 @@ def test_the_log_says_who_has_changed_something(door: Door, caplog: pytest.LogCa
     """By the name in the certificate; at an address of all, since nobody comes in without one."""
     headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
     with caplog.at_level(logging.INFO, "kafka2011.ui"):
-        body = json.dumps({"group": GROUP, "topic": TOPIC, "moves": [["0-0", None, 0]]})
+        moves = [{"partition": "0-0", "before": None, "after": 0}]
+        body = json.dumps({"group": GROUP, "topic": TOPIC, "moves": moves})
         assert door.ask("POST", "/api/move", door.client, body, headers) in {200, 502}
     assert f"operator at 127.0.0.1 moves group {GROUP} in topic {TOPIC}" in caplog.text
 

@@ -117,7 +117,8 @@ def test_the_picture_is_that_of_the_registries(shown: Shown) -> None:
     with members(shown.cluster.zk_connect, 2) as its, events(shown.address, f"group={GROUP}&history={GROUP}") as heard:
 
         def of_owners(latest: dict[str, Any]) -> dict[str, str]:
-            return {f"{row[0]}/{row[1]}-{row[2]}": row[3] for row in group_of(latest)["partitions"] if row[3]}
+            partitions = group_of(latest)["partitions"]
+            return {f"{row['topic']}/{row['partition']}": row["owner"] for row in partitions if row["owner"]}
 
         def are_same(latest: dict[str, Any]) -> bool:
             its_owners = owners(shown.client)
@@ -127,7 +128,7 @@ def test_the_picture_is_that_of_the_registries(shown: Shown) -> None:
 
         heard.until(are_same)
         assert [each["id"] for each in heard.latest["picture"]["brokers"]] == [0, 1]
-        heard.until(lambda latest: all(row[7] == 0 for row in group_of(latest)["partitions"]))
+        heard.until(lambda latest: all(row["lag_bytes"] == 0 for row in group_of(latest)["partitions"]))
         its[0].kill()
         heard.until(lambda latest: len(group_of(latest)["members"]) == 1 and are_same(latest))
         heard.until(has_told_of_a_loss)
@@ -137,7 +138,7 @@ def test_the_picture_is_that_of_the_registries(shown: Shown) -> None:
 def has_told_of_a_loss(latest: dict[str, Any]) -> bool:
     """Say whether a member has left in the newest rebalance, and what it owned was claimed after that."""
     [newest, *_] = latest["history"]["rebalances"] or [{"steps": [], "waiting": 1}]
-    kinds = [step[1] for step in newest["steps"]]
+    kinds = [step["kind"] for step in newest["steps"]]
     return not newest["waiting"] and "released" in kinds and "left" in kinds and kinds[-1] == "claimed"
 
 
@@ -236,7 +237,7 @@ def test_a_log_and_its_messages(shown: Shown) -> None:
     size = len(payloads[0]) + 10
     eventually(lambda: api(shown.address, "log", **where)[1].get("end") == 500 * size, what="all of it is flushed")
     status, log = api(shown.address, "log", **where)
-    starts = [start for start, *_ in log["segments"]]
+    starts = [segment["start"] for segment in log["segments"]]
     assert (status, starts[0], len(starts) > 10, log["is_cut"]) == (200, 0, True, False)
     assert all(start % size == 0 for start in starts)
 

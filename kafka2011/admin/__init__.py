@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafka2011.admin.admin import Admin
-from kafka2011.admin.groups import GroupPartition, Groups
-from kafka2011.admin.partitions import PartitionEnds
+from kafka2011.admin.groups import Groups
+from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, PartitionEnds
 from kafka2011.admin.topics import CreatedTopic, create_topic, describe_topic
 
 __all__ = [

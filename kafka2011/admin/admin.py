@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from types import TracebackType
 
-    from kafka2011.admin.groups import GroupPartition
-    from kafka2011.admin.partitions import PartitionEnds
+    from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, PartitionEnds
     from kafka2011.admin.topic_changes import BrokerChange, Deletion
     from kafka2011.admin.topics import CreatedTopic
     from zk.cluster import Broker

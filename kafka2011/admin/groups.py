@@ -1,14 +1,14 @@
-"""How far consumer groups have read, who owns what, and moving their offsets."""
+"""How far consumer groups have read, who owns what, and how their offsets are moved."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.partitions import asking, ends_of_many, fault_of_offset, offset_before
+from kafka2011.admin.partitions import asking, fault_of_offset, offset_before
 from kafka2011.admin.shifting import shifted
-from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
+from kafka2011.admin.snapshot.cluster_reader import ClusterReader
+from kafka2011.admin.snapshot.log_offsets import warn_of_brokers, with_log_offsets
 from kafka2011.errors import KafkaError
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.brokers import BrokerRegistry
@@ -16,11 +16,11 @@ from zk.cluster import TopicPartition
 from zk.consumers import ConsumerRegistry
 from zk.errors import GroupInUse, MalformedNode
 from zk.offsets import OffsetRegistry
-from zk.owners import OwnerRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot, GroupPartition
     from kafka2011.consumer.simple_consumer import SimpleConsumer
     from zk.client import ZkClient
     from zk.cluster import Broker
@@ -41,28 +41,27 @@ class MisplacedOffsetsError(KafkaError):
         self.faults = faults
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPartition:
-    """One partition as a group sees it. None: nobody, nothing committed, or no broker that answers."""
+def describe_groups(reader: ClusterReader, names: Collection[str] | None = None) -> ClusterSnapshot:
+    """Read groups, all of them by default, and where the partitions of their topics begin and end.
 
-    where: TopicPartition
-    owner: str | None
-    committed: int | None
-    end: int | None
-
-    @property
-    def lag_bytes(self) -> int | None:
-        """How much is flushed and not committed as consumed, in bytes of the log."""
-        return None if self.committed is None or self.end is None else self.end - self.committed
+    The log says which brokers do not answer, and whose subscriptions cannot be read. Raises ZkUnavailable.
+    """
+    snapshot = with_log_offsets(reader.read_groups(names))
+    warn_of_brokers(snapshot)
+    for name, group in snapshot.groups.items():
+        for member in group.malformed:
+            subscription = group.members[member].subscription
+            logger.warning("member %s of group %s: %.200r is not a subscription", member, name, subscription)
+    return snapshot
 
 
 class Groups:
     """What ZooKeeper and the brokers know of consumer groups. Every method raises ZkError when ZooKeeper is away."""
 
     def __init__(self, client: ZkClient) -> None:
+        self._client = client
         self._brokers = BrokerRegistry(client)
         self._consumers = ConsumerRegistry(client)
-        self._owners = OwnerRegistry(client)
         self._offsets = OffsetRegistry(client)
 
     def names(self) -> list[str]:
@@ -79,46 +78,11 @@ class Groups:
 
     def describe(self, group: str) -> list[GroupPartition]:
         """Return every partition that the group subscribes to, owns or has an offset of. Raises KafkaError: unknown."""
-        self._check_exists(group)
-        brokers = self._brokers.brokers()
-        found: list[GroupPartition] = []
-        for topic in self._topics(group):
-            live = set(self._live_partitions(topic))
-            owners = self._owners.owners(group, topic)
-            offsets = self._offsets.offsets(group, topic)
-            partitions = sorted(live | owners.keys() | offsets.keys())
-            ends = self._ends(live, brokers)
-            for where in partitions:
-                owner = owners.get(where)
-                committed = offsets.get(where)
-                found.append(
-                    GroupPartition(
-                        where,
-                        owner.stream_id if owner else None,
-                        committed.offset if committed else None,
-                        ends.get(where),
-                    )
-                )
-        return found
+        return describe_groups(ClusterReader(self._client), [group]).group_partitions(group)
 
     def problems(self, group: str) -> list[str]:
         """Say what keeps the group from having exactly one live owner for every partition; nothing if all is well."""
-        self._check_exists(group)
-        members = self.members(group)
-        subscribed = self._subscribed(members)
-        if not members:
-            return [f"group {group} has no members"]
-        found: list[str] = []
-        for topic in sorted(subscribed):
-            live = set(self._live_partitions(topic))
-            owners = self._owners.owners(group, topic)
-            found += [f"{where} has no owner" for where in sorted(live - owners.keys())]
-            for where, owner in owners.items():
-                if where not in live:
-                    found.append(f"{where} is owned by {owner.stream_id}, but no broker has it")
-                elif owner.stream_id.rpartition("-")[0] not in members:
-                    found.append(f"{where} is owned by {owner.stream_id}, which is no member")
-        return found
+        return ClusterReader(self._client).read_groups([group], with_offsets=False).problems(group)
 
     def reset(
         self,
@@ -220,34 +184,8 @@ class Groups:
         if members:
             raise GroupInUse(group, sorted(members))
 
-    def _topics(self, group: str) -> list[str]:
-        known = {*self._offsets.topics(group), *self._owners.topics(group)}
-        return sorted(known | self._subscribed(self.members(group)))
-
-    def _subscribed(self, members: Mapping[str, str]) -> set[str]:
-        topics: set[str] = set()
-        for member, text in members.items():
-            try:
-                topics.update(TopicCount.parse(text).topics(self._brokers.topics()))
-            except MalformedSubscriptionError as error:
-                logger.warning("member %s: %s", member, error)
-        return topics
-
     def _live_partitions(self, topic: str) -> list[TopicPartition]:
         return TopicPartition.all_of(topic, self._brokers.partitions_of(topic))
-
-    def _ends(self, partitions: set[TopicPartition], brokers: Mapping[int, Broker]) -> dict[TopicPartition, int]:
-        ends: dict[TopicPartition, int] = {}
-        for broker_id in sorted({where.broker_id for where in partitions} & brokers.keys()):
-            its = sorted(where for where in partitions if where.broker_id == broker_id)
-            try:
-                with asking(brokers[broker_id]) as consumer:
-                    asked = ends_of_many(consumer, [(where.topic, where.partition) for where in its])
-                    for where, (_, end) in zip(its, asked, strict=True):
-                        ends[where] = end
-            except KafkaError as error:
-                logger.warning("broker %d does not answer for the ends of %s: %s", broker_id, its[0].topic, error)
-        return ends
 
     def _resolve_each(
         self,

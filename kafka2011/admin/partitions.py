@@ -6,7 +6,7 @@ brokers of 0.7 too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, OffsetOutOfRangeError, WrongPartitionError
@@ -16,7 +16,7 @@ from kafka2011.wire.protocol import EARLIEST, LATEST
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zk.cluster import Broker, TopicPartition
+    from zk.cluster import Broker
 
 ASK_TIMEOUT_MS = 5000
 _ASKED_AT_ONCE = 64
@@ -25,18 +25,9 @@ _AFTER_EVERYTHING_MS = 2**62
 _MESSAGE_FETCH_BYTES = 64 * 1024
 
 
-class PartitionEnds(NamedTuple):
-    """A partition, its broker, its first offset and its flushed end; None for what is not known."""
-
-    where: TopicPartition
-    broker: Broker | None
-    earliest: int | None
-    latest: int | None
-
-
-def asking(broker: Broker) -> SimpleConsumer:
+def asking(broker: Broker, timeout_ms: int = ASK_TIMEOUT_MS) -> SimpleConsumer:
     """Return a consumer for asking a broker, which may be away: it does not wait long."""
-    return SimpleConsumer.of(broker, {"socket.timeout.ms": ASK_TIMEOUT_MS})
+    return SimpleConsumer.of(broker, {"socket.timeout.ms": timeout_ms})
 
 
 def ends_of(consumer: SimpleConsumer, topic: str, partition: int) -> tuple[int, int]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from zk.replicas import Member, ReplicaNodes
 
 
+LEADER = "leader"
+
+
 class ReplicaChangeError(KafkaError):
     """What was asked for would lose data, or makes no sense now; nothing was changed."""
 
@@ -47,6 +50,11 @@ class ReplicaStanding:
     bytes_behind: int | None
     seconds_behind: float | None
 
+    @property
+    def name(self) -> str:
+        """What its process is called."""
+        return self.replica.name
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerReplicas:
@@ -54,9 +62,23 @@ class BrokerReplicas:
 
     broker_id: int
     state: ReplicaState
-    is_led: bool
     replicas: tuple[ReplicaStanding, ...]
     error: str = ""
+
+    @property
+    def leader(self) -> ReplicaStanding | None:
+        """The replica that leads."""
+        return next((replica for replica in self.replicas if replica.role == LEADER), None)
+
+    @property
+    def in_sync(self) -> list[ReplicaStanding]:
+        """Those that have everything that was confirmed."""
+        return [replica for replica in self.replicas if replica.is_in_sync]
+
+    @property
+    def alive(self) -> list[ReplicaStanding]:
+        """Those whose processes are there."""
+        return [replica for replica in self.replicas if replica.address is not None]
 
 
 def describe_replicas(client: ZkClient) -> list[BrokerReplicas]:
@@ -80,13 +102,13 @@ def describe_broker(client: ZkClient, broker_id: int) -> BrokerReplicas:
     replicas = []
     for each in sorted(alive.keys() | state.in_sync | ({leader} if leader else set())):
         member, standing = alive.get(each), standings.get(each)
-        role = "leader" if each == leader else "away" if member is None else "follower" if leader else "waiting"
+        role = LEADER if each == leader else "away" if member is None else "follower" if leader else "waiting"
         behind = (0, 0.0) if each == leader else (None, None)
         if standing is not None and member is not None:
             behind = standing.bytes_behind, standing.seconds_behind
         address = None if member is None else f"{member.host}:{member.port}"
         replicas.append(ReplicaStanding(broker_id, each, role, each in state.in_sync, state.epoch, address, *behind))
-    return BrokerReplicas(broker_id, state, leader is not None, tuple(replicas), error)
+    return BrokerReplicas(broker_id, state, tuple(replicas), error)
 
 
 def _ask(client: ZkClient, leader: Replica, member: Member | None) -> dict[Replica, Standing]:

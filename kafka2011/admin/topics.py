@@ -6,7 +6,9 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.admin.partitions import PartitionEnds, asking, count_partitions, ends_of_many
+from kafka2011.admin.partitions import asking, count_partitions
+from kafka2011.admin.snapshot.cluster_reader import ClusterReader
+from kafka2011.admin.snapshot.log_offsets import warn_of_brokers, with_log_offsets
 from kafka2011.errors import KafkaError
 from kafka2011.message.topic import validate_topic
 from kafka2011.producer.sync_producer import SyncProducer
@@ -14,8 +16,9 @@ from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
+    from kafka2011.admin.snapshot.cluster_snapshot import PartitionEnds
     from zk.client import ZkClient
     from zk.cluster import Broker
 
@@ -59,16 +62,19 @@ def create_topic(
 
 def describe_topic(client: ZkClient, topic: str) -> list[PartitionEnds]:
     """Return the partitions of a topic with the ends that their brokers report. Raises KafkaError: unknown."""
-    registry = BrokerRegistry(client)
-    counts = registry.partitions_of(topic)
-    if not counts and topic not in registry.topics():
-        raise KafkaError(f"topic {topic} is not registered in ZooKeeper")
-    brokers = registry.brokers()
-    return [
-        PartitionEnds(TopicPartition(topic, broker_id, number), brokers.get(broker_id), *ends)
-        for broker_id, count in counts.items()
-        for number, ends in enumerate(_ends(topic, brokers.get(broker_id), count))
-    ]
+    return describe_topics(client, [topic])
+
+
+def describe_topics(client: ZkClient, topics: Collection[str] = ()) -> list[PartitionEnds]:
+    """Return the same of many topics, all by default. The log says which brokers do not answer."""
+    names = topics or BrokerRegistry(client).topics()
+    snapshot = with_log_offsets(ClusterReader(client).read_topics(names))
+    absent = [topic for topic in names if not snapshot.topics[topic]]
+    unknown = sorted(set(absent) - set(BrokerRegistry(client).topics())) if absent and topics else []
+    if unknown:
+        raise KafkaError(f"topic {unknown[0]} is not registered in ZooKeeper")
+    warn_of_brokers(snapshot)
+    return [snapshot.partition_ends(where) for topic in names for where in snapshot.partitions(topic)]
 
 
 def living_partitions(client: ZkClient, topic: str) -> dict[TopicPartition, Broker]:
@@ -87,21 +93,6 @@ def living_partitions(client: ZkClient, topic: str) -> dict[TopicPartition, Brok
     if missing:
         raise KafkaError(f"topic {topic} is registered by broker {missing[0]}, which is not registered itself")
     return {where: brokers[where.broker_id] for where in sorted(partitions)}
-
-
-def _ends(topic: str, broker: Broker | None, partitions: int) -> Iterator[tuple[int | None, int | None]]:
-    """Ask a broker for the first offset and the end of each partition."""
-    answered = 0
-    if broker is not None:
-        try:
-            with asking(broker) as consumer:
-                for ends in ends_of_many(consumer, [(topic, number) for number in range(partitions)]):
-                    yield ends
-                    answered += 1
-        except KafkaError as error:
-            logger.warning("broker %d does not answer for the offsets of %s: %s", broker.id, topic, error)
-    for _ in range(answered, partitions):
-        yield None, None
 
 
 def _check_partitions(topic: str, brokers: Sequence[Broker], wanted: int) -> None:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.doctor.checks import CHECKS, lag_that_grows
-from kafka2011.admin.doctor.examination import look
+from kafka2011.admin.doctor.examination import examine
 from kafka2011.admin.doctor.machine import disk_against_retention, settings_that_do_not_fit, snapshots_that_pile_up
+from kafka2011.admin.snapshot.cluster_reader import ClusterReader
+from kafka2011.admin.snapshot.log_offsets import with_log_offsets
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_json_list
 from kafka2011.cli.session import open_session
@@ -79,13 +81,15 @@ def command(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: 
 
 def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: Path | None) -> Iterator[Finding]:
     with open_session(zk_connect) as client, stop_signals() as stop:
-        seen = look(client, zk_connect)
+        checkup = examine(client, zk_connect)
+        groups = checkup.cluster.groups
         for check in CHECKS:
-            yield from check(seen)
-        if seconds and seen.groups and sys.stderr.isatty():
+            yield from check(checkup)
+        if seconds and groups and sys.stderr.isatty():
             click.echo(f"looking once more in {seconds:g} s, whether lag grows (--seconds 0: no)", err=True)
-        if seconds and seen.groups and not stop.wait(seconds):
-            yield from lag_that_grows(seen, look(client, zk_connect))
+        if seconds and groups and not stop.wait(seconds):
+            now = with_log_offsets(ClusterReader(client).read_groups())
+            yield from lag_that_grows(checkup.cluster, now)
     if file is not None:
         config = BrokerConfig.from_sources(file, os.environ, ())
         yield from settings_that_do_not_fit(config)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.admin.groups import Groups
+from kafka2011.admin.groups import Groups, describe_groups
+from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.lag_history import LagHistory
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, read_target, zookeeper_option
@@ -16,19 +17,20 @@ from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.partitions import find_partitions, misplaced_shown, partitions_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
+from kafka2011.consumer.known import nobody
 from kafka2011.errors import KafkaError
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from kafka2011.admin.groups import GroupPartition
+    from collections.abc import Iterator
+
+    from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition
     from kafka2011.cli.partitions import Wanted
 
 logger = logging.getLogger(__name__)
 
 WATCH_INTERVAL_S = 2.0
-COLUMNS = ("group", "partition", "owner", "committed", "end", "lag_bytes")
-PACE_COLUMNS = ("appended_bytes_per_s", "committed_bytes_per_s", "lag_s")
 
 
 @click.group(
@@ -59,32 +61,34 @@ def command(
     if context.invoked_subcommand is not None:
         return
     with open_session(zk_connect) as client, stop_signals() as stop:
-        groups = Groups(client)
+        reader = ClusterReader(client, nobody if watch else None)
         history = LagHistory() if watch else None
         while True:
-            names = [group] if group is not None else groups.names()
-            rows = [_row(name, partition, history) for name in names for partition in groups.describe(name)]
+            snapshot = describe_groups(reader, None if group is None else [group])
+            names = list(snapshot.groups) if group is None else [group]
+            rows = [row for name in names for row in _rows(name, snapshot.group_partitions(name), history)]
             if watch and not as_json:
                 click.clear()
                 click.echo(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S %z}, every {WATCH_INTERVAL_S:g} s\n")
-            show_table(COLUMNS + PACE_COLUMNS if watch else COLUMNS, rows, as_json=as_json)
+            show_table(list(rows[0]) if rows else ["group"], [list(row.values()) for row in rows], as_json=as_json)
             if verify:
-                _verify(groups, names)
+                _verify([problem for name in names for problem in snapshot.problems(name)])
             if not watch or stop.wait(WATCH_INTERVAL_S):
                 return
 
 
-def _row(group: str, found: GroupPartition, history: LagHistory | None) -> tuple[object, ...]:
-    row = (group, str(found.where), found.owner, found.committed, found.end, found.lag_bytes)
-    if history is None:
-        return row
-    pace = history.note(group, found, SYSTEM_CLOCK.monotonic_s())
-    rates = (pace.appended_bytes_per_s, pace.committed_bytes_per_s, pace.lag_s)
-    return (*row, *(None if rate is None else round(rate) for rate in rates))
+def _rows(name: str, partitions: list[GroupPartition], history: LagHistory | None) -> Iterator[dict[str, object]]:
+    if history is not None:
+        partitions = history.paced(name, partitions, SYSTEM_CLOCK.monotonic_s())
+    for partition in partitions:
+        columns = partition.columns()
+        yield {
+            "group": name,
+            **{column: round(value) if isinstance(value, float) else value for column, value in columns.items()},
+        }
 
 
-def _verify(groups: Groups, names: list[str]) -> None:
-    problems = [problem for name in names for problem in groups.problems(name)]
+def _verify(problems: list[str]) -> None:
     if problems:
         raise KafkaError(f"{counted(len(problems), 'problem')}: " + "; ".join(problems))
 

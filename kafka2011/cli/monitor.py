@@ -10,23 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.admin.groups import Groups
+from kafka2011.admin.groups import describe_groups
+from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.lag_history import LagHistory
 from kafka2011.cli.audit import audit_now, tiers_option
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.shown_metrics import metrics_address_option, show_metrics
 from kafka2011.cli.stopping import stop_signals
+from kafka2011.consumer.known import nobody
 from kafka2011.errors import KafkaError
-from kafka2011.metrics.clusters import (
-    MONITOR_METRICS,
-    GroupSeen,
-    Look,
-    PartitionSeen,
-    audit_samples,
-    group_samples,
-    look_samples,
-)
+from kafka2011.metrics.clusters import MONITOR_METRICS, PollCounts, audit_samples, group_samples, poll_samples
 from kafka2011.outages import Outages
 from zk.clock import SYSTEM_CLOCK
 
@@ -111,24 +105,23 @@ def command(
     if tiers is not None:
         import kafka2011.audit.run  # noqa: F401  # a missing extra is told now, and not by the thread
     with open_session(zk_connect) as client, stop_signals() as stop:
-        looking = _Looking(_GroupLook(client, max_partitions), "groups", interval_s)
-        every = [looking]
+        polls = [_Poll(_GroupMetrics(client, max_partitions), "groups", interval_s)]
         if tiers is not None:
-            audit = _Looking(
+            audit = _Poll(
                 lambda: audit_samples(audit_now(client, tiers, state_path).verdict), "audit", audit_interval_s
             )
-            every.append(audit)
+            polls.append(audit)
 
         def take() -> Samples:
-            samples = dict(look_samples({each.at: each.look for each in every}))
-            for each in every:
-                samples |= each.samples
+            samples = dict(poll_samples({poll.at: poll.counts for poll in polls}))
+            for poll in polls:
+                samples |= poll.samples
             return samples
 
         def obstacle() -> str | None:
-            return next((each.obstacle for each in every if each.obstacle is not None), None)
+            return next((poll.obstacle for poll in polls if poll.obstacle is not None), None)
 
-        threads = [threading.Thread(target=each.run, args=(stop,), name=each.at) for each in every]
+        threads = [threading.Thread(target=poll.run, args=(stop,), name=poll.at) for poll in polls]
         with show_metrics(metrics_host, metrics_port, MONITOR_METRICS, take, obstacle):
             for thread in threads:
                 thread.start()
@@ -140,8 +133,8 @@ def command(
                     thread.join()
 
 
-class _Looking:
-    """Looks at something again and again, and keeps what it saw last; after a failure nothing is shown of it."""
+class _Poll:
+    """Polls something again and again, and keeps what it read last; after a failure nothing is shown of it."""
 
     def __init__(self, take: Callable[[], Samples], at: str, interval_s: float) -> None:
         self._take = take
@@ -151,59 +144,56 @@ class _Looking:
         self._began_s = time.monotonic()
         self._ended_s: float | None = None
         self.samples: Samples = {}
-        self.look = Look(0, 0, None)
+        self.counts = PollCounts(0, 0, None)
 
     def run(self, stop: threading.Event) -> None:
-        """Look until the event."""
+        """Poll until the event."""
         while not stop.is_set():
             began_s = time.monotonic()
-            self._look()
+            self._poll()
             stop.wait(max(0.0, self._interval_s - (time.monotonic() - began_s)))
 
-    def _look(self) -> None:
-        looks, failed, at_s = self.look
+    def _poll(self) -> None:
+        polls, failed, at_s = self.counts
         try:
             self.samples = self._take()
         except KafkaError as error:
             self.samples = {}
-            self.look = Look(looks + 1, failed + 1, at_s)
+            self.counts = PollCounts(polls + 1, failed + 1, at_s)
             self._outages.failed("cannot look at the %s for now: %s", self.at, error)
         except Exception:
             self.samples = {}
-            self.look = Look(looks + 1, failed + 1, at_s)
+            self.counts = PollCounts(polls + 1, failed + 1, at_s)
             logger.exception("an unexpected error while looking at the %s", self.at)
         else:
-            self.look = Look(looks + 1, failed, time.time())
+            self.counts = PollCounts(polls + 1, failed, time.time())
             self._ended_s = time.monotonic()
             self._outages.over()
 
     @property
     def obstacle(self) -> str | None:
-        """Why it is not well: no look has succeeded for a while."""
+        """Why it is not well: no poll has succeeded for a while."""
         silent_s = time.monotonic() - (self._began_s if self._ended_s is None else self._ended_s)
         if silent_s <= _PATIENCE * self._interval_s:
             return None
         return f"no look at the {self.at} has succeeded for {silent_s:.0f} s"
 
 
-class _GroupLook:
-    """Looks at all groups of a cluster, and remembers how they moved."""
+class _GroupMetrics:
+    """Reads all groups of a cluster, of ZooKeeper only what has changed, and remembers how they moved."""
 
     def __init__(self, client: ZkClient, max_partitions: int) -> None:
-        self._groups = Groups(client)
+        self._reader = ClusterReader(client, nobody)
         self._max_partitions = max_partitions
         self._history = LagHistory()
 
     def __call__(self) -> Samples:
-        """Return what was seen. Raises KafkaError."""
-        seen = []
-        for name in self._groups.names():
-            found = self._groups.describe(name)
-            now_s = SYSTEM_CLOCK.monotonic_s()
-            partitions = [
-                PartitionSeen(each.where, each.owner, each.lag_bytes, self._history.note(name, each, now_s).lag_s)
-                for each in found
-            ]
-            seen.append(GroupSeen(name, len(self._groups.members(name)), partitions))
-        self._history.forget_others({(group.name, each.where) for group in seen for each in group.partitions})
-        return group_samples(seen, self._max_partitions)
+        """Return the metrics. Raises KafkaError."""
+        snapshot = describe_groups(self._reader)
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        partitions = {
+            name: self._history.paced(name, snapshot.group_partitions(name), now_s) for name in snapshot.groups
+        }
+        self._history.forget_others({(name, row.where) for name, rows in partitions.items() for row in rows})
+        members = {name: len(group.members) for name, group in snapshot.groups.items()}
+        return group_samples(members, partitions, self._max_partitions)

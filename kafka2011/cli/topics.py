@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.topic_changes import delete_topic, grow_topic
-from kafka2011.admin.topics import create_topic, describe_topic
+from kafka2011.admin.topics import create_topic, describe_topics
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_table
@@ -55,7 +55,7 @@ def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
     Without a topic it shows all. Offsets come from the broker; none are shown if it does not answer.
     """
     with open_session(zk_connect) as client:
-        found = [each for topic in topics or BrokerRegistry(client).topics() for each in describe_topic(client, topic)]
+        partitions = describe_topics(client, topics)
     rows = [
         (
             where.topic,
@@ -65,7 +65,7 @@ def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
             earliest,
             latest,
         )
-        for where, broker, earliest, latest in found
+        for where, broker, earliest, latest in partitions
     ]
     show_table(("topic", "partition", "broker", "address", "earliest", "latest"), rows, as_json=as_json)
 

@@ -29,7 +29,7 @@ from zk.child import ChildProcess
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafka2011.admin.groups import GroupPartition
+    from kafka2011.admin import GroupPartition
     from kafka2011.demo.frontends import Frontends
     from zk.cluster import TopicPartition
 

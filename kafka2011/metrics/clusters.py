@@ -60,21 +60,17 @@ MONITOR_METRICS: tuple[Metric, ...] = (
 )
 
 
-class PartitionSeen(NamedTuple):
-    """How a group stands in a partition; None is what nobody knows, or nobody who owns it."""
+class _GroupPartition(Protocol):
+    """What is read of a snapshot's GroupPartition."""
 
-    where: TopicPartition
-    owner: str | None
-    lag_bytes: int | None
-    lag_s: float | None
-
-
-class GroupSeen(NamedTuple):
-    """A group as it was seen."""
-
-    name: str
-    members: int
-    partitions: Sequence[PartitionSeen]
+    @property
+    def where(self) -> TopicPartition: ...
+    @property
+    def owner(self) -> str | None: ...
+    @property
+    def lag_bytes(self) -> int | None: ...
+    @property
+    def lag_s(self) -> float | None: ...
 
 
 class _Doubt(Protocol):
@@ -109,16 +105,21 @@ class _Verdict(Protocol):
     def settled_ms(self) -> int | None: ...
 
 
-def group_samples(groups: Sequence[GroupSeen], max_partitions: int) -> Samples:
-    """Return what was seen of groups; with more partitions than that none of them by itself."""
-    every = [((group.name, *_labels(seen.where)), seen) for group in groups for seen in group.partitions]
+def group_samples(
+    members: Mapping[str, int], partitions: Mapping[str, Sequence[_GroupPartition]], max_partitions: int
+) -> Samples:
+    """Return metrics of groups, from how many members and which partitions each has.
+
+    With more partitions than `max_partitions` none of them by itself.
+    """
+    every = [((group, *_labels(row.where)), row) for group, rows in partitions.items() for row in rows]
     shown = every if len(every) <= max_partitions else []
     return {
-        GROUP_LAG: {labels: seen.lag_bytes for labels, seen in shown if seen.lag_bytes is not None},
-        GROUP_LAG_SECONDS: {labels: seen.lag_s for labels, seen in shown if seen.lag_s is not None},
-        GROUP_MEMBERS: {(group.name,): group.members for group in groups},
-        GROUP_UNOWNED: {(group.name,): sum(seen.owner is None for seen in group.partitions) for group in groups},
-        GROUP_UNKNOWN: {(group.name,): sum(seen.lag_bytes is None for seen in group.partitions) for group in groups},
+        GROUP_LAG: {labels: row.lag_bytes for labels, row in shown if row.lag_bytes is not None},
+        GROUP_LAG_SECONDS: {labels: row.lag_s for labels, row in shown if row.lag_s is not None},
+        GROUP_MEMBERS: {(group,): count for group, count in members.items()},
+        GROUP_UNOWNED: {(group,): sum(row.owner is None for row in rows) for group, rows in partitions.items()},
+        GROUP_UNKNOWN: {(group,): sum(row.lag_bytes is None for row in rows) for group, rows in partitions.items()},
         LEFT_OUT: {(): len(every) - len(shown)},
     }
 
@@ -144,20 +145,20 @@ def audit_samples(verdict: _Verdict) -> Samples:
     }
 
 
-class Look(NamedTuple):
-    """How often something was looked at, how often in vain, and when last not in vain, in seconds since 1970."""
+class PollCounts(NamedTuple):
+    """How often something was polled, how often in vain, and when last with success, in seconds since 1970."""
 
-    looks: int
+    polls: int
     failed: int
     at_s: float | None
 
 
-def look_samples(looks: Mapping[str, Look]) -> Samples:
-    """Return how looking went, by what was looked at."""
+def poll_samples(counts: Mapping[str, PollCounts]) -> Samples:
+    """Return how polling went, by what was polled."""
     return {
-        LOOKS: {(at,): look.looks for at, look in looks.items()},
-        FAILED_LOOKS: {(at,): look.failed for at, look in looks.items()},
-        LOOKED: {(at,): look.at_s for at, look in looks.items() if look.at_s is not None},
+        LOOKS: {(at,): polled.polls for at, polled in counts.items()},
+        FAILED_LOOKS: {(at,): polled.failed for at, polled in counts.items()},
+        LOOKED: {(at,): polled.at_s for at, polled in counts.items() if polled.at_s is not None},
     }
 
 

@@ -160,4 +160,4 @@ def text_of(payload: bytes, decoded: Decode) -> str:
 
 def as_document(shown: Shown) -> dict[str, Any]:
     """Return it for the page."""
-    return shown._asdict()
+    return {**shown._asdict(), "fields": [field._asdict() for field in shown.fields]}

@@ -31,7 +31,9 @@ class OffsetChanges:
         self._groups = Groups(client)
 
     def preview(self, asked: Mapping[str, Any], who: str) -> dict[str, Any]:  # noqa: ARG002 (nothing is changed)
-        """Return where a group's offsets of a topic would go, as `[partition, before, after]`; nothing is written.
+        """Return where a group's offsets of a topic would go, and write nothing.
+
+        Each move has `partition`, `before` and `after`.
 
         `to` is `earliest`, `latest`, `@` and a time in ms, or an offset, which needs a `partition`.
         """
@@ -44,7 +46,12 @@ class OffsetChanges:
         self._check_known(group)
         before = self._groups.committed(group, topic)
         moved = self._groups.reset(group, topic, int(to) if is_offset else to, chosen, dry_run=True)
-        return {"moves": [[where.znode_name, before.get(where), offset] for where, offset in moved.items()]}
+        return {
+            "moves": [
+                {"partition": where.znode_name, "before": before.get(where), "after": offset}
+                for where, offset in moved.items()
+            ]
+        }
 
     def move(self, asked: Mapping[str, Any], who: str) -> dict[str, Any]:
         """Write the offsets that were shown, if those before are still what they were; say how many.
@@ -88,15 +95,17 @@ def _partition(topic: str, name: object) -> TopicPartition:
         raise ValueError(f"{name} is no partition: it is named broker-number, as in 0-1") from error
 
 
-def _moves(topic: str, given: object) -> dict[TopicPartition, tuple[int | None, int]]:
-    """Read `[partition, before, after]` of each. Raises ValueError."""
-    if not isinstance(given, list) or not given:
-        raise ValueError("moves must be a list of [partition, before, after]")
-    found: dict[TopicPartition, tuple[int | None, int]] = {}
-    for each in given:
-        match each:
-            case [str(name), int() | None as before, int(after)] if type(after) is int and after >= 0:
-                found[_partition(topic, name)] = (before, after)
+def _moves(topic: str, asked: object) -> dict[TopicPartition, tuple[int | None, int]]:
+    """Read `partition`, `before` and `after` of each move. Raises ValueError."""
+    if not isinstance(asked, list) or not asked:
+        raise ValueError("moves must be a list of objects with partition, before and after")
+    moves: dict[TopicPartition, tuple[int | None, int]] = {}
+    for move in asked:
+        match move:
+            case {"partition": str(name), "before": int() | None as before, "after": int(after)} if (
+                type(after) is int and after >= 0
+            ):
+                moves[_partition(topic, name)] = (before, after)
             case _:
-                raise ValueError(f"{each!r} is not [partition, before, after]")
-    return found
+                raise ValueError(f"{move!r} is not an object with partition, before and after")
+    return moves

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka2011.admin.snapshot.cluster_snapshot import SeenCluster, SeenGroup, member_of
+from kafka2011.admin.snapshot.cluster_snapshot import GroupInfo, member_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
     from zk.cluster import TopicPartition
     from zk.owners import Owner
 
@@ -29,7 +30,7 @@ JOINED, LEFT, CLAIMED, RELEASED = "joined", "left", "claimed", "released"
 CAME, WENT, UNSEEN = "came", "went", "unseen"
 
 
-class Step(NamedTuple):
+class RebalanceStep(NamedTuple):
     """One thing that happened: to a member or broker `who`, and for owners, to which partition."""
 
     at_ms: int
@@ -39,7 +40,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Span:
+class OwnershipSpan:
     """A time in which a stream owned a partition; `end_ms` is None while it still does."""
 
     where: str
@@ -58,28 +59,32 @@ class Rebalance(NamedTuple):
     longest_without_owner_ms: int
     waiting: int
     """How many partitions had no owner at the end."""
-    steps: list[Step]
+    steps: list[RebalanceStep]
+
+    def document(self, *, with_steps: bool = True) -> dict[str, Any]:
+        """Return it for the page."""
+        return {**self._asdict(), "steps": [step._asdict() for step in self.steps] if with_steps else []}
 
 
 class _GroupHistory:
     def __init__(self) -> None:
-        self.steps: deque[Step] = deque(maxlen=MOST_STEPS)
-        self.spans: deque[Span] = deque(maxlen=MOST_STEPS)
-        self.standing: dict[TopicPartition, Span] = {}
+        self.steps: deque[RebalanceStep] = deque(maxlen=MOST_STEPS)
+        self.spans: deque[OwnershipSpan] = deque(maxlen=MOST_STEPS)
+        self.standing: dict[TopicPartition, OwnershipSpan] = {}
 
 
-class History:
-    """Compares each look with the one before. For one thread."""
+class RebalanceHistory:
+    """Compares each snapshot with the one before. For one thread."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _GroupHistory] = {}
-        self._before: SeenCluster | None = None
+        self._before: ClusterSnapshot | None = None
         self._before_ms = 0
         self.changes = 0
         """How often something was noted."""
 
-    def note(self, seen: SeenCluster, now_ms: int, *, is_first: bool = False) -> None:
-        """Note a look; `is_first` if nobody looked for a while before it."""
+    def note(self, seen: ClusterSnapshot, now_ms: int, *, is_first: bool = False) -> None:
+        """Note a snapshot; `is_first` if nobody looked for a while before it."""
         before, self._before = self._before, seen
         before_ms, self._before_ms = self._before_ms, now_ms
         for gone in self._groups.keys() - seen.groups.keys():
@@ -88,7 +93,7 @@ class History:
             known = self._groups.get(name)
             if before is None or known is None:
                 known = self._groups[name] = _GroupHistory()
-                was = SeenGroup() if before is not None else group  # a new group's members have joined it
+                was = GroupInfo() if before is not None else group  # a new group's members have joined it
                 for where, owner in was.owners.items():
                     known.standing[where] = _begin(known, where, owner, owner.since_ms)
             else:
@@ -98,7 +103,7 @@ class History:
                 steps += _broker_steps(before, seen, before_ms, now_ms)
             if steps:
                 if is_first and before is not None:
-                    steps.insert(0, Step(before_ms, UNSEEN, ""))
+                    steps.insert(0, RebalanceStep(before_ms, UNSEEN, ""))
                 known.steps.extend(sorted(steps, key=lambda step: step.at_ms))
                 self.changes += 1
 
@@ -117,14 +122,22 @@ class History:
         spans = [] if known is None else known.spans
         return {
             "group": group,
-            "spans": [[span.where, member_of(span.stream), span.begin_ms, span.end_ms] for span in spans],
-            "rebalances": [each._asdict() for each in self.rebalances(group)],
+            "spans": [
+                {
+                    "partition": span.where,
+                    "member": member_of(span.stream),
+                    "begin_ms": span.begin_ms,
+                    "end_ms": span.end_ms,
+                }
+                for span in spans
+            ],
+            "rebalances": [rebalance.document() for rebalance in self.rebalances(group)],
         }
 
 
-def rebalances_of(steps: Iterable[Step]) -> Iterator[Rebalance]:
+def rebalances_of(steps: Iterable[RebalanceStep]) -> Iterator[Rebalance]:
     """Divide steps, in the order of time, into rebalances."""
-    its: list[Step] = []
+    its: list[RebalanceStep] = []
     waiting: set[str] = set()
     for step in steps:
         if its and not waiting and step.at_ms - its[-1].at_ms > _QUIET_MS:
@@ -141,9 +154,9 @@ def rebalances_of(steps: Iterable[Step]) -> Iterator[Rebalance]:
         yield _rebalance(its)
 
 
-def _rebalance(steps: list[Step]) -> Rebalance:
+def _rebalance(steps: list[RebalanceStep]) -> Rebalance:
     causes = [_cause(step) for step in steps if step.kind in {JOINED, LEFT, CAME, WENT, UNSEEN}]
-    released_by: dict[str, Step] = {}
+    released_by: dict[str, RebalanceStep] = {}
     waiting: dict[str, int] = {}
     longest_ms = 0
     moved: set[str] = set()
@@ -158,7 +171,7 @@ def _rebalance(steps: list[Step]) -> Rebalance:
     return Rebalance(steps[0].at_ms, steps[-1].at_ms, causes, len(moved), longest_ms, len(waiting), steps)
 
 
-def _cause(step: Step) -> str:
+def _cause(step: RebalanceStep) -> str:
     texts = {
         JOINED: f"member {step.who} joined",
         LEFT: f"member {step.who} left",
@@ -169,7 +182,9 @@ def _cause(step: Step) -> str:
     return texts[step.kind]
 
 
-def _steps(known: _GroupHistory, was: SeenGroup, group: SeenGroup, before_ms: int, now_ms: int) -> Iterator[Step]:
+def _steps(
+    known: _GroupHistory, was: GroupInfo, group: GroupInfo, before_ms: int, now_ms: int
+) -> Iterator[RebalanceStep]:
     of_owners = list(_owner_steps(known, was, group, before_ms, now_ms))
     for member in sorted(was.members.keys() - group.members.keys()):
         # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once, or was
@@ -179,28 +194,30 @@ def _steps(known: _GroupHistory, was: SeenGroup, group: SeenGroup, before_ms: in
             for step in (*_newest(known.steps, before_ms), *of_owners)
             if step.kind == RELEASED and member_of(step.who) == member
         )
-        yield Step(min(lost_ms, default=now_ms), LEFT, member)
+        yield RebalanceStep(min(lost_ms, default=now_ms), LEFT, member)
     for member in sorted(group.members.keys() - was.members.keys()):
-        yield Step(_between(before_ms, group.members[member].since_ms, now_ms), JOINED, member)
+        yield RebalanceStep(_between(before_ms, group.members[member].since_ms, now_ms), JOINED, member)
     yield from of_owners
 
 
-def _newest(steps: deque[Step], since_ms: int) -> Iterable[Step]:
+def _newest(steps: deque[RebalanceStep], since_ms: int) -> Iterable[RebalanceStep]:
     return takewhile(lambda step: step.at_ms >= since_ms, reversed(steps))
 
 
-def _owner_steps(known: _GroupHistory, was: SeenGroup, group: SeenGroup, before_ms: int, now_ms: int) -> Iterator[Step]:
+def _owner_steps(
+    known: _GroupHistory, was: GroupInfo, group: GroupInfo, before_ms: int, now_ms: int
+) -> Iterator[RebalanceStep]:
     for where in sorted(was.owners.keys() | group.owners.keys()):
         owner, before = group.owners.get(where), was.owners.get(where)
         if _is_same(owner, before):
             continue
         claimed_ms = now_ms if owner is None else _between(before_ms, owner.since_ms, now_ms)
         if before is not None:
-            yield Step(claimed_ms, RELEASED, before.stream_id, str(where))
+            yield RebalanceStep(claimed_ms, RELEASED, before.stream_id, str(where))
             if where in known.standing:
                 known.standing.pop(where).end_ms = claimed_ms
         if owner is not None:
-            yield Step(claimed_ms, CLAIMED, owner.stream_id, str(where))
+            yield RebalanceStep(claimed_ms, CLAIMED, owner.stream_id, str(where))
             known.standing[where] = _begin(known, where, owner, claimed_ms)
 
 
@@ -214,17 +231,19 @@ def _is_same(owner: Owner | None, before: Owner | None) -> bool:
     )
 
 
-def _begin(known: _GroupHistory, where: TopicPartition, owner: Owner, begin_ms: int) -> Span:
-    span = Span(str(where), owner.stream_id, begin_ms)
+def _begin(known: _GroupHistory, where: TopicPartition, owner: Owner, begin_ms: int) -> OwnershipSpan:
+    span = OwnershipSpan(str(where), owner.stream_id, begin_ms)
     known.spans.append(span)
     return span
 
 
-def _broker_steps(before: SeenCluster, seen: SeenCluster, before_ms: int, now_ms: int) -> Iterator[Step]:
+def _broker_steps(
+    before: ClusterSnapshot, seen: ClusterSnapshot, before_ms: int, now_ms: int
+) -> Iterator[RebalanceStep]:
     for number in sorted(before.brokers.keys() - seen.brokers.keys()):
-        yield Step(now_ms, WENT, str(number))
+        yield RebalanceStep(now_ms, WENT, str(number))
     for number in sorted(seen.brokers.keys() - before.brokers.keys()):
-        yield Step(_between(before_ms, seen.brokers[number].since_ms, now_ms), CAME, str(number))
+        yield RebalanceStep(_between(before_ms, seen.brokers[number].since_ms, now_ms), CAME, str(number))
 
 
 def _between(before_ms: int, stamp_ms: int, now_ms: int) -> int:

@@ -12,16 +12,16 @@ only when it has moved. A partition is judged by its last ten looks:
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.admin.groups import GroupPartition
 from kafka2011.admin.snapshot.lag_history import LagHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenGroup
+    from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition
     from zk.cluster import TopicPartition
 
 LOOKS = 10
@@ -34,7 +34,7 @@ SEVERITY = (OK, LEARNING, SLOW, REWOUND, STALLED, STOPPED)
 """From good to bad; a group is as bad as its worst partition."""
 
 
-class Look(NamedTuple):
+class CommitSample(NamedTuple):
     """An offset, the version of its znode, and how many bytes were behind it."""
 
     offset: int
@@ -42,10 +42,10 @@ class Look(NamedTuple):
     lag_bytes: int
 
 
-def judge(looks: Iterable[Look]) -> str:
-    """Judge the last looks at a partition, oldest first."""
-    every = list(looks)
-    if any(each.lag_bytes <= 0 for each in every):
+def judge(samples: Iterable[CommitSample]) -> str:
+    """Judge the last samples of a partition, oldest first."""
+    every = list(samples)
+    if any(sample.lag_bytes <= 0 for sample in every):
         return OK
     if any(after.offset < before.offset for before, after in pairwise(every)):
         return REWOUND
@@ -71,45 +71,51 @@ UNKNOWN = Lag(None, None, LEARNING)
 
 
 class LagBook:
-    """Remembers what was seen of each partition of each group. For one thread."""
+    """Remembers how far each partition of each group was behind. For one thread."""
 
     def __init__(self) -> None:
         self._paces = LagHistory()
-        self._looks: dict[tuple[str, TopicPartition], deque[Look]] = {}
-        self._looked_s = 0.0
+        self._samples: dict[tuple[str, TopicPartition], deque[CommitSample]] = {}
+        self._sampled_s = 0.0
         self._points: dict[str, deque[int]] = {}
         self._lags: dict[str, dict[TopicPartition, Lag]] = {}
 
-    def note(self, groups: Mapping[str, SeenGroup], ends: Mapping[TopicPartition, Ends], now_s: float) -> None:
-        """Note what was just read. Looks for the judgement are taken from it at their own pace."""
-        is_look = not self._looks or now_s - self._looked_s >= LOOK_S
-        if is_look:
-            self._looked_s = now_s
-        kept = {(name, where) for name, group in groups.items() for where in group.offsets}
-        for name, where in self._looks.keys() - kept:
-            del self._looks[name, where]
-            self._paces.note(name, GroupPartition(where, None, None, None), now_s)  # which forgets it
+    def note(self, groups: Mapping[str, Sequence[GroupPartition]], now_s: float) -> None:
+        """Note the partitions of all groups as they were just read; every `LOOK_S` they are samples for verdicts."""
+        is_sample = not self._samples or now_s - self._sampled_s >= LOOK_S
+        if is_sample:
+            self._sampled_s = now_s
+        kept = {(name, row.where) for name, rows in groups.items() for row in rows if row.committed is not None}
+        for gone in self._samples.keys() - kept:
+            del self._samples[gone]
+        self._paces.forget_others(kept)
         self._points = {name: points for name, points in self._points.items() if name in groups}
         self._lags = {}
-        for name, group in groups.items():
-            found = self._lags[name] = {}
-            for where, committed in group.offsets.items():
-                if where not in ends:
-                    continue
-                end = max(ends[where].end, committed.offset)  # it was read a moment before the offset
-                pace = self._paces.note(name, GroupPartition(where, None, committed.offset, end), now_s)
-                looks = self._looks.setdefault((name, where), deque(maxlen=LOOKS))
-                if is_look:
-                    looks.append(Look(committed.offset, committed.version, end - committed.offset))
-                found[where] = Lag(end - committed.offset, pace.lag_s, judge(looks))
-            if is_look:
-                total = sum(each.lag_bytes or 0 for each in found.values())
+        for name, rows in groups.items():
+            lags = self._lags[name] = {
+                row.where: self._lag(name, row, now_s, is_sample=is_sample)
+                for row in rows
+                if row.committed is not None and row.end is not None
+            }
+            if is_sample:
+                total = sum(lag.lag_bytes or 0 for lag in lags.values())
                 self._points.setdefault(name, deque(maxlen=_POINTS)).append(total)
+
+    def _lag(self, group: str, row: GroupPartition, now_s: float, *, is_sample: bool) -> Lag:
+        assert row.committed is not None
+        assert row.end is not None
+        assert row.commit_version is not None
+        end = max(row.end, row.committed)  # it was read a moment before the offset
+        pace = self._paces.note(group, replace(row, end=end), now_s)
+        samples = self._samples.setdefault((group, row.where), deque(maxlen=LOOKS))
+        if is_sample:
+            samples.append(CommitSample(row.committed, row.commit_version, end - row.committed))
+        return Lag(end - row.committed, pace.lag_s, judge(samples))
 
     def lag(self, group: str, where: TopicPartition) -> Lag:
         """Return what is known of a partition."""
         return self._lags.get(group, {}).get(where, UNKNOWN)
 
     def points(self, group: str) -> list[int]:
-        """Return how many bytes a group was behind, look by look, of the last ten minutes."""
+        """Return how many bytes a group was behind, sample by sample, of the last ten minutes."""
         return list(self._points.get(group, ()))

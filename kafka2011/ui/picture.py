@@ -1,10 +1,9 @@
-"""The picture of a cluster that browsers get: plain lists and texts, with a limit on how many. Pure."""
+"""The picture of a cluster that browsers get: rows of named fields, with a limit on how many. Pure."""
 
 from __future__ import annotations
 
 from itertools import islice
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from kafka2011.admin.snapshot.cluster_snapshot import member_of
 from kafka2011.ui.lag import LEARNING, OK, SEVERITY
@@ -12,126 +11,149 @@ from kafka2011.ui.lag import LEARNING, OK, SEVERITY
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenCluster, SeenGroup
-    from kafka2011.ui.history import History
+    from kafka2011.admin.replicas import BrokerReplicas
+    from kafka2011.admin.snapshot.cluster_snapshot import BrokerInfo, ClusterSnapshot, GroupPartition
+    from kafka2011.ui.history import RebalanceHistory
     from kafka2011.ui.lag import Lag, LagBook
     from zk.cluster import TopicPartition
 
 MOST_ROWS = 5000
 """So many partitions are shown, and so many of all groups together."""
-ReplicaRow: TypeAlias = tuple[str, str, bool, int | None, float | None]
-"""A replica's name, its role, whether it is in sync, and how many bytes and seconds it is behind."""
 NOBODY = "nobody reads"
 """The state of a group without members that is not at the end: no rule has to be asked."""
 _WORST = (*SEVERITY, NOBODY)
 
 
-def picture(
-    seen: SeenCluster,
-    ends: Mapping[TopicPartition, Ends],
-    errors: Mapping[int, str],
-    lags: LagBook,
-    history: History,
-    replicas: Mapping[int, Sequence[ReplicaRow]] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return the picture: brokers, topics with their partitions, groups with theirs, and how much was left out.
+def rows_of(snapshot: ClusterSnapshot) -> dict[str, list[GroupPartition]]:
+    """List the partitions of each group that it subscribes to, owns, or has an offset of, by group."""
+    return {
+        name: [
+            row
+            for row in snapshot.group_partitions(name)
+            if row.is_subscribed or row.owner is not None or row.committed is not None
+        ]
+        for name in sorted(snapshot.groups)
+    }
 
-    `replicas` has those of each replicated broker.
-    """
-    partitions = seen.partitions()
+
+def picture(snapshot: ClusterSnapshot, lags: LagBook, history: RebalanceHistory) -> dict[str, Any]:
+    """Return the picture: brokers, topics with their partitions, groups with theirs, and how much was left out."""
+    partitions = snapshot.partitions()
     left = MOST_ROWS
     groups: list[dict[str, Any]] = []
     omitted = max(0, len(partitions) - MOST_ROWS)
-    for name in sorted(seen.groups):
-        group = seen.groups[name]
-        its = group.partitions(seen.topics)
-        groups.append(_group(name, group, its, left, ends, lags, history))
-        omitted += max(0, len(its) - left)
-        left -= min(left, len(its))
+    by_group = rows_of(snapshot)
+    for name, rows in by_group.items():
+        groups.append(_group(name, snapshot, rows, left, lags, history))
+        omitted += max(0, len(rows) - left)
+        left -= min(left, len(rows))
     return {
         "brokers": [
-            {
-                "id": number,
-                "address": each.broker.address,
-                "since_ms": each.since_ms,
-                "error": errors.get(number, ""),
-                "replicas": replicas.get(number, []),
-                **_held(number, seen, partitions, ends),
-            }
-            for number, each in seen.brokers.items()
+            _broker(info, [where for where in partitions if where.broker_id == number], snapshot, by_group)
+            for number, info in snapshot.brokers.items()
         ],
-        "topics": sorted(seen.topics),
-        "partitions": [
-            [where.topic, where.broker_id, where.partition, *ends.get(where, (None, None))]
-            for where in islice(partitions, MOST_ROWS)
-        ],
+        "topics": sorted(snapshot.topics),
+        "partitions": [_partition(where, snapshot) for where in islice(partitions, MOST_ROWS)],
         "groups": groups,
         "omitted": omitted,
     }
 
 
-def _held(
-    number: int, seen: SeenCluster, partitions: list[TopicPartition], ends: Mapping[TopicPartition, Ends]
+def _partition(where: TopicPartition, snapshot: ClusterSnapshot) -> dict[str, Any]:
+    _, _, earliest, latest = snapshot.partition_ends(where)
+    return {**_named(where), "earliest": earliest, "end": latest}
+
+
+def _named(where: TopicPartition) -> dict[str, Any]:
+    return {"topic": where.topic, "broker": where.broker_id, "partition": where.znode_name}
+
+
+def _broker(
+    info: BrokerInfo,
+    partitions: Sequence[TopicPartition],
+    snapshot: ClusterSnapshot,
+    by_group: Mapping[str, Sequence[GroupPartition]],
 ) -> dict[str, Any]:
-    """Say what a broker alone has: how much, and how much of it each group has yet to read."""
-    its = [where for where in partitions if where.broker_id == number]
-    held = [ends[where] for where in its if where in ends]
+    """Say what a broker holds, how much of it each group has yet to read, and who has a copy."""
+    number = info.broker.id
+    held = [snapshot.log_offsets[where] for where in partitions if where in snapshot.log_offsets]
     unread: dict[str, int] = {}
-    for name, group in seen.groups.items():
-        offsets = group.offsets
-        behind = [ends[where].end - offsets[where].offset for where in its if where in offsets and where in ends]
-        if total := sum(each for each in behind if each > 0):
+    for name, rows in by_group.items():
+        if total := sum(max(0, row.lag_bytes or 0) for row in rows if row.where.broker_id == number):
             unread[name] = total
-    return {"partitions": len(its), "bytes": sum(end - first for first, end in held), "unread": unread}
+    return {
+        "id": number,
+        "address": info.broker.address,
+        "since_ms": info.since_ms,
+        "error": info.error,
+        "replicas": _replicas(snapshot.replicas.get(number)),
+        "partitions": len(partitions),
+        "bytes": sum(latest - earliest for earliest, latest in held),
+        "unread": unread,
+    }
+
+
+def _replicas(broker: BrokerReplicas | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": replica.name,
+            "role": replica.role,
+            "is_in_sync": replica.is_in_sync,
+            "bytes_behind": replica.bytes_behind,
+            "seconds_behind": replica.seconds_behind,
+        }
+        for replica in (() if broker is None else broker.replicas)
+    ]
 
 
 def _group(
     name: str,
-    group: SeenGroup,
-    its: list[TopicPartition],
+    snapshot: ClusterSnapshot,
+    rows: Sequence[GroupPartition],
     most: int,
-    ends: Mapping[TopicPartition, Ends],
     lags: LagBook,
-    history: History,
+    history: RebalanceHistory,
 ) -> dict[str, Any]:
-    found = {where: lags.lag(name, where) for where in its}
-    rows = []
-    for where in its[:most]:
-        owner, committed, lag = group.owners.get(where), group.offsets.get(where), found[where]
-        rows.append(
-            [
-                *where,
-                None if owner is None else member_of(owner.stream_id),
-                None if owner is None else owner.since_ms,
-                None if committed is None else committed.offset,
-                None if committed is None else committed.at_ms,
-                lag.lag_bytes,
-                None if lag.lag_s is None else round(lag.lag_s, 1),
-                _state(group, lag, ends.get(where)),
-            ]
-        )
-    seconds = [each.lag_s for each in found.values() if each.lag_s is not None]
-    states = [_state(group, each, ends.get(where)) for where, each in found.items()]
+    group = snapshot.groups[name]
+    states = [_state(row, lags.lag(name, row.where), has_members=bool(group.members)) for row in rows]
+    of_rows = [lags.lag(name, row.where) for row in rows]
+    seconds = [lag.lag_s for lag in of_rows if lag.lag_s is not None]
     last = history.last(name)
     return {
         "name": name,
         "members": [
-            {"id": member, "subscription": each.subscription, "since_ms": each.since_ms}
-            for member, each in sorted(group.members.items())
+            {"id": member, "subscription": info.subscription, "since_ms": info.since_ms}
+            for member, info in sorted(group.members.items())
         ],
         "state": max(states, key=_WORST.index, default=OK),
-        "lag_bytes": sum(each.lag_bytes or 0 for each in found.values()),
+        "lag_bytes": sum(lag.lag_bytes or 0 for lag in of_rows),
         "lag_s": round(max(seconds), 1) if seconds else None,
         "points": lags.points(name),
-        "ownerless": sum(1 for where in its if where not in group.owners and where in ends) if group.members else 0,
-        "partitions": rows,
-        "last": None if last is None else last._replace(steps=[])._asdict(),
+        "ownerless": sum(row.owner is None and row.end is not None for row in rows) if group.members else 0,
+        "partitions": [
+            _group_partition(row, lag, state)
+            for row, lag, state in islice(zip(rows, of_rows, states, strict=True), most)
+        ],
+        "last": None if last is None else last.document(with_steps=False),
     }
 
 
-def _state(group: SeenGroup, lag: Lag, ends: Ends | None) -> str:
+def _group_partition(row: GroupPartition, lag: Lag, state: str) -> dict[str, Any]:
+    return {
+        **row.columns(),
+        **_named(row.where),
+        "owner": None if row.owner is None else member_of(row.owner),
+        "owned_since_ms": row.owned_since_ms,
+        "committed_at_ms": row.committed_at_ms,
+        "lag_bytes": lag.lag_bytes,
+        "lag_s": None if lag.lag_s is None else round(lag.lag_s, 1),
+        "state": state,
+    }
+
+
+def _state(row: GroupPartition, lag: Lag, *, has_members: bool) -> str:
     if lag.lag_bytes is None:  # nothing is committed, which is no wonder while there is nothing to read
-        return OK if ends is not None and ends.first == ends.end else LEARNING
-    if not group.members:
+        return OK if row.end is not None and row.earliest == row.end else LEARNING
+    if not has_members:
         return NOBODY if lag.lag_bytes else OK
     return lag.state

@@ -81,28 +81,39 @@ def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:
     from kafka2011.audit.days import by_day  # noqa: PLC0415  # an extra
 
     verdict = outcome.verdict
-    tiers: dict[tuple[str, str], list[int]] = {}
+    tiers: dict[tuple[str, str], dict[str, Any]] = {}
     for account in verdict.accounts:
         for count in account.tiers:
-            found = tiers.setdefault((account.topic, count.tier), [0, 0, 0])
-            found[0] += count.distinct
-            found[1] += count.missing or count.missing_since_first
+            tier = tiers.setdefault(
+                (account.topic, count.tier),
+                {"topic": account.topic, "tier": count.tier, "counted": 0, "missing": 0, "until_ms": 0},
+            )
+            tier["counted"] += count.distinct
+            tier["missing"] += count.missing or count.missing_since_first
             if count.total:
-                found[2] = max(found[2], account.start_ms + outcome.window_ms)
+                tier["until_ms"] = max(tier["until_ms"], account.start_ms + outcome.window_ms)
     gaps = [
-        [account.topic, account.start_ms, count.tier, count.missing or count.missing_since_first]
+        {
+            "topic": account.topic,
+            "start_ms": account.start_ms,
+            "tier": count.tier,
+            "missing": count.missing or count.missing_since_first,
+        }
         for account in verdict.gaps
         for count in account.tiers
         if count.has_gap
+    ]
+    doubts = [
+        {"topic": topic, "since_ms": doubt.since_ms, "why": doubt.why} for topic, doubt in verdict.doubts[:MOST_ROWS]
     ]
     return {
         "until_ms": until_ms,
         "settled_ms": verdict.settled_ms,
         "open_windows": outcome.open_windows,
-        "days": [each.to_json() for each in by_day(verdict, until_ms)][-MOST_ROWS:],
-        "tiers": [[topic, tier, *counts] for (topic, tier), counts in tiers.items()][:MOST_ROWS],
+        "days": [day.to_json() for day in by_day(verdict, until_ms)][-MOST_ROWS:],
+        "tiers": list(tiers.values())[:MOST_ROWS],
         "gaps": gaps[-MOST_ROWS:],
-        "doubts": [[topic, doubt.since_ms, doubt.why] for topic, doubt in verdict.doubts][:MOST_ROWS],
+        "doubts": doubts,
     }
 
 

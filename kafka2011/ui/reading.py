@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.admin.snapshot.log_offsets import asking
+from kafka2011.admin.partitions import asking
 from kafka2011.errors import KafkaError
 from kafka2011.events.errors import UndecodableEventError
 from kafka2011.ui.annotated import annotate, as_document, first_message
 from kafka2011.ui.app import partition_from
+from kafka2011.ui.sampler import BROKER_TIMEOUT_MS
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.clock import SYSTEM_CLOCK
 
@@ -45,7 +46,7 @@ class PartitionReads:
     def log(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return where segments start, and between which ages they were last written."""
         where, broker = self._find(query)
-        with asking(broker) as consumer:
+        with asking(broker, BROKER_TIMEOUT_MS) as consumer:
             starts, end = _segments(consumer, where)
             now_ms = int(self._clock.wall_s() * 1000)
             older = consumer.get_many_offsets_before(
@@ -53,7 +54,10 @@ class PartitionReads:
             )
         ages = ages_of(starts, [found[0] if found else None for found in older])
         return {
-            "segments": [[start, *age] for start, age in zip(starts, ages, strict=True)],
+            "segments": [
+                {"start": start, "older_s": older_s, "younger_s": younger_s}
+                for start, (older_s, younger_s) in zip(starts, ages, strict=True)
+            ],
             "end": end,
             "is_cut": len(starts) >= MOST_SEGMENTS,
             "retention_hours": self._retention_hours,
@@ -66,7 +70,7 @@ class PartitionReads:
         """
         where, broker = self._find(query)
         count = min(MOST_MESSAGES, max(1, int(query.get("count", "10"))))
-        with asking(broker) as consumer:
+        with asking(broker, BROKER_TIMEOUT_MS) as consumer:
             starts, end = _segments(consumer, where)
             if "from" in query:
                 start = _start(consumer, where, query["from"], starts)
@@ -89,10 +93,10 @@ class PartitionReads:
 
     def _find(self, query: Mapping[str, str]) -> tuple[TopicPartition, Broker]:
         where = partition_from(query)
-        seen = self._sampler.seen
-        if not seen.has(where) or where.broker_id not in seen.brokers:
+        snapshot = self._sampler.snapshot
+        if not snapshot.has(where) or where.broker_id not in snapshot.brokers:
             raise KafkaError(f"{where} is not a partition of a living broker")
-        return where, seen.brokers[where.broker_id].broker
+        return where, snapshot.brokers[where.broker_id].broker
 
 
 def ages_of(starts: Sequence[int], newest_before: Sequence[int | None]) -> list[tuple[float | None, float | None]]:

@@ -9,23 +9,25 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka2011.admin.replicas import describe_replicas
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
-from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenCluster
-from kafka2011.admin.snapshot.log_offsets import LogEnds
+from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
+from kafka2011.admin.snapshot.log_offsets import LogOffsetsReader
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
-from kafka2011.ui.history import History
+from kafka2011.ui.history import RebalanceHistory
 from kafka2011.ui.lag import LagBook
-from kafka2011.ui.picture import ReplicaRow, picture
+from kafka2011.ui.picture import picture, rows_of
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from kafka2011.admin.replicas import BrokerReplicas
     from zk.client import ZkClient
     from zk.clock import Clock
     from zk.cluster import TopicPartition
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_VIEWERS = 32
+BROKER_TIMEOUT_MS = 2000
 _PAUSE_S = 0.1
 """Between two readings of ZooKeeper: a rebalance tells of itself many times."""
 _LOOK_S = 1.0
@@ -82,21 +85,19 @@ class Sampler:
         self._is_always_on = is_always_on
         self._lock = threading.Lock()  # of all that follows
         self._viewers: set[Viewer] = set()
-        self._seen = SeenCluster()
-        self._ends: dict[TopicPartition, Ends] = {}
+        self._snapshot = ClusterSnapshot()
         self._lags = LagBook()
-        self._history = History()
+        self._history = RebalanceHistory()
         self._published = Published(0, "null", "")
         self._has_ended = threading.Event()
         self._news = threading.Event()
         self._somebody_looks = threading.Event()
         self._must_sweep = threading.Event()
         self._client = client
-        self._replicas: dict[int, list[ReplicaRow]] = {}
         self._outages = Outages(logger)
         self._replicas_s = -_REPLICAS_S
         self._reader = ClusterReader(client, self._news.set)
-        self._log_ends = LogEnds(clock)
+        self._log_offsets = LogOffsetsReader(BROKER_TIMEOUT_MS, clock)
         self._is_first = True
         self._left_s = 0.0
         self._swept_s = 0.0
@@ -123,7 +124,7 @@ class Sampler:
         self._must_sweep.set()
         for thread in self._threads:
             thread.join()
-        self._log_ends.close()
+        self._log_offsets.close()
 
     def add(self, viewer: Viewer) -> None:
         """Begin to read for a browser. Raises TooManyViewersError."""
@@ -153,10 +154,10 @@ class Sampler:
             return self._published
 
     @property
-    def seen(self) -> SeenCluster:
+    def snapshot(self) -> ClusterSnapshot:
         """The cluster as it was read last."""
         with self._lock:
-            return self._seen
+            return self._snapshot
 
     def history(self, group: str) -> dict[str, Any]:
         """Return a group's history for the page."""
@@ -172,7 +173,8 @@ class Sampler:
     def size_of(self, topic: str) -> int:
         """Return how many bytes living brokers have of a topic, as far as they have said."""
         with self._lock:
-            return sum(ends.end - ends.first for where, ends in self._ends.items() if where.topic == topic)
+            log_offsets = self._snapshot.log_offsets.items()
+            return sum(latest - earliest for where, (earliest, latest) in log_offsets if where.topic == topic)
 
     # The two threads -------------------------------------------------------------------------------------------------
 
@@ -198,40 +200,50 @@ class Sampler:
         with self._lock:
             due, self._offsets_due = self._offsets_due, frozenset()
         try:
-            seen = self._reader.read(lambda group: due is None or group in due)
+            read = self._reader.read(lambda group: due is None or group in due)
         except KafkaError:
             with self._lock:
                 self._offsets_due = None
             raise
         with self._lock:
-            self._history.note(seen, int(self._clock.wall_s() * 1000), is_first=self._is_first)
+            self._history.note(read, int(self._clock.wall_s() * 1000), is_first=self._is_first)
             if self._is_first:
                 self._is_first = False
                 self._must_sweep.set()
-            self._seen = seen
+            before = self._snapshot
+            self._snapshot = replace(
+                read,
+                brokers=self._log_offsets.noted(read.brokers),
+                log_offsets=before.log_offsets,
+                replicas=before.replicas,
+            )
             if due is None or due:
-                self._lags.note(seen.groups, self._ends, self._clock.monotonic_s())
+                self._lags.note(rows_of(self._snapshot), self._clock.monotonic_s())
         self._tell("")
         self._has_ended.wait(_PAUSE_S)
 
     def _look_at_brokers(self) -> None:
         with self._lock:
-            seen = self._seen
+            snapshot = self._snapshot
             focuses = [viewer.focus for viewer in self._viewers]
             is_sweep = self._clock.monotonic_s() - self._swept_s >= self._sweep_s()
-        groups = {focus.group for focus in focuses} & seen.groups.keys()
-        wanted = {where for name in groups for where in seen.groups[name].offsets}
-        wanted |= {focus.where for focus in focuses if focus.where is not None and seen.has(focus.where)}
-        wanted &= set(seen.partitions())
-        if is_sweep:
-            wanted = set(seen.partitions())
-        found = self._log_ends.ask(seen.brokers, sorted(wanted))
+        registered = set(snapshot.partitions())
+        groups = {focus.group for focus in focuses} & snapshot.groups.keys()
+        wanted = {where for name in groups for where in snapshot.groups[name].offsets}
+        wanted |= {focus.where for focus in focuses if focus.where is not None}
+        wanted = registered if is_sweep else wanted & registered
+        log_offsets = self._log_offsets.read(snapshot.brokers, sorted(wanted))
         self._look_at_replicas()
         with self._lock:
+            before = self._snapshot.log_offsets
+            kept = {where: before[where] for where in before.keys() & wanted} if is_sweep else before
+            self._snapshot = replace(
+                self._snapshot,
+                brokers=self._log_offsets.noted(self._snapshot.brokers),
+                log_offsets={**kept, **log_offsets},
+            )
             if is_sweep:
-                self._ends = {where: ends for where, ends in self._ends.items() if where in wanted}
-                self._swept_s = self._clock.monotonic_s() if seen.brokers else 0.0
-            self._ends.update(found)
+                self._swept_s = self._clock.monotonic_s() if snapshot.brokers else 0.0
             if is_sweep or self._offsets_due is None:
                 self._offsets_due = None
             else:
@@ -244,24 +256,20 @@ class Sampler:
         self._must_sweep.wait(_LOOK_S)
         self._must_sweep.clear()
         if not self._somebody_looks.is_set():
-            self._log_ends.close()
+            self._log_offsets.close()
 
     def _look_at_replicas(self) -> None:
         if self._clock.monotonic_s() - self._replicas_s < _REPLICAS_S:
             return
         self._replicas_s = self._clock.monotonic_s()
-        found: dict[int, list[ReplicaRow]] = {}
+        replicas: dict[int, BrokerReplicas] = {}
         try:
-            for each in describe_replicas(self._client):
-                found[each.broker_id] = [
-                    (of.replica.name, of.role, of.is_in_sync, of.bytes_behind, of.seconds_behind)
-                    for of in each.replicas
-                ]
+            replicas = {broker.broker_id: broker for broker in describe_replicas(self._client)}
             self._outages.over()
         except KafkaError as error:  # all else goes on
             self._outages.failed("who leads and who follows is not known now: %s", error)
         with self._lock:
-            self._replicas = found
+            self._snapshot = replace(self._snapshot, replicas=replicas)
 
     def _sweep_s(self) -> float:
         least_s, most_s = _SWEEP_S
@@ -270,7 +278,7 @@ class Sampler:
     def _tell(self, trouble: str) -> None:
         """Make a new picture, and tell browsers of it if it differs from the one before."""
         with self._lock:
-            document = picture(self._seen, self._ends, self._log_ends.errors, self._lags, self._history, self._replicas)
+            document = picture(self._snapshot, self._lags, self._history)
             text = json.dumps(document, separators=(",", ":"))
             if (text, trouble) == self._published[1:]:
                 return

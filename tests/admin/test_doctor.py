@@ -1,16 +1,16 @@
-"""What the doctor finds in what was seen of a cluster, and that it finds nothing in a healthy one."""
+"""What the doctor finds in a snapshot of a cluster, and that it finds nothing in a healthy one."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kafka2011.admin.doctor.checks import CHECKS, CLOCK_LIMIT_MS, lag_that_grows
-from kafka2011.admin.doctor.checkup import Ends, Seen, SeenBroker, SeenGroup, SeenReplicas, SeenRequest, SeenServer
+from kafka2011.admin.doctor.checkup import Checkup, PendingRequest, ZooKeeperServer
 from kafka2011.admin.doctor.examination import server_of
 from kafka2011.admin.doctor.machine import (
     MOST_SNAPSHOTS,
@@ -18,34 +18,79 @@ from kafka2011.admin.doctor.machine import (
     settings_that_do_not_fit,
     snapshots_that_pile_up,
 )
+from kafka2011.admin.replicas import BrokerReplicas, ReplicaStanding
+from kafka2011.admin.snapshot.cluster_snapshot import BrokerInfo, ClusterSnapshot, GroupInfo, LogOffsets, MemberInfo
 from kafka2011.config import BrokerConfig
+from kafka2011.replica.state import Replica, ReplicaState
 from zk.cluster import Broker, TopicPartition
+from zk.offsets import CommittedOffset
+from zk.owners import Owner
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NOW_MS = 1_700_000_000_000
-WHERE = TopicPartition("views", 1, 0)
+WHERE, OTHER = TopicPartition("views", 1, 0), TopicPartition("views", 2, 0)
 MEMBER = f"g_host-{NOW_MS}-0123abcd"
+OWNER = Owner(f"{MEMBER}-0", 1)
 
 
-def broker(number: int, host: str = "", ahead_ms: int = 0, error: str = "") -> SeenBroker:
-    return SeenBroker(Broker.created(number, host or f"b{number}", 6667, NOW_MS + ahead_ms), NOW_MS, error)
+def broker(number: int, host: str = "", ahead_ms: int = 0, error: str = "") -> BrokerInfo:
+    return BrokerInfo(Broker.created(number, host or f"b{number}", 6667, NOW_MS + ahead_ms), NOW_MS, error)
 
 
-HEALTHY = Seen(
-    servers=(server_of("zk:2181", "Zookeeper version: 3.8\nLatency min/avg/max: 0/0.5/20\nMode: standalone\n"),),
+def replicas(
+    number: int, leader: str | None, in_sync: str, alive: str, behind_bytes: int | None = None, error: str = ""
+) -> dict[int, BrokerReplicas]:
+    """Give a broker replicas, each named by a letter; those that are not in sync are behind by so many bytes."""
+    standings = tuple(
+        ReplicaStanding(
+            number,
+            Replica(name, f"0{name}"),
+            "leader" if name == leader else "follower",
+            is_in_sync=name in in_sync,
+            epoch=1,
+            address="h:1" if name in alive else None,
+            bytes_behind=0 if name in in_sync else behind_bytes,
+            seconds_behind=None,
+        )
+        for name in sorted({*in_sync, *alive})
+    )
+    state = ReplicaState(1, None, frozenset(standing.replica for standing in standings if standing.is_in_sync))
+    return {number: BrokerReplicas(number, state, standings, error)}
+
+
+GROUP = GroupInfo(
+    {MEMBER: MemberInfo('{ "views": 1 }', NOW_MS)}, {WHERE: OWNER, OTHER: OWNER}, {WHERE: CommittedOffset(500, 1)}
+)
+CLUSTER = ClusterSnapshot(
     brokers={1: broker(1), 2: broker(2)},
     topics={"views": {1: 1, 2: 1}},
-    ends={WHERE: Ends(100, 900), TopicPartition("views", 2, 0): Ends(0, 0)},
-    groups={"g": SeenGroup("g", {MEMBER: NOW_MS}, {WHERE: 500}, {WHERE: f"{MEMBER}-0"})},
-    replicas=(SeenReplicas(2, "a", ["a", "b"], ["a", "b"]),),
+    groups={"g": GROUP},
+    log_offsets={WHERE: LogOffsets(100, 900), OTHER: LogOffsets(0, 0)},
+    replicas=replicas(2, "a", "ab", "ab"),
 )
-GROUP = HEALTHY.groups["g"]
+HEALTHY = Checkup(
+    CLUSTER,
+    servers=(server_of("zk:2181", "Zookeeper version: 3.8\nLatency min/avg/max: 0/0.5/20\nMode: standalone\n"),),
+)
 
-SICK: dict[str, tuple[Seen, str, str]] = {
+
+def sick(**changes: Any) -> Checkup:
+    return replace(HEALTHY, cluster=replace(CLUSTER, **changes))
+
+
+def sick_group(**changes: Any) -> Checkup:
+    return sick(groups={"g": replace(GROUP, **changes)})
+
+
+def committed(offset: int) -> dict[TopicPartition, CommittedOffset]:
+    return {WHERE: CommittedOffset(offset, 1)}
+
+
+SICK: dict[str, tuple[Checkup, str, str]] = {
     "a ZooKeeper that is away": (
-        replace(HEALTHY, servers=(SeenServer("zk:1", error="does not answer: refused"),)),
+        replace(HEALTHY, servers=(ZooKeeperServer("zk:1", error="does not answer: refused"),)),
         "ZooKeeper zk:1",
         "does not answer: refused",
     ),
@@ -66,7 +111,7 @@ SICK: dict[str, tuple[Seen, str, str]] = {
     ),
     "a node that cannot be read": (replace(HEALTHY, malformed=("/brokers/ids/x is odd",)), "ZooKeeper", "x is odd"),
     "a request to a broker that is away": (
-        replace(HEALTHY, requests=(SeenRequest(7, "old", "delete topic old", None, 7200),)),
+        replace(HEALTHY, requests=(PendingRequest(7, "old", "delete topic old", None, 7200),)),
         "broker 7",
         "is away, and will delete topic old when it starts: it was asked 2 h ago",
     ),
@@ -74,96 +119,96 @@ SICK: dict[str, tuple[Seen, str, str]] = {
         replace(
             HEALTHY,
             requests=(
-                SeenRequest(1, "views", "grow topic views to 4", None, 180),
-                SeenRequest(2, "clicks", "delete topic clicks", None, 5),
+                PendingRequest(1, "views", "grow topic views to 4", None, 180),
+                PendingRequest(2, "clicks", "delete topic clicks", None, 5),
             ),
         ),
         "broker 1",
         "was asked 3 min ago to grow topic views to 4, and has not",
     ),
     "a request that is refused": (
-        replace(HEALTHY, requests=(SeenRequest(2, "views", "", "it is odd", 1),)),
+        replace(HEALTHY, requests=(PendingRequest(2, "views", "", "it is odd", 1),)),
         "broker 2",
         "refuses what it was asked to do with topic views: it is odd",
     ),
-    "no broker": (replace(HEALTHY, brokers={}, topics={}), "brokers", "none is registered"),
+    "no broker": (sick(brokers={}, topics={}, groups={}), "brokers", "none is registered"),
     "a broker that does not answer": (
-        replace(HEALTHY, brokers={1: broker(1), 2: broker(2, error="refused")}),
+        sick(brokers={1: broker(1), 2: broker(2, error="refused")}),
         "broker 2",
         "is registered at b2:6667, which does not answer: refused",
     ),
     "replicas that nobody leads": (
-        replace(HEALTHY, replicas=(SeenReplicas(3, None, ["a"], ["b"], {"b": None}),)),
+        sick(replicas=replicas(3, None, "a", "b")),
         "replicas of broker 3",
         "nobody leads: in sync are a, and alive b",
     ),
     "a replica that is alone": (
-        replace(HEALTHY, replicas=(SeenReplicas(3, "a", ["a"], ["a"]),)),
+        sick(replicas=replicas(3, "a", "a", "a")),
         "replicas of broker 3",
         "a alone is in sync",
     ),
     "a replica that is behind": (
-        replace(HEALTHY, replicas=(SeenReplicas(3, "a", ["a", "b"], ["a", "b", "c"], {"c": 700}),)),
+        sick(replicas=replicas(3, "a", "ab", "abc", 700)),
         "replica c of broker 3",
         "is not in sync, and 700 bytes behind",
     ),
     "a leader that does not answer": (
-        replace(HEALTHY, replicas=(SeenReplicas(3, "a", ["a", "b"], ["a", "b"], error="refused"),)),
+        sick(replicas=replicas(3, "a", "ab", "ab", error="refused")),
         "replicas of broker 3",
         "a leads, and does not say how far the others are behind: refused",
     ),
     "two brokers at one address": (
-        replace(HEALTHY, brokers={1: broker(1, "b"), 2: broker(2, "b")}),
+        sick(brokers={1: broker(1, "b"), 2: broker(2, "b")}),
         "brokers 1, 2",
         "are all registered at b:6667",
     ),
     "an address of its own machine": (
-        replace(HEALTHY, brokers={1: broker(1, "127.0.0.1"), 2: broker(2)}),
+        sick(brokers={1: broker(1, "127.0.0.1"), 2: broker(2)}),
         "broker 1",
         "is registered as 127.0.0.1",
     ),
     "a broker's clock": (
-        replace(HEALTHY, brokers={1: broker(1), 2: broker(2, ahead_ms=90_000)}),
+        sick(brokers={1: broker(1), 2: broker(2, ahead_ms=90_000)}),
         "broker 2",
         "its clock was 90 s ahead of ZooKeeper's",
     ),
     "a member's clock": (
-        replace(HEALTHY, groups={"g": replace(GROUP, registered_ms={MEMBER: NOW_MS - 2 * CLOCK_LIMIT_MS})}),
+        sick_group(members={MEMBER: MemberInfo('{ "views": 1 }', NOW_MS - 2 * CLOCK_LIMIT_MS)}),
         f"member {MEMBER}",
         "its clock was 10 s ahead",
     ),
     "a topic without a broker": (
-        replace(HEALTHY, topics={**HEALTHY.topics, "old": {}}),
+        sick(topics={**CLUSTER.topics, "old": {}}),
         "topic old",
         "no living broker has it",
     ),
     "a topic on one of two brokers": (
-        replace(HEALTHY, topics={"views": {1: 1}}),
+        sick(topics={"views": {1: 1}}, groups={}),
         "topic views",
         "only broker 1 of 2 brokers have it",
     ),
     "a topic of a broker that is not registered": (
-        replace(HEALTHY, topics={"views": {1: 1, 2: 1, 7: 1}}),
+        sick(topics={"views": {1: 1, 2: 1, 7: 1}}, groups={}),
         "topic views",
         "broker 7 has registered it, and not itself",
     ),
     "a partition without an owner": (
-        replace(HEALTHY, groups={"g": replace(GROUP, problems=("views/2-0 has no owner",))}),
+        sick_group(owners={WHERE: OWNER}),
         "group g",
         "views/2-0 has no owner",
     ),
     "an owner without a member": (
-        replace(HEALTHY, groups={"g": replace(GROUP, registered_ms={}, problems=("group g has no members",))}),
+        sick_group(members={}, owners={WHERE: OWNER}),
         "group g",
         f"views/1-0 is owned by {MEMBER}-0, and the group has no members",
     ),
     "an offset beyond the log": (
-        replace(HEALTHY, groups={"g": replace(GROUP, committed={WHERE: 901})}),
+        sick_group(offsets=committed(901)),
         "group g",
         "has committed offset 901 of views/1-0, which ends at 900",
     ),
     "an offset that retention has overtaken": (
-        replace(HEALTHY, groups={"g": replace(GROUP, committed={WHERE: 40})}),
+        sick_group(offsets=committed(40)),
         "group g",
         "retention has taken 60 bytes that it has not read",
     ),
@@ -173,15 +218,15 @@ SICK: dict[str, tuple[Seen, str, str]] = {
 def test_a_healthy_cluster_has_nothing() -> None:
     """A group without members is healthy too, and so is a topic that was never written to."""
     assert [finding for check in CHECKS for finding in check(HEALTHY)] == []
-    at_rest = replace(HEALTHY, groups={"g": replace(GROUP, registered_ms={}, owners={}, problems=("no members",))})
+    at_rest = sick_group(members={}, owners={})
     assert [finding for check in CHECKS for finding in check(at_rest)] == []
 
 
 @pytest.mark.parametrize("what", SICK)
 def test_each_thing_is_found(what: str) -> None:
     """Once, with its name, and with something to do about it."""
-    seen, where, text = SICK[what]
-    [finding] = [finding for check in CHECKS for finding in check(seen)]
+    checkup, where, text = SICK[what]
+    [finding] = [finding for check in CHECKS for finding in check(checkup)]
     assert finding.where == where
     assert text in finding.what
     assert finding.remedy
@@ -195,14 +240,14 @@ def test_a_server_that_may_not_say_how_it_is_passes() -> None:
 
 def test_lag_that_grows_is_found() -> None:
     """Where nothing was committed while more came; not where there are no members, or where there is progress."""
-    more = replace(HEALTHY, ends={**HEALTHY.ends, WHERE: Ends(100, 2900)})
-    [finding] = lag_that_grows(HEALTHY, more)
+    more = replace(CLUSTER, log_offsets={**CLUSTER.log_offsets, WHERE: LogOffsets(100, 2900)})
+    [finding] = lag_that_grows(CLUSTER, more)
     assert finding.what.startswith("is 2400 bytes behind in views/1-0, 2000 more than at the first look")
     assert f"{MEMBER}-0 should read it" in finding.remedy
-    slow = replace(more, groups={"g": replace(GROUP, committed={WHERE: 501})})
-    at_rest = replace(more, groups={"g": replace(GROUP, registered_ms={})})
-    for other in (HEALTHY, slow, at_rest, replace(more, groups={})):
-        assert list(lag_that_grows(HEALTHY, other)) == []
+    slow = replace(more, groups={"g": replace(GROUP, offsets=committed(501))})
+    at_rest = replace(more, groups={"g": replace(GROUP, members={})})
+    for other in (CLUSTER, slow, at_rest, replace(more, groups={})):
+        assert list(lag_that_grows(CLUSTER, other)) == []
 
 
 def config(directory: Path, **settings: object) -> BrokerConfig:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.admin.groups import GroupPartition
-from kafka2011.admin.snapshot.lag_history import SPAN_S, LagHistory, Pace
+from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, Pace
+from kafka2011.admin.snapshot.lag_history import SPAN_S, LagHistory
 from zk.cluster import TopicPartition
 
 WHERE = TopicPartition("views", 0, 0)

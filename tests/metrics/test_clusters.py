@@ -5,15 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.metrics.clusters import (
-    MONITOR_METRICS,
-    GroupSeen,
-    Look,
-    PartitionSeen,
-    audit_samples,
-    group_samples,
-    look_samples,
-)
+from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, Pace
+from kafka2011.metrics.clusters import MONITOR_METRICS, PollCounts, audit_samples, group_samples, poll_samples
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -34,9 +27,10 @@ def by_name(samples: Samples) -> dict[tuple[str, ...], Any]:
 
 def test_groups_by_partition() -> None:
     """Lag where it is known, and how many partitions nobody owns, or nobody can tell of."""
-    reports = GroupSeen("reports", 2, [PartitionSeen(HERE, "a-0", 70, 1.5), PartitionSeen(THERE, None, None, None)])
-    idle = GroupSeen("idle", 0, [])
-    found = by_name(group_samples([reports, idle], 2))
+    members = {"reports": 2, "idle": 0}
+    here = GroupPartition(HERE, "a-0", 30, 100, pace=Pace(lag_s=1.5))
+    partitions = {"reports": [here, GroupPartition(THERE, None, None, None)], "idle": []}
+    found = by_name(group_samples(members, partitions, 2))
     assert found["group_lag_bytes", "reports", "views", "0", "1"] == 70
     assert found["group_lag_seconds", "reports", "views", "0", "1"] == 1.5
     assert ("group_lag_bytes", "reports", "views", "2", "0") not in found
@@ -44,7 +38,7 @@ def test_groups_by_partition() -> None:
     assert found["group_unowned_partitions", "reports"] == found["group_unknown_partitions", "reports"] == 1
     assert found["group_unowned_partitions", "idle"] == 0
     assert found["partitions_left_out",] == 0
-    fewer = by_name(group_samples([reports, idle], 1))
+    fewer = by_name(group_samples(members, partitions, 1))
     assert not [name for name in fewer if name[0].startswith("group_lag")]
     assert fewer["partitions_left_out",] == 2
     assert fewer["group_unowned_partitions", "reports"] == 1
@@ -78,7 +72,7 @@ def test_an_audit() -> None:
 
 def test_looks() -> None:
     """When nothing was seen yet there is no time of it."""
-    found = by_name(look_samples({"groups": Look(4, 1, 10.5), "audit": Look(1, 1, None)}))
+    found = by_name(poll_samples({"groups": PollCounts(4, 1, 10.5), "audit": PollCounts(1, 1, None)}))
     assert (found["looks_total", "groups"], found["failed_looks_total", "groups"]) == (4, 1)
     assert found["look_timestamp_seconds", "groups"] == 10.5
     assert ("look_timestamp_seconds", "audit") not in found

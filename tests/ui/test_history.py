@@ -4,28 +4,43 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka2011.admin.snapshot.cluster_snapshot import SeenBroker, SeenCluster, SeenGroup, SeenMember
-from kafka2011.ui.history import CAME, CLAIMED, JOINED, LEFT, RELEASED, UNSEEN, WENT, History, Step, rebalances_of
+from kafka2011.admin.snapshot.cluster_snapshot import BrokerInfo, ClusterSnapshot, GroupInfo, MemberInfo
+from kafka2011.ui.history import (
+    CAME,
+    CLAIMED,
+    JOINED,
+    LEFT,
+    RELEASED,
+    UNSEEN,
+    WENT,
+    RebalanceHistory,
+    RebalanceStep,
+    rebalances_of,
+)
 from zk.cluster import Broker, TopicPartition
 from zk.owners import Owner
 
 ONE, TWO = TopicPartition("views", 0, 0), TopicPartition("views", 1, 0)
-BROKERS = {number: SeenBroker(Broker(number, "h", 9092), 1000) for number in (0, 1)}
+BROKERS = {number: BrokerInfo(Broker(number, "h", 9092), 1000) for number in (0, 1)}
 
 
-def cluster(members: dict[str, int], owners: dict[TopicPartition, tuple[str, int]]) -> SeenCluster:
-    group = SeenGroup(
-        {name: SeenMember("*1*.*", since_ms) for name, since_ms in members.items()},
+def cluster(members: dict[str, int], owners: dict[TopicPartition, tuple[str, int]]) -> ClusterSnapshot:
+    group = GroupInfo(
+        {name: MemberInfo("*1*.*", since_ms) for name, since_ms in members.items()},
         {where: Owner(f"{name}-0", 1, since_ms) for where, (name, since_ms) in owners.items()},
     )
-    return SeenCluster(BROKERS, {"views": {0: 1, 1: 1}}, {"g": group})
+    return ClusterSnapshot(BROKERS, {"views": {0: 1, 1: 1}}, {"g": group})
 
 
-def history_of(*looks: tuple[int, SeenCluster]) -> History:
-    history = History()
+def history_of(*looks: tuple[int, ClusterSnapshot]) -> RebalanceHistory:
+    history = RebalanceHistory()
     for now_ms, seen in looks:
         history.note(seen, now_ms)
     return history
+
+
+def span(partition: str, member: str, begin_ms: int, end_ms: int | None) -> dict[str, object]:
+    return {"partition": partition, "member": member, "begin_ms": begin_ms, "end_ms": end_ms}
 
 
 BOTH = cluster({"a": 500, "b": 600}, {ONE: ("a", 700), TWO: ("b", 700)})
@@ -35,7 +50,7 @@ def test_what_stood_before_the_first_look_is_no_step() -> None:
     """But since when it stands is known from ZooKeeper."""
     history = history_of((5000, BOTH), (6000, BOTH))
     assert history.rebalances("g") == []
-    assert history.document("g")["spans"] == [["views/0-0", "a", 700, None], ["views/1-0", "b", 700, None]]
+    assert history.document("g")["spans"] == [span("views/0-0", "a", 700, None), span("views/1-0", "b", 700, None)]
 
 
 def test_a_member_that_dies_is_told_step_by_step() -> None:
@@ -45,12 +60,21 @@ def test_a_member_that_dies_is_told_step_by_step() -> None:
     history = history_of((5000, BOTH), (6000, gone), (7000, taken))
     [found] = history.rebalances("g")
     assert found.steps == [
-        Step(6000, LEFT, "b"),
-        Step(6000, RELEASED, "b-0", "views/1-0"),
-        Step(6800, CLAIMED, "a-0", "views/1-0"),
+        RebalanceStep(6000, LEFT, "b"),
+        RebalanceStep(6000, RELEASED, "b-0", "views/1-0"),
+        RebalanceStep(6800, CLAIMED, "a-0", "views/1-0"),
     ]
     assert (found.causes, found.moved, found.longest_without_owner_ms, found.waiting) == (["member b left"], 1, 800, 0)
-    assert history.document("g")["spans"][1:] == [["views/1-0", "b", 700, 6000], ["views/1-0", "a", 6800, None]]
+    assert history.document("g")["spans"][1:] == [
+        span("views/1-0", "b", 700, 6000),
+        span("views/1-0", "a", 6800, None),
+    ]
+    assert history.document("g")["rebalances"][0]["steps"][0] == {
+        "at_ms": 6000,
+        "kind": LEFT,
+        "who": "b",
+        "where": "",
+    }
     assert history.last("g") == found
 
 
@@ -86,17 +110,21 @@ def test_clocks_that_are_apart_do_not_change_the_order() -> None:
 
 def test_rebalances_are_told_apart_by_quiet() -> None:
     """One that still waits for an owner goes on, however long it takes; brokers that go have no partitions to own."""
-    steps = [Step(1000, RELEASED, "a-0", "views/0-0"), Step(60_000, CLAIMED, "b-0", "views/0-0")]
-    [one] = rebalances_of([*steps, Step(61_000, JOINED, "c")])
+    steps = [RebalanceStep(1000, RELEASED, "a-0", "views/0-0"), RebalanceStep(60_000, CLAIMED, "b-0", "views/0-0")]
+    [one] = rebalances_of([*steps, RebalanceStep(61_000, JOINED, "c")])
     assert (one.longest_without_owner_ms, one.moved, one.end_ms) == (59_000, 1, 61_000)
-    assert len(list(rebalances_of([*steps, Step(64_000, JOINED, "c")]))) == 2
-    gone = [Step(1000, RELEASED, "a-0", "views/0-0"), Step(1000, WENT, "0"), Step(9000, CAME, "0")]
+    assert len(list(rebalances_of([*steps, RebalanceStep(64_000, JOINED, "c")]))) == 2
+    gone = [
+        RebalanceStep(1000, RELEASED, "a-0", "views/0-0"),
+        RebalanceStep(1000, WENT, "0"),
+        RebalanceStep(9000, CAME, "0"),
+    ]
     assert [each.waiting for each in rebalances_of(gone)] == [1, 0]
 
 
 def test_a_time_in_which_nobody_looked_is_said() -> None:
     """What changed in it is stamped by the looks around it."""
-    history = History()
+    history = RebalanceHistory()
     history.note(BOTH, 5000, is_first=True)
     history.note(cluster({"a": 500}, {ONE: ("a", 700), TWO: ("a", 50_000)}), 90_000, is_first=True)
     assert {step.kind for each in history.rebalances("g") for step in each.steps} >= {UNSEEN, LEFT, CLAIMED}

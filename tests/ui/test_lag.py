@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.admin.snapshot.cluster_snapshot import Ends, SeenGroup
-from kafka2011.ui.lag import LOOK_S, LOOKS, OK, STOPPED, UNKNOWN, LagBook, Look, judge
+from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition
+from kafka2011.ui.lag import LOOK_S, LOOKS, OK, STOPPED, UNKNOWN, CommitSample, LagBook, judge
 from zk.cluster import TopicPartition
-from zk.offsets import CommittedOffset
 
 WHERE = TopicPartition("views", 0, 1)
 
 
-def looks(offsets: list[int], ends: list[int], versions: list[int] | None = None) -> list[Look]:
+def looks(offsets: list[int], ends: list[int], versions: list[int] | None = None) -> list[CommitSample]:
     each_version = versions or list(range(len(offsets)))
-    return [Look(*each) for each in zip(offsets, each_version, map(int.__sub__, ends, offsets), strict=True)]
+    return [CommitSample(*each) for each in zip(offsets, each_version, map(int.__sub__, ends, offsets), strict=True)]
 
 
 MOVING = [100 * number for number in range(LOOKS)]
@@ -36,14 +35,13 @@ STILL = [100] * LOOKS
         (looks(MOVING, [*(500 + 2 * each for each in MOVING[:5]), *(600 + each for each in MOVING[5:])]), "ok"),
     ],
 )
-def test_ten_looks_are_judged_without_thresholds(seen: list[Look], state: str) -> None:
+def test_ten_looks_are_judged_without_thresholds(seen: list[CommitSample], state: str) -> None:
     """The rules at the head of the module, one after the other."""
     assert judge(seen) == state
 
 
 def note(book: LagBook, offset: int, end: int, now_s: float, group: str = "reports") -> None:
-    seen = SeenGroup(offsets={WHERE: CommittedOffset(offset, 1)})
-    book.note({group: seen}, {WHERE: Ends(0, end)}, now_s)
+    book.note({group: [GroupPartition(WHERE, None, offset, end, commit_version=1)]}, now_s)
 
 
 def test_looks_are_taken_at_their_own_pace() -> None:
@@ -70,4 +68,4 @@ def test_what_is_gone_is_forgotten() -> None:
     note(book, 100, 500, 1.0, "old")
     note(book, 100, 500, 20.0, "new")
     assert book.lag("old", WHERE) == UNKNOWN
-    assert (book.points("old"), len(book._looks), len(book._paces._seen)) == ([], 1, 1)
+    assert (book.points("old"), len(book._samples), len(book._paces._samples)) == ([], 1, 1)

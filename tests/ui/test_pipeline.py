@@ -32,9 +32,12 @@ def test_a_verdict_becomes_days_tiers_gaps_and_doubts() -> None:
     """A tier's sums, and the end of the newest window that it has counted in."""
     verdict = Verdict([GOOD, BAD], [BAD], [("clicks", Doubt(None, "silence"))], 0, HOUR_MS)
     found = as_document(Outcome(verdict, 3, HOUR_MS, 0), 5 * HOUR_MS)
-    assert found["tiers"] == [["views", "producer", 20, 0, 2 * HOUR_MS], ["views", "live", 16, 4, 2 * HOUR_MS]]
-    assert found["gaps"] == [["views", HOUR_MS, "live", 4]]
-    assert found["doubts"] == [["clicks", None, "silence"]]
+    assert found["tiers"] == [
+        {"topic": "views", "tier": "producer", "counted": 20, "missing": 0, "until_ms": 2 * HOUR_MS},
+        {"topic": "views", "tier": "live", "counted": 16, "missing": 4, "until_ms": 2 * HOUR_MS},
+    ]
+    assert found["gaps"] == [{"topic": "views", "start_ms": HOUR_MS, "tier": "live", "missing": 4}]
+    assert found["doubts"] == [{"topic": "clicks", "since_ms": None, "why": "silence"}]
     assert [(each["day"], each["verdict"]) for each in found["days"]] == [("1970-01-01", "gap")]
     assert (found["open_windows"], found["settled_ms"]) == (3, HOUR_MS)
 

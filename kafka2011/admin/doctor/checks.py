@@ -1,4 +1,4 @@
-"""What can be wrong with a cluster: each check takes what was seen of it, and yields what it finds. Pure."""
+"""What can be wrong with a cluster: each check takes a checkup, and yields what it finds. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kafka2011.admin.doctor.checkup import Finding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kafka2011.admin.doctor.checkup import Seen
+    from kafka2011.admin.doctor.checkup import Checkup
+    from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
 
 CLOCK_LIMIT_MS = 5_000
 """More apart than this are two clocks that nobody keeps; less may be the way of a write to ZooKeeper."""
@@ -23,9 +24,9 @@ _CREATED = re.compile(r".*-(\d{13})(?:-[0-9a-f]{8})?")
 _LATENCY = "Latency min/avg/max"
 
 
-def servers_that_do_not_serve(seen: Seen) -> Iterator[Finding]:
+def servers_that_do_not_serve(checkup: Checkup) -> Iterator[Finding]:
     """Find ZooKeeper servers that are away, slow, or too few to survive what the others would."""
-    for server in seen.servers:
+    for server in checkup.servers:
         if server.error:
             yield Finding(
                 f"ZooKeeper {server.address}",
@@ -39,33 +40,34 @@ def servers_that_do_not_serve(seen: Seen) -> Iterator[Finding]:
                 f"an answer took {float(most_ms) / 1000:.1f} s; sessions end when one takes longer than they last",
                 "give it a disk of its own for its log, and memory without swapping",
             )
-    if len(seen.servers) > 1 and len(seen.servers) % 2 == 0:
+    if len(checkup.servers) > 1 and len(checkup.servers) % 2 == 0:
         yield Finding(
             "ZooKeeper",
-            f"{len(seen.servers)} servers survive the loss of no more than {len(seen.servers) - 1} would",
+            f"{len(checkup.servers)} servers survive the loss of no more than {len(checkup.servers) - 1} would",
             "run an odd number of them",
         )
 
 
-def brokers_that_do_not_answer(seen: Seen) -> Iterator[Finding]:
+def brokers_that_do_not_answer(checkup: Checkup) -> Iterator[Finding]:
     """Find brokers that are registered, so clients go to them, and do not answer."""
-    for number, each in seen.brokers.items():
-        if each.error:
+    for number, info in checkup.cluster.brokers.items():
+        if info.error:
             yield Finding(
                 f"broker {number}",
-                f"is registered at {each.broker.address}, which does not answer: {each.error}",
+                f"is registered at {info.broker.address}, which does not answer: {info.error}",
                 "if clients on its own machine reach it, it registers a hostname that others do not reach, or a"
                 " firewall is between; else its log says what it waits for",
             )
-    if not seen.brokers:
+    if not checkup.cluster.brokers:
         yield Finding("brokers", "none is registered", "start one, with zk.connect as given here, chroot included")
 
 
-def addresses_that_clash(seen: Seen) -> Iterator[Finding]:
+def addresses_that_clash(checkup: Checkup) -> Iterator[Finding]:
     """Find brokers whose address is another's, or means another machine on each machine."""
+    brokers = checkup.cluster.brokers
     by_address = defaultdict(list)
-    for number, each in seen.brokers.items():
-        by_address[each.broker.address].append(number)
+    for number, info in brokers.items():
+        by_address[info.broker.address].append(number)
     for address, numbers in by_address.items():
         if len(numbers) > 1:
             yield Finding(
@@ -73,24 +75,25 @@ def addresses_that_clash(seen: Seen) -> Iterator[Finding]:
                 f"are all registered at {address}: one of them is reached under the others' names",
                 "give each its own port, or wait until the session of the one that is gone has ended",
             )
-    local = {number for number, each in seen.brokers.items() if _is_loopback(each.broker.host)}
-    if local and local != set(seen.brokers):
+    local = {number for number, info in brokers.items() if _is_loopback(info.broker.host)}
+    if local and local != set(brokers):
         for number in sorted(local):
             yield Finding(
                 f"broker {number}",
-                f"is registered as {seen.brokers[number].broker.host}, which each machine takes for itself",
+                f"is registered as {brokers[number].broker.host}, which each machine takes for itself",
                 "set hostname to a name that all clients reach it by",
             )
 
 
-def clocks_that_are_apart(seen: Seen) -> Iterator[Finding]:
+def clocks_that_are_apart(checkup: Checkup) -> Iterator[Finding]:
     """Find machines whose clock differs from ZooKeeper's: both wrote down the moment of a registration."""
-    names = [(f"broker {number}", each.broker.creator, each.registered_ms) for number, each in seen.brokers.items()]
-    for group in seen.groups.values():
-        names += [(f"member {member}", member, at_ms) for member, at_ms in group.registered_ms.items()]
+    cluster = checkup.cluster
+    names = [(f"broker {number}", info.broker.creator, info.since_ms) for number, info in cluster.brokers.items()]
+    for group in cluster.groups.values():
+        names += [(f"member {name}", name, member.since_ms) for name, member in group.members.items()]
     for who, creator, at_ms in names:
-        found = _CREATED.fullmatch(creator)
-        ahead_ms = int(found[1]) - at_ms if found else 0
+        created = _CREATED.fullmatch(creator)
+        ahead_ms = int(created[1]) - at_ms if created else 0
         # A process may register long after it started; its clock was ahead in any case if it started later.
         if ahead_ms > CLOCK_LIMIT_MS:
             yield Finding(
@@ -100,9 +103,10 @@ def clocks_that_are_apart(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def topics_without_a_broker(seen: Seen) -> Iterator[Finding]:
+def topics_without_a_broker(checkup: Checkup) -> Iterator[Finding]:
     """Find topics that no living broker has, and topics that only some brokers have."""
-    for topic, counts in seen.topics.items():
+    brokers = checkup.cluster.brokers
+    for topic, counts in checkup.cluster.topics.items():
         if not counts:
             yield Finding(
                 f"topic {topic}",
@@ -110,25 +114,25 @@ def topics_without_a_broker(seen: Seen) -> Iterator[Finding]:
                 "start that broker; if it will not come back, the name stays behind and harms nobody",
             )
             continue
-        without = sorted(seen.brokers.keys() - counts.keys())
+        without = sorted(brokers.keys() - counts.keys())
         if without:
             yield Finding(
                 f"topic {topic}",
-                f"only {_listed(counts)} of {len(seen.brokers)} brokers have it, so they take all its load",
+                f"only {_listed(counts)} of {len(brokers)} brokers have it, so they take all its load",
                 f"kafka2011 topics create {topic} extends it to {_listed(without)}, unless this was meant",
             )
-        strangers = sorted(counts.keys() - seen.brokers.keys())
-        if strangers:
+        unregistered = sorted(counts.keys() - brokers.keys())
+        if unregistered:
             yield Finding(
                 f"topic {topic}",
-                f"{_listed(strangers)} has registered it, and not itself: producers cannot reach its partitions",
+                f"{_listed(unregistered)} has registered it, and not itself: producers cannot reach its partitions",
                 "restart that broker",
             )
 
 
-def requests_that_wait(seen: Seen) -> Iterator[Finding]:
+def requests_that_wait(checkup: Checkup) -> Iterator[Finding]:
     """Find what brokers were asked to do with topics, and have not done: they are away, refuse, or do not look."""
-    for asked in seen.requests:
+    for asked in checkup.requests:
         where = f"broker {asked.broker_id}"
         if asked.refusal is not None:
             yield Finding(
@@ -136,7 +140,7 @@ def requests_that_wait(seen: Seen) -> Iterator[Finding]:
                 f"refuses what it was asked to do with topic {asked.topic}: {asked.refusal}",
                 "repeat the command, which takes the old request away",
             )
-        elif asked.broker_id not in seen.brokers:
+        elif asked.broker_id not in checkup.cluster.brokers:
             yield Finding(
                 where,
                 f"is away, and will {asked.what} when it starts: it was asked {_ago(asked.age_s)}",
@@ -155,89 +159,84 @@ def _ago(age_s: float) -> str:
     return f"{age_s / 3600:.0f} h ago" if age_s >= 2 * 3600 else f"{max(age_s, 0) / 60:.0f} min ago"
 
 
-def partitions_without_an_owner(seen: Seen) -> Iterator[Finding]:
+def partitions_without_an_owner(checkup: Checkup) -> Iterator[Finding]:
     """Find what keeps groups that have members from reading each partition once."""
-    for group in seen.groups.values():
-        if not group.registered_ms:
-            continue
-        for problem in group.problems:
+    for name, group in checkup.cluster.groups.items():
+        for problem in checkup.cluster.problems(name) if group.members else ():
             yield Finding(
-                f"group {group.name}",
+                f"group {name}",
                 problem,
                 "within a few seconds of a change this is a rebalance; if it stays, look in the members' logs, and"
                 " restart the member that is named",
             )
 
 
-def owners_without_a_member(seen: Seen) -> Iterator[Finding]:
+def owners_without_a_member(checkup: Checkup) -> Iterator[Finding]:
     """Find partitions whose owner is no member of the group: nobody reads them, and nobody else can."""
-    for group in seen.groups.values():
-        if group.registered_ms:
-            continue
-        for where, owner in group.owners.items():
+    for name, group in checkup.cluster.groups.items():
+        for where, owner in group.owners.items() if not group.members else ():
             yield Finding(
-                f"group {group.name}",
-                f"{where} is owned by {owner}, and the group has no members",
+                f"group {name}",
+                f"{where} is owned by {owner.stream_id}, and the group has no members",
                 "the session of the owner lives on: end its process, or wait until the session has ended",
             )
 
 
-def offsets_outside_the_log(seen: Seen) -> Iterator[Finding]:
+def offsets_outside_the_log(checkup: Checkup) -> Iterator[Finding]:
     """Find committed offsets that a partition no longer has, or does not have yet."""
-    for group in seen.groups.values():
-        for where, offset in group.committed.items():
-            ends = seen.ends.get(where)
-            if ends is None:
+    for name in checkup.cluster.groups:
+        for partition in checkup.cluster.group_partitions(name):
+            where, committed = partition.where, partition.committed
+            if committed is None or partition.end is None or partition.earliest is None:
                 continue
-            if offset > ends.latest:
+            if committed > partition.end:
                 yield Finding(
-                    f"group {group.name}",
-                    f"has committed offset {offset} of {where}, which ends at {ends.latest}: its log was lost or"
+                    f"group {name}",
+                    f"has committed offset {committed} of {where}, which ends at {partition.end}: its log was lost or"
                     " made again",
-                    f"stop the members; kafka2011 groups reset --group {group.name} --topic {where.topic} --to"
-                    " earliest",
+                    f"stop the members; kafka2011 groups reset --group {name} --topic {where.topic} --to earliest",
                 )
-            elif offset < ends.earliest:
+            elif committed < partition.earliest:
                 yield Finding(
-                    f"group {group.name}",
-                    f"has committed offset {offset} of {where}, which begins at {ends.earliest}: retention has"
-                    f" taken {ends.earliest - offset} bytes that it has not read",
+                    f"group {name}",
+                    f"has committed offset {committed} of {where}, which begins at {partition.earliest}: retention has"
+                    f" taken {partition.earliest - committed} bytes that it has not read",
                     "they are gone; keep logs longer, or read faster. The members' autooffset.reset says where they"
                     " go on",
                 )
 
 
-def lag_that_grows(before: Seen, now: Seen) -> Iterator[Finding]:
+def lag_that_grows(before: ClusterSnapshot, now: ClusterSnapshot) -> Iterator[Finding]:
     """Find partitions of which a group with members has committed nothing while more has come."""
     for name, group in now.groups.items():
-        earlier = before.groups.get(name)
-        if earlier is None or not group.registered_ms or not earlier.registered_ms:
+        if name not in before.groups or not group.members or not before.groups[name].members:
             continue
-        for where, offset in group.committed.items():
-            ends, ends_before = now.ends.get(where), before.ends.get(where)
-            if ends is None or ends_before is None or where not in earlier.committed:
+        earlier = {partition.where: partition for partition in before.group_partitions(name)}
+        for partition in now.group_partitions(name):
+            first = earlier.get(partition.where, partition)
+            lag, lag_before = partition.lag_bytes, first.lag_bytes
+            if lag is None or lag_before is None:
                 continue
-            lag, lag_before = ends.latest - offset, ends_before.latest - earlier.committed[where]
-            if lag > lag_before and offset == earlier.committed[where]:
+            if lag > lag_before and partition.committed == first.committed:
                 yield Finding(
                     f"group {name}",
-                    f"is {lag} bytes behind in {where}, {lag - lag_before} more than at the first look, and has"
-                    " committed nothing meanwhile",
-                    f"{group.owners.get(where, 'nobody')} should read it: its log says what it waits for. An"
+                    f"is {lag} bytes behind in {partition.where}, {lag - lag_before} more than at the first look, and"
+                    " has committed nothing meanwhile",
+                    f"{partition.owner or 'nobody'} should read it: its log says what it waits for. An"
                     " autocommit.interval.ms that is longer than this look looks the same",
                 )
 
 
-def nodes_that_cannot_be_read(seen: Seen) -> Iterator[Finding]:
+def nodes_that_cannot_be_read(checkup: Checkup) -> Iterator[Finding]:
     """Find znodes that no broker or consumer of 0.7 has written."""
-    for text in seen.malformed:
+    for text in checkup.malformed:
         yield Finding("ZooKeeper", text, "some other program writes below this chroot: give it one of its own")
 
 
-def nodes_that_are_open(seen: Seen) -> Iterator[Finding]:
+def nodes_that_are_open(checkup: Checkup) -> Iterator[Finding]:
     """Find znodes that need no password although there is one."""
-    if seen.open_nodes:
-        number, first = len(seen.open_nodes), seen.open_nodes[0]
+    if checkup.open_nodes:
+        number, first = len(checkup.open_nodes), checkup.open_nodes[0]
         yield Finding(
             "ZooKeeper",
             f"anybody may change {first}" + (f" and {number - 1} more znodes" if number > 1 else ""),
@@ -245,41 +244,43 @@ def nodes_that_are_open(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def replicas_that_are_too_few(seen: Seen) -> Iterator[Finding]:
+def replicas_that_are_too_few(checkup: Checkup) -> Iterator[Finding]:
     """Find broker ids that nobody leads, or of whose logs there is one copy, and replicas that are not in sync."""
-    for each in seen.replicas:
-        where = f"replicas of broker {each.broker_id}"
-        names = ", ".join(each.in_sync)
-        if each.leader is None:
+    for number, broker in checkup.cluster.replicas.items():
+        where, leader = f"replicas of broker {number}", broker.leader
+        in_sync = [replica.name for replica in broker.in_sync]
+        if leader is None:
             yield Finding(
                 where,
-                f"nobody leads: in sync are {names}, and alive {', '.join(each.alive) or 'none'}",
-                f"start {' or '.join(each.in_sync)}, which leads by itself; if its disk is gone for good, kafka2011"
-                f" replicas elect {each.broker_id} with one that is alive, and --accept-loss",
+                f"nobody leads: in sync are {', '.join(in_sync)}, and alive"
+                f" {', '.join(replica.name for replica in broker.alive) or 'none'}",
+                f"start {' or '.join(in_sync)}, which leads by itself; if its disk is gone for good, kafka2011"
+                f" replicas elect {number} with one that is alive, and --accept-loss",
             )
-        elif len(each.in_sync) == 1:
+            continue
+        if len(in_sync) == 1:
             yield Finding(
                 where,
-                f"{names} alone is in sync: what is confirmed now is on one disk",
+                f"{in_sync[0]} alone is in sync: what is confirmed now is on one disk",
                 "start another replica, or look in its log if it runs",
             )
-        for name, behind_bytes in each.behind_bytes.items():
-            behind = "" if behind_bytes is None else f", and {behind_bytes} bytes behind"
-            if each.leader is not None:
+        for replica in broker.alive:
+            if not replica.is_in_sync:
+                behind = "" if replica.bytes_behind is None else f", and {replica.bytes_behind} bytes behind"
                 yield Finding(
-                    f"replica {name} of broker {each.broker_id}",
+                    f"replica {replica.name} of broker {number}",
                     f"is not in sync{behind}",
                     "wait while it catches up; else its log says what is in the way",
                 )
-        if each.error:
+        if broker.error:
             yield Finding(
                 where,
-                f"{each.leader} leads, and does not say how far the others are behind: {each.error}",
+                f"{leader.name} leads, and does not say how far the others are behind: {broker.error}",
                 "if other replicas reach it, a firewall may be between it and this machine",
             )
 
 
-CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     servers_that_do_not_serve,
     nodes_that_cannot_be_read,
     nodes_that_are_open,
@@ -293,7 +294,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     owners_without_a_member,
     offsets_outside_the_log,
 )
-"""All that look at one moment."""
+"""Those of one moment."""
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,6 +2,8 @@
 
 import { h } from "./dom.js";
 
+export const nameOf = ({ topic, partition }) => `${topic}/${partition}`;
+
 export function groupChoice(state) {
   return h(
     "label",
@@ -33,11 +35,11 @@ export function partitionChoice(state, to) {
         },
       },
       h("option", { value: "[]", disabled: true, selected: !topic }, "choose one"),
-      state.picture.partitions.map(([of, broker, partition]) =>
+      state.picture.partitions.map((each) =>
         h(
           "option",
-          { value: JSON.stringify([of, `${broker}-${partition}`]), selected: `${of}/${broker}-${partition}` === here },
-          `${of}/${broker}-${partition}`,
+          { value: JSON.stringify([each.topic, each.partition]), selected: nameOf(each) === here },
+          nameOf(each),
         ),
       ),
     ),

@@ -1,6 +1,6 @@
 // View 1: who owns what, who is behind, and what hangs on each broker.
 
-import { groupChoice } from "./choices.js";
+import { groupChoice, nameOf } from "./choices.js";
 import { bytes, clock, h, link, number, path, plural, row, seconds, table, when } from "./dom.js";
 import { badge, learn, letter, look, named, short } from "./members.js";
 
@@ -29,7 +29,7 @@ export const stateOf = (name) =>
 
 // A group is as bad as its worst partition: say of how many that is true, unless of all.
 function stateOfGroup(group) {
-  const alike = group.partitions.filter((each) => each[9] === group.state).length,
+  const alike = group.partitions.filter((partition) => partition.state === group.state).length,
     isPart = !["ok", "learning"].includes(group.state) && alike < group.partitions.length;
   return [stateOf(group.state), isPart ? ` (${alike} of ${plural(group.partitions.length, "partition")})` : null];
 }
@@ -115,7 +115,7 @@ function glance({ picture }) {
 
 function legend(group) {
   const owned = new Map();
-  for (const [, , , owner] of group.partitions) owned.set(owner, (owned.get(owner) ?? 0) + 1);
+  for (const { owner } of group.partitions) owned.set(owner, (owned.get(owner) ?? 0) + 1);
   return h(
     "ul",
     { class: "legend", "aria-label": `Members of ${group.name}` },
@@ -135,15 +135,15 @@ function legend(group) {
 
 // Topics by brokers; each partition is a tile, which leads to its log.
 function matrix(picture, group) {
-  const seen = new Map((group?.partitions ?? []).map((each) => [each.slice(0, 3).join("/"), each]));
+  const ofGroup = new Map((group?.partitions ?? []).map((partition) => [nameOf(partition), partition]));
   const tiles = new Map();
-  for (const each of picture.partitions) {
-    const key = `${each[0]}/${each[1]}`;
+  for (const partition of picture.partitions) {
+    const key = `${partition.topic}/${partition.broker}`;
     if (!tiles.has(key)) tiles.set(key, []);
-    tiles.get(key).push(tile(each, seen.get(each.slice(0, 3).join("/")), group));
+    tiles.get(key).push(tile(partition, ofGroup.get(nameOf(partition)), group));
   }
   const brokers = picture.brokers,
-    read = new Set((group?.partitions ?? []).map(([topic]) => topic));
+    read = new Set((group?.partitions ?? []).map(({ topic }) => topic));
   const topics = picture.topics.toSorted((a, b) => read.has(b) - read.has(a)); // those that the group reads go first
   return table(
     "Partitions by topic and broker. A letter and its colour are the owner in the group, the number below is the" +
@@ -178,20 +178,20 @@ function matrix(picture, group) {
   );
 }
 
-function tile([topic, broker, partition, first, end], of, group) {
-  const owner = of?.[3],
-    where = `${topic}/${broker}-${partition}`;
-  const said = of
+function tile({ topic, partition, earliest, end }, ofGroup, group) {
+  const owner = ofGroup?.owner,
+    size = bytes(end === null ? null : end - earliest);
+  const said = ofGroup
     ? owner
       ? `${letter(group.name, owner)}: ${short(group.name, owner)}`
       : "nobody"
     : "not read by the group";
-  const since = of?.[4] ? `, since ${clock(of[4])}` : "";
-  const text = `${where}, ${bytes(end === null ? null : end - first)}, owner ${said}${since}`;
+  const since = ofGroup?.owned_since_ms ? `, since ${clock(ofGroup.owned_since_ms)}` : "";
+  const text = `${topic}/${partition}, ${size}, owner ${said}${since}`;
   return link(
-    path("log", topic, `${broker}-${partition}`),
-    [h("b", {}, of ? (owner ? letter(group.name, owner) : "?") : "–"), String(partition)],
-    { class: `tile ${of ? look(group.name, owner) : "m-unread"}`, title: text, "aria-label": text },
+    path("log", topic, partition),
+    [h("b", {}, ofGroup ? (owner ? letter(group.name, owner) : "?") : "–"), partition.split("-")[1]],
+    { class: `tile ${ofGroup ? look(group.name, owner) : "m-unread"}`, title: text, "aria-label": text },
   );
 }
 
@@ -227,26 +227,45 @@ function lags({ picture, mayChange }) {
   ];
 }
 
-export function partitions(group) {
+// How one partition of a group is shown, here and beside its log: a title and a cell for each of its fields.
+const COLUMNS = [
+  ["owner", (partition, group) => named(group, partition.owner)],
+  ["owner since", ({ owned_since_ms }) => (owned_since_ms ? when(owned_since_ms) : null)],
+  ["committed", ({ committed }) => number(committed)],
+  ["at", ({ committed_at_ms }) => (committed_at_ms ? when(committed_at_ms) : null)],
+  ["behind by", ({ lag_bytes, lag_s }) => number(lag_bytes === null ? "–" : seconds(lag_bytes ? lag_s : 0))],
+  ["bytes", ({ lag_bytes }) => number(bytes(lag_bytes))],
+  ["verdict", ({ state }) => stateOf(state)],
+];
+const SHOWN = new Set([
+  "topic",
+  "broker",
+  "partition",
+  "owner",
+  "owned_since_ms",
+  "committed",
+  "committed_at_ms",
+  "end",
+  "lag_bytes",
+  "lag_s",
+  "state",
+]);
+
+// Those columns, and one for each other field that the server sends.
+export function partitionColumns(partitions) {
+  const more = Object.keys(partitions[0] ?? {}).filter((name) => !SHOWN.has(name));
+  return [...COLUMNS, ...more.map((name) => [name.replaceAll("_", " "), (partition) => number(partition[name])])];
+}
+
+function partitions(group) {
+  const columns = partitionColumns(group.partitions);
   return table(
     `Partitions of ${group.name}`,
-    ["partition", "owner", "owner since", "committed", "at", "behind by", "bytes", "verdict"],
-    group.partitions.map(([topic, broker, partition, owner, since, committed, at, lag, lagS, state]) =>
-      h(
-        "tr",
-        {},
-        h(
-          "th",
-          { scope: "row" },
-          link(path("log", topic, `${broker}-${partition}`), `${topic}/${broker}-${partition}`),
-        ),
-        h("td", {}, named(group.name, owner)),
-        h("td", {}, since ? when(since) : "–"),
-        number(committed),
-        h("td", {}, at ? when(at) : "–"),
-        number(lag === null ? "–" : seconds(lag ? lagS : 0)),
-        number(bytes(lag)),
-        h("td", {}, stateOf(state)),
+    ["partition", ...columns.map(([title]) => title)],
+    group.partitions.map((partition) =>
+      row(
+        h("th", { scope: "row" }, link(path("log", partition.topic, partition.partition), nameOf(partition))),
+        ...columns.map(([, cell]) => cell(partition, group.name)),
       ),
     ),
   );
@@ -300,9 +319,9 @@ function losses(picture) {
 
 // What replicas there are, and what would be left if the leader died.
 function copies({ replicas, bytes: held }) {
-  const taking = replicas.filter(([, role, isInSync]) => isInSync && role === "follower");
+  const taking = replicas.filter((replica) => replica.is_in_sync && replica.role === "follower");
   const said = taking.length
-    ? h("b", {}, `${taking[0][0]} takes over: nothing that readers can see is lost`)
+    ? h("b", {}, `${taking[0].name} takes over: nothing that readers can see is lost`)
     : h(
         "b",
         { class: "bad" },
@@ -310,12 +329,12 @@ function copies({ replicas, bytes: held }) {
       );
   return [
     said,
-    replicas.map(([name, role, isInSync, behind, behindS]) =>
+    replicas.map(({ name, role, is_in_sync, bytes_behind, seconds_behind }) =>
       h(
         "div",
         {},
-        `${name}: ${role === "leader" ? "leads" : role}${isInSync ? ", in sync" : ", not in sync"}`,
-        behind ? `, ${bytes(behind)} behind, ${seconds(behindS)}` : "",
+        `${name}: ${role === "leader" ? "leads" : role}${is_in_sync ? ", in sync" : ", not in sync"}`,
+        bytes_behind ? `, ${bytes(bytes_behind)} behind, ${seconds(seconds_behind)}` : "",
       ),
     ),
   ];

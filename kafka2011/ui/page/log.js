@@ -1,9 +1,8 @@
 // View 2: one partition as its log, with every group's cursor in it.
 
-import { partitionChoice } from "./choices.js";
-import { stateOf } from "./cluster.js";
-import { bytes, h, link, number, path, plural, row, seconds, table, when } from "./dom.js";
-import { named } from "./members.js";
+import { nameOf, partitionChoice } from "./choices.js";
+import { partitionColumns } from "./cluster.js";
+import { bytes, h, link, number, path, plural, row, seconds, table } from "./dom.js";
 import { ask, show } from "./shared.js";
 
 const AGAIN_MS = 5000,
@@ -27,7 +26,7 @@ export function log(state) {
     ),
   ];
   if (!topic) return head;
-  const partition = state.picture.partitions.find(([of, broker, each]) => `${of}/${broker}-${each}` === key);
+  const partition = state.picture.partitions.find((each) => nameOf(each) === key);
   if (!partition) return [head, h("p", { class: "bad" }, "No living broker has this partition.")];
   if (fetched.key !== key || Date.now() - fetched.at > AGAIN_MS) {
     if (fetched.key !== key) fetched.found = null;
@@ -43,27 +42,14 @@ export function log(state) {
   const { found } = fetched;
   if (!found) return [head, h("p", {}, "Asking its broker…")];
   if (found.error) return [head, h("p", { class: "bad" }, found.error)];
-  const end = Math.max(partition[4] ?? 0, found.end),
-    first = found.segments[0][0];
-  const segments = found.segments.map(([start, older, younger], index) => ({
-    start,
-    end: found.segments[index + 1]?.[0] ?? end,
-    older,
-    younger,
+  const end = Math.max(partition.end ?? 0, found.end),
+    first = found.segments[0].start;
+  const segments = found.segments.map((segment, index) => ({
+    ...segment,
+    end: found.segments[index + 1]?.start ?? end,
   }));
   const cursors = state.picture.groups.flatMap((group) =>
-    group.partitions
-      .filter(([of, broker, each]) => `${of}/${broker}-${each}` === key)
-      .map(([, , , owner, since, committed, at, lag, lagS, verdict]) => ({
-        group: group.name,
-        owner,
-        since,
-        committed,
-        at,
-        lag,
-        lagS,
-        verdict,
-      })),
+    group.partitions.filter((each) => nameOf(each) === key).map((each) => ({ group: group.name, of: each })),
   );
   return [
     head,
@@ -107,17 +93,17 @@ export function log(state) {
   ];
 }
 
-function age({ older, younger }) {
-  if (older === null) return "within the last second";
-  if (younger === null) return `more than ${seconds(older)} ago`;
-  return `between ${seconds(older)} and ${seconds(younger)} ago`;
+function age({ older_s, younger_s }) {
+  if (older_s === null) return "within the last second";
+  if (younger_s === null) return `more than ${seconds(older_s)} ago`;
+  return `between ${seconds(older_s)} and ${seconds(younger_s)} ago`;
 }
 
 function drawnByBytes(segments, cursors, first, end) {
   const [width, LABEL] = room(),
     px = (width - LABEL - 8) / Math.max(1, end - first);
   const x = (offset) => LABEL + (Math.min(Math.max(offset, first), end) - first) * px;
-  const known = cursors.filter((each) => each.committed !== null),
+  const known = cursors.filter((cursor) => cursor.of.committed !== null),
     height = 64 + known.length * ROW;
   return h(
     "div",
@@ -163,23 +149,23 @@ function drawnByBytes(segments, cursors, first, end) {
         );
       }),
       h("line", { class: "mark end", x1: x(end), x2: x(end), y1: 16, y2: height - 4 }),
-      known.map((each, index) => {
+      known.map(({ group, of: { committed, lag_bytes } }, index) => {
         const y = 56 + index * ROW + 8,
-          at = x(each.committed);
+          at = x(committed);
         return h(
           "g",
           {},
           h(
             "text",
             { class: "axis", x: 0, y: y + 9 },
-            each.group.length * 7 > LABEL ? `${each.group.slice(0, Math.floor(LABEL / 7) - 1)}…` : each.group,
+            group.length * 7 > LABEL ? `${group.slice(0, Math.floor(LABEL / 7) - 1)}…` : group,
           ),
           h("rect", { class: "read", x: LABEL, y: y + 1, width: Math.max(0, at - LABEL), height: 8 }),
           h("rect", { class: "unread", x: at, y: y + 1, width: Math.max(0, x(end) - at), height: 8 }),
           h(
             "path",
             { class: "cursor", d: `M${at} ${y - 4}v18l9-9z` },
-            h("title", {}, `${each.group} is at ${each.committed}, ${bytes(each.lag)} behind`),
+            h("title", {}, `${group} is at ${committed}, ${bytes(lag_bytes)} behind`),
           ),
         );
       }),
@@ -195,23 +181,17 @@ function drawnByBytes(segments, cursors, first, end) {
 
 function cursorTable(cursors) {
   if (!cursors.length) return h("p", {}, "No group reads this partition.");
+  const columns = partitionColumns(cursors.map((cursor) => cursor.of));
   return table(
     "Groups in this partition",
-    ["group", "owner", "owner since", "committed", "at", "behind by", "bytes", "verdict"],
-    cursors.map((each) =>
-      row(
-        h("th", { scope: "row" }, each.group),
-        named(each.group, each.owner),
-        each.since ? when(each.since) : null,
-        number(each.committed),
-        each.at ? when(each.at) : null,
-        number(each.lag === null ? "–" : seconds(each.lag ? each.lagS : 0)),
-        number(bytes(each.lag)),
-        stateOf(each.verdict),
-      ),
+    ["group", ...columns.map(([title]) => title)],
+    cursors.map(({ group, of }) =>
+      row(h("th", { scope: "row" }, group), ...columns.map(([, cell]) => cell(of, group))),
     ),
   );
 }
+
+const middleOf = ({ older_s, younger_s }) => Math.sqrt((older_s ?? 1) * (younger_s ?? older_s ?? 1));
 
 // Ages on a scale of powers: the edge of retention on the left, this second on the right. All moves to the left.
 function drawnByAge(segments, hours) {
@@ -222,8 +202,8 @@ function drawnByAge(segments, hours) {
   const span = Math.log10(Math.max(10, edgeS)),
     x = (ageS) => to - (Math.min(Math.log10(Math.max(1, ageS)), span) / span) * (to - from);
   const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((each) => x(each) > from + 130),
-    next = segments[0];
-  const leaves = next.older === null || segments.length < 2 ? null : Math.max(0, edgeS - (next.younger ?? next.older));
+    { older_s, younger_s } = segments[0];
+  const leaves = older_s === null || segments.length < 2 ? null : Math.max(0, edgeS - (younger_s ?? older_s));
   return [
     h(
       "div",
@@ -256,7 +236,7 @@ function drawnByAge(segments, hours) {
         segments.map((each) =>
           h(
             "circle",
-            { class: "when", cx: x(Math.sqrt((each.older ?? 1) * (each.younger ?? each.older ?? 1))), cy: 26, r: 6 },
+            { class: "when", cx: x(middleOf(each)), cy: 26, r: 6 },
             h("title", {}, `the segment from ${each.start}, ${age(each)}`),
           ),
         ),

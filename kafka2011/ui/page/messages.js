@@ -98,7 +98,7 @@ async function load(key, query) {
 
 function message(each) {
   const data = each.data.match(/../g) ?? [];
-  const of = (position) => each.fields.findIndex(([, start, end]) => position >= start && position < end);
+  const of = (position) => each.fields.findIndex(({ start, end }) => position >= start && position < end);
   return h(
     "article",
     { class: "message", "aria-label": `Message at offset ${each.offset}` },
@@ -133,9 +133,9 @@ function message(each) {
         table(
           "Its fields",
           ["field", "bytes", "says"],
-          each.fields.map(([what, start, end, meaning], index) =>
+          each.fields.map(({ name, start, end, meaning }, index) =>
             row(
-              h("th", { scope: "row" }, h("span", { class: `f f${index}` }, what)),
+              h("th", { scope: "row" }, h("span", { class: `f f${index}` }, name)),
               h("td", { class: "number" }, end - start > 1 ? `${start}–${end - 1}` : start),
               meaning,
             ),

@@ -36,7 +36,7 @@ export function offsets(state) {
       ),
     ];
   if (chosen.group !== name) {
-    Object.assign(chosen, { group: name, topic: group.partitions[0]?.[0] ?? "", partition: "" });
+    Object.assign(chosen, { group: name, topic: group.partitions[0]?.topic ?? "", partition: "" });
     forget();
   }
   return [
@@ -63,8 +63,8 @@ export function offsets(state) {
 }
 
 function form({ picture }, group) {
-  const topics = [...new Set(group.partitions.map(([topic]) => topic))],
-    its = picture.partitions.filter(([topic]) => topic === chosen.topic).map(([, broker, each]) => `${broker}-${each}`);
+  const topics = [...new Set(group.partitions.map(({ topic }) => topic))],
+    names = picture.partitions.filter(({ topic }) => topic === chosen.topic).map(({ partition }) => partition);
   return h(
     "form",
     { class: "choices", onsubmit: () => false },
@@ -77,7 +77,7 @@ function form({ picture }, group) {
         choose("topic", value);
       },
     ),
-    select("Partitions", [["", "all"], ...its.map((each) => [each, each])], chosen.partition, (value) =>
+    select("Partitions", [["", "all"], ...names.map((name) => [name, name])], chosen.partition, (value) =>
       choose("partition", value),
     ),
     select("To", Object.entries(TARGETS), chosen.to, (value) => choose("to", value)),
@@ -164,7 +164,7 @@ function ask(name, body, take) {
 }
 
 function preview(group) {
-  const moves = told.moves.filter(([, before, after]) => before !== after),
+  const moves = told.moves.filter(({ before, after }) => before !== after),
     again = sum(moves, (before, after) => before - after),
     skipped = sum(moves, (before, after) => after - before);
   return h(
@@ -174,8 +174,8 @@ function preview(group) {
     table(
       `Offsets of ${group.name} in ${chosen.topic}`,
       ["partition", "is at", "goes to", "which means"],
-      told.moves.map(([name, before, after]) =>
-        row(h("th", { scope: "row" }, name), number(before), number(after), meaning(before, after)),
+      told.moves.map(({ partition, before, after }) =>
+        row(h("th", { scope: "row" }, partition), number(before), number(after), meaning(before, after)),
       ),
     ),
     moves.length
@@ -207,7 +207,7 @@ function preview(group) {
 }
 
 const sum = (moves, size) =>
-  moves.reduce((total, [, before, after]) => total + (before === null ? 0 : Math.max(0, size(before, after))), 0);
+  moves.reduce((total, { before, after }) => total + (before === null ? 0 : Math.max(0, size(before, after))), 0);
 
 function meaning(before, after) {
   if (before === null) return "begins there";

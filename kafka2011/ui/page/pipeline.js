@@ -89,13 +89,13 @@ function audit(found, now) {
     table(
       "Topics and tiers",
       ["topic", "tier", "counted", "missing", "newest window counted"],
-      found.tiers.map(([topic, tier, counted, missing, until]) =>
+      found.tiers.map(({ topic, tier, counted, missing, until_ms }) =>
         row(
           h("th", { scope: "row" }, topic),
           tier,
           number(counted),
           h("td", { class: missing ? "number bad" : "number" }, missing),
-          until ? [when(until), ` (${seconds(Math.max(0, (now - until) / 1000))} ago)`] : null,
+          until_ms ? [when(until_ms), ` (${seconds(Math.max(0, (now - until_ms) / 1000))} ago)`] : null,
         ),
       ),
     ),
@@ -105,8 +105,8 @@ function audit(found, now) {
           ["window", "topic", "tier", "missing"],
           found.gaps
             .toReversed()
-            .map(([topic, start, tier, missing]) =>
-              row(when(start), h("th", { scope: "row" }, topic), tier, number(missing)),
+            .map(({ topic, start_ms, tier, missing }) =>
+              row(when(start_ms), h("th", { scope: "row" }, topic), tier, number(missing)),
             ),
         )
       : null,
@@ -114,8 +114,8 @@ function audit(found, now) {
       ? table(
           "What nobody can tell, and why",
           ["topic", "since", "because"],
-          found.doubts.map(([topic, since, why]) =>
-            row(h("th", { scope: "row" }, topic), since === null ? "ever" : when(since), why),
+          found.doubts.map(({ topic, since_ms, why }) =>
+            row(h("th", { scope: "row" }, topic), since_ms === null ? "ever" : when(since_ms), why),
           ),
         )
       : null,
@@ -184,13 +184,13 @@ function glance(found, now) {
 
 // Each topic as a row of bars, one a tier, as long as what it has counted; the table below says the same.
 function flow(found) {
-  const topics = [...new Set(found.tiers.map(([topic]) => topic))],
-    tiers = [...new Set(found.tiers.map(([, tier]) => tier))],
+  const topics = [...new Set(found.tiers.map(({ topic }) => topic))],
+    tiers = [...new Set(found.tiers.map(({ tier }) => tier))],
     label = 190,
     rowPx = 18;
   const width = Math.max(320, document.getElementById("main").clientWidth - 32),
     lines = found.tiers.toSorted(
-      (a, b) => topics.indexOf(a[0]) - topics.indexOf(b[0]) || tiers.indexOf(a[1]) - tiers.indexOf(b[1]),
+      (a, b) => topics.indexOf(a.topic) - topics.indexOf(b.topic) || tiers.indexOf(a.tier) - tiers.indexOf(b.tier),
     );
   return h(
     "div",
@@ -204,14 +204,17 @@ function flow(found) {
         role: "img",
         "aria-label": "What each tier has counted since yesterday; the table of topics and tiers says the same",
       },
-      lines.map(([topic, tier, counted, missing], index) => {
-        const most = Math.max(...lines.filter(([of]) => of === topic).map(([, , each, lacks]) => each + lacks), 1),
+      lines.map(({ topic, tier, counted, missing }, index) => {
+        const most = Math.max(
+            ...lines.filter((line) => line.topic === topic).map((line) => line.counted + line.missing),
+            1,
+          ),
           px = (width - label - 150) / most,
           y = index * rowPx;
         return h(
           "g",
           {},
-          lines[index - 1]?.[0] === topic
+          lines[index - 1]?.topic === topic
             ? null
             : h("text", { class: "axis", x: 0, y: y + 13 }, topic.length > 15 ? `${topic.slice(0, 14)}…` : topic),
           h("text", { class: "axis", x: label - 6, y: y + 13, "text-anchor": "end" }, tier),

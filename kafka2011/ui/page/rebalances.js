@@ -115,13 +115,15 @@ function timeline(group, spans, begin, end, at) {
     LABEL = isNarrow ? 100 : 170,
     px = (width - LABEL) / (end - begin);
   const x = (ms) => LABEL + (Math.min(Math.max(ms, begin), end) - begin) * px;
-  const names = [...new Set(spans.map(([where]) => where))].toSorted((a, b) =>
+  const names = [...new Set(spans.map(({ partition }) => partition))].toSorted((a, b) =>
     a.localeCompare(b, "en", { numeric: true }),
   );
   const shown = names.slice(0, MOST_ROWS),
     height = 24 + shown.length * ROW;
   const ticks = (isNarrow ? [0, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => begin + part * (end - begin));
-  const bars = spans.filter(([where, , from, to]) => shown.includes(where) && (to ?? end) >= begin && from <= end);
+  const bars = spans.filter(
+    ({ partition, begin_ms, end_ms }) => shown.includes(partition) && (end_ms ?? end) >= begin && begin_ms <= end,
+  );
   const drawing = h(
     "svg",
     {
@@ -160,12 +162,12 @@ function timeline(group, spans, begin, end, at) {
         h("rect", { class: "m-none", x: LABEL, y: 25 + index * ROW, width: width - LABEL, height: ROW - 4 }),
       ),
     ),
-    bars.map(([where, member, from, to]) => {
-      const y = 24 + shown.indexOf(where) * ROW,
-        left = x(from),
-        size = Math.max(1.5, x(to ?? end) - left);
-      const until = to ? `to ${clock(to)}` : "until now";
-      const text = `${where}: ${short(group.name, member)}, from ${clock(from)} ${until}`;
+    bars.map(({ partition, member, begin_ms, end_ms }) => {
+      const y = 24 + shown.indexOf(partition) * ROW,
+        left = x(begin_ms),
+        size = Math.max(1.5, x(end_ms ?? end) - left);
+      const until = end_ms ? `to ${clock(end_ms)}` : "until now";
+      const text = `${partition}: ${short(group.name, member)}, from ${clock(begin_ms)} ${until}`;
       return h(
         "g",
         {},
@@ -188,7 +190,7 @@ function timeline(group, spans, begin, end, at) {
     h(
       "ul",
       { class: "legend" },
-      [...new Set(bars.map(([, member]) => member))].map((member) => h("li", {}, named(group.name, member))),
+      [...new Set(bars.map(({ member }) => member))].map((member) => h("li", {}, named(group.name, member))),
     ),
     h("div", { class: "scroll" }, drawing),
     names.length > MOST_ROWS ? h("p", {}, `${names.length - MOST_ROWS} more partitions are in the table.`) : null,
@@ -200,14 +202,14 @@ function timeline(group, spans, begin, end, at) {
         "Owners in this time",
         ["partition", "owner", "from", "to"],
         bars
-          .toSorted((a, b) => b[2] - a[2])
+          .toSorted((a, b) => b.begin_ms - a.begin_ms)
           .slice(0, 500)
-          .map(([where, member, from, to]) =>
+          .map(({ partition, member, begin_ms, end_ms }) =>
             row(
-              h("th", { scope: "row" }, where),
+              h("th", { scope: "row" }, partition),
               named(group.name, member),
-              when(from, { exact: true }),
-              to ? when(to, { exact: true }) : "now",
+              when(begin_ms, { exact: true }),
+              end_ms ? when(end_ms, { exact: true }) : "now",
             ),
           ),
       ),
@@ -248,10 +250,10 @@ function rebalance(group, each, isOpen) {
     table(
       "Its steps",
       ["when", "after", "who", "does", "partition"],
-      each.steps.map(([at, kind, who, where]) =>
+      each.steps.map(({ at_ms, kind, who, where }) =>
         row(
-          when(at, { exact: true }),
-          number(`+${at - each.begin_ms} ms`),
+          when(at_ms, { exact: true }),
+          number(`+${at_ms - each.begin_ms} ms`),
           kind === "came" || kind === "went"
             ? `broker ${who}`
             : who
