@@ -13,9 +13,9 @@ import click
 
 from kafka2011.broker.monitoring.metrics import BROKER_METRICS
 from kafka2011.cli.app import PROGRAM, cli
+from kafka2011.cli.monitor_metrics import MONITOR_METRICS
 from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
-from kafka2011.metrics.clusters import MONITOR_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 from kafka2011.spark.options import BatchOptions, ReadOptions, StreamOptions, WriteOptions

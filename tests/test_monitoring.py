@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafka2011.broker.monitoring.metrics import BROKER_METRICS
+from kafka2011.cli.monitor_metrics import MONITOR_METRICS
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
-from kafka2011.metrics.clusters import MONITOR_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.metric import Kind
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS

@@ -14,13 +14,13 @@ from kafka2011.admin.groups import describe_groups
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.lag_history import LagHistory
 from kafka2011.cli.audit import audit_now, tiers_option
+from kafka2011.cli.monitor_metrics import MONITOR_METRICS, PollCounts, audit_samples, group_samples, poll_samples
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.shown_metrics import metrics_address_option, show_metrics
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.consumer.known import nobody
 from kafka2011.errors import KafkaError
-from kafka2011.metrics.clusters import MONITOR_METRICS, PollCounts, audit_samples, group_samples, poll_samples
 from kafka2011.outages import Outages
 from zk.clock import SYSTEM_CLOCK
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from kafka2011.broker.monitoring.metrics import BROKER_METRICS
+from kafka2011.cli.monitor_metrics import MONITOR_METRICS
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
-from kafka2011.metrics.clusters import MONITOR_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.metric import Kind, Metric
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, Pace
-from kafka2011.metrics.clusters import MONITOR_METRICS, PollCounts, audit_samples, group_samples, poll_samples
+from kafka2011.cli.monitor_metrics import MONITOR_METRICS, PollCounts, audit_samples, group_samples, poll_samples
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
