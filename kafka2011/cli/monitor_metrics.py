@@ -1,15 +1,17 @@
-"""Metrics of what nobody in a cluster knows alone: how groups stand, and what the audit says of the tiers."""
+"""Metrics that `kafka2011 monitor` shows: how groups stand, and what the audit says of the tiers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.metrics.metric import counter, gauge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition
+    from kafka2011.audit.verdict import Verdict
     from kafka2011.metrics.metric import Metric, Samples
     from zk.cluster import TopicPartition
 
@@ -60,53 +62,8 @@ MONITOR_METRICS: tuple[Metric, ...] = (
 )
 
 
-class _GroupPartition(Protocol):
-    """What is read of a snapshot's GroupPartition."""
-
-    @property
-    def where(self) -> TopicPartition: ...
-    @property
-    def owner(self) -> str | None: ...
-    @property
-    def lag_bytes(self) -> int | None: ...
-    @property
-    def lag_s(self) -> float | None: ...
-
-
-class _Doubt(Protocol):
-    @property
-    def accept(self) -> str: ...
-
-
-class _TierCount(Protocol):
-    @property
-    def tier(self) -> str: ...
-    @property
-    def missing(self) -> int: ...
-
-
-class _Account(Protocol):
-    @property
-    def topic(self) -> str: ...
-    @property
-    def tiers(self) -> Sequence[_TierCount]: ...
-
-
-class _Verdict(Protocol):
-    """What is read of an audit's Verdict."""
-
-    @property
-    def gaps(self) -> Sequence[_Account]: ...
-    @property
-    def accounts(self) -> Sequence[_Account]: ...
-    @property
-    def doubts(self) -> Sequence[tuple[str, _Doubt]]: ...
-    @property
-    def settled_ms(self) -> int | None: ...
-
-
 def group_samples(
-    members: Mapping[str, int], partitions: Mapping[str, Sequence[_GroupPartition]], max_partitions: int
+    members: Mapping[str, int], partitions: Mapping[str, Sequence[GroupPartition]], max_partitions: int
 ) -> Samples:
     """Return metrics of groups, from how many members and which partitions each has.
 
@@ -124,7 +81,7 @@ def group_samples(
     }
 
 
-def audit_samples(verdict: _Verdict) -> Samples:
+def audit_samples(verdict: Verdict) -> Samples:
     """Return what an audit has found; topics without a gap or a doubt are there with 0."""
     topics = {account.topic for account in verdict.accounts}
     gaps, doubts = Counter[str](), Counter[str]()
