@@ -15,7 +15,7 @@ from kafka2011.broker.monitoring.metrics import BROKER_METRICS
 from kafka2011.cli.monitor_metrics import MONITOR_METRICS
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
-from kafka2011.metrics.metric import Kind
+from kafka2011.metrics.metric import MetricKind
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,7 @@ EVERY = (
 SERIES = {
     f"{metric.name}{end}"
     for metric in EVERY
-    for end in (("_bucket", "_sum", "_count") if metric.kind is Kind.HISTOGRAM else ("",))
+    for end in (("_bucket", "_sum", "_count") if metric.kind is MetricKind.HISTOGRAM else ("",))
 }
 """What Prometheus has of them."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, PartitionEnds
-    from kafka2011.admin.topic_changes import BrokerChange, Deletion
+    from kafka2011.admin.topic_changes import BrokerChange, TopicDeletion
     from kafka2011.admin.topics import CreatedTopic
     from zk.cluster import Broker
 
@@ -70,7 +70,7 @@ class Admin:
         """Give a topic so many partitions on each living broker that has it; brokers of 0.7 are left as they are."""
         return grow_topic(self._client, topic, partitions, dry_run=dry_run)
 
-    def delete_topic(self, topic: str, *, offsets: bool = False, dry_run: bool = False) -> Deletion:
+    def delete_topic(self, topic: str, *, offsets: bool = False, dry_run: bool = False) -> TopicDeletion:
         """Delete a topic, with `offsets` also those of groups in it; brokers of 0.7 are left as they are.
 
         Brokers that are away do it when they start. Whoever publishes to it makes it anew.

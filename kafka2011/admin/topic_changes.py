@@ -43,7 +43,7 @@ class BrokerChange(NamedTuple):
     is_done: bool
 
 
-class Deletion(NamedTuple):
+class TopicDeletion(NamedTuple):
     """What deleting a topic affects, or has changed."""
 
     brokers: list[BrokerChange]
@@ -108,7 +108,7 @@ def delete_topic(
     offsets: bool = False,
     dry_run: bool = False,
     timeout_s: float = REQUEST_TIMEOUT_S,
-) -> Deletion:
+) -> TopicDeletion:
     """Delete a topic with what it holds, on all brokers that take requests; those that are away do it as they start.
 
     With `offsets`, also the groups' offsets in what is deleted, once nobody owns it any more. May be repeated. Raises
@@ -139,7 +139,7 @@ def delete_topic(
         changes.append(BrokerChange(number, living.get(number), partitions, size_bytes, outcome, is_done))
     changes += [BrokerChange(number, None, 0, None, "away: deletes it when it starts", True) for number in away]
     if dry_run:
-        return Deletion(changes, readers, [], [])
+        return TopicDeletion(changes, readers, [], [])
     gone = {change.broker_id for change in changes if change.is_done}
     if offsets:
         for group in readers:
@@ -147,7 +147,7 @@ def delete_topic(
     again = []
     if not registry.forget_topic(topic):
         again = sorted(registry.partitions_of(topic).keys() & gone)
-    return Deletion(changes, readers, readers if offsets else [], again)
+    return TopicDeletion(changes, readers, readers if offsets else [], again)
 
 
 def _held(client: ZkClient, topic: str) -> dict[int, tuple[int, int | None]]:

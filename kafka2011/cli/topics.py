@@ -19,7 +19,7 @@ from zk.brokers import BrokerRegistry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafka2011.admin.topic_changes import BrokerChange, Deletion
+    from kafka2011.admin.topic_changes import BrokerChange, TopicDeletion
 
 
 @click.group("topics", cls=CommandGroup, default="list")
@@ -177,7 +177,7 @@ def _confirm(question: str) -> None:
         raise KafkaError("nothing was deleted (with --yes it does not ask)")
 
 
-def _show_deletion(deletion: Deletion, *, as_json: bool) -> None:
+def _show_deletion(deletion: TopicDeletion, *, as_json: bool) -> None:
     rows = [
         (change.broker_id, _address_of(change), change.partitions, change.size_bytes, change.outcome)
         for change in deletion.brokers
@@ -185,7 +185,7 @@ def _show_deletion(deletion: Deletion, *, as_json: bool) -> None:
     show_table(("broker", "address", "partitions", "bytes", "outcome"), rows, as_json=as_json)
 
 
-def _warn_of_deletion(topic: str, plan: Deletion, *, offsets: bool) -> None:
+def _warn_of_deletion(topic: str, plan: TopicDeletion, *, offsets: bool) -> None:
     """Say what becomes of those who use the topic."""
     click.echo(f"whoever publishes to {topic} makes it anew, at offset 0", err=True)
     for group in plan.readers:

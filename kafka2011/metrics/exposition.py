@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.errors import missing_extra
 from kafka2011.metrics.histogram import Distribution
-from kafka2011.metrics.metric import Kind
+from kafka2011.metrics.metric import MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +56,7 @@ def families(samples: Samples) -> Iterator[Family]:
     )
 
     for metric, values in samples.items():
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             of_times = HistogramMetricFamily(metric.name, metric.doc, labels=metric.labels)
             for labels, found in values.items():
                 assert isinstance(found, Distribution)
@@ -64,7 +64,7 @@ def families(samples: Samples) -> Iterator[Family]:
                 of_times.add_metric(labels, buckets, found.total)
             yield of_times
             continue
-        make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+        make = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
         family = make(metric.name, metric.doc, labels=metric.labels)
         for labels, value in values.items():
             assert not isinstance(value, Distribution)

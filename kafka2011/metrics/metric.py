@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kafka2011.metrics.histogram import Distribution
 
 
-class Kind(enum.Enum):
+class MetricKind(enum.Enum):
     """How a metric behaves over time."""
 
     GAUGE = "gauge"
@@ -25,24 +25,24 @@ class Metric:
     """One metric. Names follow Prometheus's conventions: base units come last, and `_total` after them in a counter."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     doc: str
     labels: tuple[str, ...] = ()
 
 
 def gauge(name: str, doc: str, *labels: str) -> Metric:
     """Return a metric that goes up and down."""
-    return Metric(f"kafka2011_{name}", Kind.GAUGE, doc, labels)
+    return Metric(f"kafka2011_{name}", MetricKind.GAUGE, doc, labels)
 
 
 def counter(name: str, doc: str, *labels: str) -> Metric:
     """Return a metric that only grows, until its process ends."""
-    return Metric(f"kafka2011_{name}_total", Kind.COUNTER, doc, labels)
+    return Metric(f"kafka2011_{name}_total", MetricKind.COUNTER, doc, labels)
 
 
 def histogram(name: str, doc: str, *labels: str) -> Metric:
     """Return a metric of how often something was how much."""
-    return Metric(f"kafka2011_{name}", Kind.HISTOGRAM, doc, labels)
+    return Metric(f"kafka2011_{name}", MetricKind.HISTOGRAM, doc, labels)
 
 
 Values = Mapping[tuple[str, ...], float | Distribution]

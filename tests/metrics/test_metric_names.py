@@ -10,7 +10,7 @@ from kafka2011.broker.monitoring.metrics import BROKER_METRICS
 from kafka2011.cli.monitor_metrics import MONITOR_METRICS
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
-from kafka2011.metrics.metric import Kind, Metric
+from kafka2011.metrics.metric import Metric, MetricKind
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 
 OF = {
@@ -29,7 +29,7 @@ EVERY = [metric for metrics in OF.values() for metric in metrics]
 def test_a_name_says_unit_and_kind(metric: Metric) -> None:
     """Base units only, `_total` for what only grows, and a sentence on what it is."""
     assert re.fullmatch("kafka2011_(broker|consumer|producer|mirror|collect|load|monitor)_[a-z_]+", metric.name)
-    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+    assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
     assert not re.search("_(ms|millis|kb|mb|minutes|hours)(_|$)", metric.name)
     assert metric.doc.endswith(".")
     assert len(metric.doc) > 5
