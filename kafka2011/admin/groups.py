@@ -139,7 +139,7 @@ class Groups:
 
     def committed(self, group: str, topic: str) -> dict[TopicPartition, int]:
         """Return the offsets that a group has of a topic; none for an unknown group."""
-        return {where: found.offset for where, found in self._offsets.offsets(group, topic).items()}
+        return {where: committed.offset for where, committed in self._offsets.offsets(group, topic).items()}
 
     def export_offsets(self, group: str) -> dict[str, dict[str, int]]:
         """Return all offsets of a group: topic to `{broker}-{partition}` to offset."""
@@ -202,21 +202,21 @@ class Groups:
         missing = sorted(set(partitions) - set(live))
         if missing:
             raise KafkaError(f"{missing[0]} is not registered; there are {', '.join(map(str, live))}")
-        found: dict[TopicPartition, int] = {}
+        resolved: dict[TopicPartition, int] = {}
         for broker, its in self._by_broker(partitions or live).items():
             with asking(broker) as consumer:
-                found.update((where, resolve(consumer, where)) for where in its)
-        return found
+                resolved.update((where, resolve(consumer, where)) for where in its)
+        return resolved
 
     def _by_broker(self, partitions: Collection[TopicPartition]) -> dict[Broker, list[TopicPartition]]:
         """Divide partitions among their brokers. Raises KafkaError when one of these is not registered."""
         brokers = self._brokers.brokers()
-        found: dict[Broker, list[TopicPartition]] = {}
+        by_broker: dict[Broker, list[TopicPartition]] = {}
         for where in sorted(partitions):
             if where.broker_id not in brokers:
                 raise KafkaError(f"broker {where.broker_id} of {where} is not registered")
-            found.setdefault(brokers[where.broker_id], []).append(where)
-        return found
+            by_broker.setdefault(brokers[where.broker_id], []).append(where)
+        return by_broker
 
     def _check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Raise MisplacedOffsetsError unless all these partitions are registered and hold these offsets."""

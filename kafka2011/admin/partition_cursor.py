@@ -149,7 +149,7 @@ def _await_more(cursors: list[PartitionCursor], longest_s: float) -> None:
     for consumer, its in by_consumer.items():
         began_s = time.monotonic()
         fetches = [(cursor.topic, cursor.partition, cursor.offset, 1) for cursor in its]
-        if any(each.data for each in consumer.multifetch(fetches, wait_ms=max(1, int(turn_s * 1000)))):
+        if any(fetched.data for fetched in consumer.multifetch(fetches, wait_ms=max(1, int(turn_s * 1000)))):
             return
         if time.monotonic() - began_s < turn_s / 2:
             time.sleep(min(turn_s, _IDLE_S))

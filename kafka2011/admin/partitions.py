@@ -40,14 +40,15 @@ def ends_of_many(consumer: SimpleConsumer, partitions: Sequence[tuple[str, int]]
     """Ask the same for many partitions, in order, so many at a time."""
     for start in range(0, len(partitions), _ASKED_AT_ONCE):
         its = partitions[start : start + _ASKED_AT_ONCE]
-        found = consumer.get_many_offsets_before((*where, end, 1) for where in its for end in (EARLIEST, LATEST))
-        yield from zip((each[0] for each in found[::2]), (each[0] for each in found[1::2]), strict=True)
+        answers = consumer.get_many_offsets_before((*where, end, 1) for where in its for end in (EARLIEST, LATEST))
+        offsets = [answer[0] for answer in answers]
+        yield from zip(offsets[::2], offsets[1::2], strict=True)
 
 
 def offset_before(consumer: SimpleConsumer, topic: str, partition: int, time_ms: int) -> int:
     """Ask where the newest segment from before a time starts; a time before everything means the beginning."""
-    found = consumer.get_offsets_before(topic, partition, time_ms, 1)
-    return found[0] if found else ends_of(consumer, topic, partition)[0]
+    offsets = consumer.get_offsets_before(topic, partition, time_ms, 1)
+    return offsets[0] if offsets else ends_of(consumer, topic, partition)[0]
 
 
 def fault_of_offset(consumer: SimpleConsumer, topic: str, partition: int, offset: int) -> str | None:

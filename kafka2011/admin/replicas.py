@@ -100,14 +100,16 @@ def describe_broker(client: ZkClient, broker_id: int) -> BrokerReplicas:
         except KafkaError as refused:
             error = str(refused)
     replicas = []
-    for each in sorted(alive.keys() | state.in_sync | ({leader} if leader else set())):
-        member, standing = alive.get(each), standings.get(each)
-        role = LEADER if each == leader else "away" if member is None else "follower" if leader else "waiting"
-        behind = (0, 0.0) if each == leader else (None, None)
+    for replica in sorted(alive.keys() | state.in_sync | ({leader} if leader else set())):
+        member, standing = alive.get(replica), standings.get(replica)
+        role = LEADER if replica == leader else "away" if member is None else "follower" if leader else "waiting"
+        behind = (0, 0.0) if replica == leader else (None, None)
         if standing is not None and member is not None:
             behind = standing.bytes_behind, standing.seconds_behind
         address = None if member is None else f"{member.host}:{member.port}"
-        replicas.append(ReplicaStanding(broker_id, each, role, each in state.in_sync, state.epoch, address, *behind))
+        replicas.append(
+            ReplicaStanding(broker_id, replica, role, replica in state.in_sync, state.epoch, address, *behind)
+        )
     return BrokerReplicas(broker_id, state, tuple(replicas), error)
 
 
@@ -128,7 +130,7 @@ def _ask(client: ZkClient, leader: Replica, member: Member | None) -> dict[Repli
         body = decode_response(connection.request(encode_request()), "how its followers are")
     finally:
         connection.close()
-    return {each.replica: each for each in decode_answer(body, f"the leader {leader}")}
+    return {standing.replica: standing for standing in decode_answer(body, f"the leader {leader}")}
 
 
 def begin_replicas(client: ZkClient, broker_id: int, name: str, log_dir: Path, *, is_new: bool = False) -> Replica:
@@ -177,12 +179,12 @@ def elect(client: ZkClient, broker_id: int, name: str) -> tuple[Replica, Replica
     registry = ReplicaRegistry(client, broker_id)
     nodes = registry.read()
     state = _state_of(broker_id, nodes)
-    alive = {Replica(each, member.disk) for each, member in nodes.members.items()}
+    alive = {Replica(name, member.disk) for name, member in nodes.members.items()}
     if nodes.leader is not None:
         raise ReplicaChangeError(f"{nodes.leader} leads broker {broker_id}: there is nothing to elect")
     if able := sorted(map(str, alive & state.in_sync)):
         raise ReplicaChangeError(f"{', '.join(able)} is in sync and alive, and will lead broker {broker_id} by itself")
-    chosen = next((each for each in alive if each.name == name), None)
+    chosen = next((replica for replica in alive if replica.name == name), None)
     if chosen is None:
         raise ReplicaChangeError(
             f"replica {name} of broker {broker_id} is not alive: start it; alive are {_names(alive) or 'none'}"
@@ -236,4 +238,4 @@ def _leader_of(broker_id: int, text: str) -> Replica:
 
 
 def _names(replicas: set[Replica]) -> str:
-    return ", ".join(sorted(each.name for each in replicas))
+    return ", ".join(sorted(replica.name for replica in replicas))

@@ -34,7 +34,7 @@ def shifted(consumer: SimpleConsumer, where: TopicPartition, offset: int, messag
         return next(islice(_starts(consumer, where, offset, latest), messages, None), latest)
     left, end = -messages, offset
     segments = consumer.get_offsets_before(where.topic, where.partition, LATEST, _MANY_SEGMENTS)
-    for start in sorted({each for each in (*segments, earliest) if each < offset}, reverse=True):
+    for start in sorted({begin for begin in (*segments, earliest) if begin < offset}, reverse=True):
         last = deque(_starts(consumer, where, start, end), maxlen=left)
         if len(last) == left:
             return last[0]

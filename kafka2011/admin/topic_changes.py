@@ -156,8 +156,8 @@ def _held(client: ZkClient, topic: str) -> dict[int, tuple[int, int | None]]:
     for where, _, earliest, latest in describe_topic(client, topic):
         sizes[where.broker_id].append(None if earliest is None or latest is None else latest - earliest)
     return {
-        number: (len(found), None if None in found else sum(size for size in found if size is not None))
-        for number, found in sizes.items()
+        number: (len(of_broker), None if None in of_broker else sum(size for size in of_broker if size is not None))
+        for number, of_broker in sizes.items()
     }
 
 

@@ -67,14 +67,14 @@ def command(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: 
     files of this machine, also at settings that do not fit together, the disk against retention, and ZooKeeper's
     snapshots. It changes nothing. Fails when it finds something.
     """
-    found = list(_findings(zk_connect, seconds, file, zookeeper_data))
+    findings = list(_findings(zk_connect, seconds, file, zookeeper_data))
     if as_json:
-        show_json_list(finding._asdict() for finding in found)
+        show_json_list(finding._asdict() for finding in findings)
     else:
-        for finding in found:
+        for finding in findings:
             click.echo(f"{printable(finding.where)}: {printable(finding.what)}\n  -> {printable(finding.remedy)}")
-    if found:
-        raise KafkaError(f"{counted(len(found), 'thing')} to look at")
+    if findings:
+        raise KafkaError(f"{counted(len(findings), 'thing')} to look at")
     if not as_json:
         click.echo("Nothing is wrong that can be seen from here.")
 

@@ -34,19 +34,24 @@ def list_replicas(zk_connect: str, as_json: bool) -> None:
     in sync nor there is not known to ZooKeeper, and not listed.
     """
     with open_session(zk_connect) as client:
-        found = describe_replicas(client)
+        brokers = describe_replicas(client)
     rows = [
         (
-            *(each.broker_id, each.replica.name, each.role, each.is_in_sync if as_json else _yes(each.is_in_sync)),
-            *(each.epoch, each.address, each.bytes_behind),
-            each.seconds_behind if as_json or each.seconds_behind is None else f"{each.seconds_behind:.1f}",
-            each.replica.disk,
+            *(
+                replica.broker_id,
+                replica.name,
+                replica.role,
+                replica.is_in_sync if as_json else _yes(replica.is_in_sync),
+            ),
+            *(replica.epoch, replica.address, replica.bytes_behind),
+            replica.seconds_behind if as_json or replica.seconds_behind is None else f"{replica.seconds_behind:.1f}",
+            replica.replica.disk,
         )
-        for broker in found
-        for each in broker.replicas
+        for broker in brokers
+        for replica in broker.replicas
     ]
     show_table(_COLUMNS, rows, as_json=as_json, noun="replica")
-    for broker in found:
+    for broker in brokers:
         if broker.error:
             click.echo(f"broker {broker.broker_id}: {broker.error}", err=True)
 
@@ -120,7 +125,7 @@ def remove(broker_id: int, yes: bool, zk_connect: str) -> None:
         state = remove_replicas(client, broker_id)
     click.echo(
         f"broker {broker_id} has no replicas any more; everything is in the log.dir of"
-        f" {' and of '.join(sorted(each.name for each in state.in_sync))}"
+        f" {' and of '.join(sorted(replica.name for replica in state.in_sync))}"
     )
 
 

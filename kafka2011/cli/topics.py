@@ -40,8 +40,8 @@ def list_topics(zk_connect: str, as_json: bool) -> None:
     """
     with open_session(zk_connect) as client:
         registry = BrokerRegistry(client)
-        found = {topic: registry.partitions_of(topic) for topic in registry.topics()}
-    rows = [(topic, len(partitions), sum(partitions.values())) for topic, partitions in found.items()]
+        counts = registry.partitions_of_many(registry.topics())
+    rows = [(topic, len(partitions), sum(partitions.values())) for topic, partitions in counts.items()]
     show_table(("topic", "brokers", "partitions"), rows, as_json=as_json)
 
 

@@ -77,8 +77,8 @@ def first_message(data: bytes) -> int | None:
         header = read_header(data, position)
         if not isinstance(header, MessageHeader) or position + header.message_bytes > len(data):
             continue
-        found = scan(data, position)
-        if found.fault is None and found.end == len(data):
+        scanned = scan(data, position)
+        if scanned.fault is None and scanned.end == len(data):
             return position
     return None
 
@@ -134,11 +134,11 @@ def _inside(codec: int, payload: bytes, decoded: Decode) -> tuple[list[str], str
     try:
         opened = decompress(codec, payload, MOST_OPENED_BYTES)
         messages = decode(opened, "", None, 0, 0, MOST_OPENED_BYTES)
-        found = [text_of(message.payload, decoded) for message in islice(messages, MOST_INSIDE)]
+        texts = [text_of(message.payload, decoded) for message in islice(messages, MOST_INSIDE)]
         more = sum(1 for _ in messages)
     except (InvalidMessageError, InvalidMessageSizeError) as error:
         return [], str(error)
-    return (found if not more else [*found, f"and {more} more"]), ""
+    return (texts if not more else [*texts, f"and {more} more"]), ""
 
 
 def text_of(payload: bytes, decoded: Decode) -> str:

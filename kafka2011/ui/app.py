@@ -118,12 +118,12 @@ class _Answers:
     async def _answered(self, ask: Callable[[], dict[str, Any]]) -> Response:
         async with self._at_a_time:
             try:
-                found = await asyncio.to_thread(ask)
+                answer = await asyncio.to_thread(ask)
             except KafkaError as error:
                 return JSONResponse({"error": str(error)}, HTTPStatus.BAD_GATEWAY)
             except ValueError as error:
                 return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
-        return JSONResponse(found)
+        return JSONResponse(answer)
 
 
 def _is_from_this_page(request: Request) -> bool:
@@ -148,12 +148,12 @@ async def _document(request: Request) -> dict[str, Any]:
         if len(sent) > _MOST_ASKED_BYTES:
             raise ValueError(f"more than {_MOST_ASKED_BYTES} bytes")
     try:
-        found = json.loads(sent)
+        document = json.loads(sent)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError("no object of JSON")  # noqa: TRY004
-    return found
+    return document
 
 
 def partition_from(query: Mapping[str, str]) -> TopicPartition:
@@ -173,13 +173,13 @@ def _pages() -> list[Route]:
 
         return Route(path, page)
 
-    found = []
+    routes = []
     for file in files("kafka2011.ui").joinpath("page").iterdir():
         kind = _KINDS.get(f".{file.name.rpartition('.')[2]}")
         if kind is not None:
             path = "/" if file.name == "index.html" else f"/{file.name}"
-            found.append(route(path, file.read_bytes(), kind))
-    return found
+            routes.append(route(path, file.read_bytes(), kind))
+    return routes
 
 
 class _Guard:

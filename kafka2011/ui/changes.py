@@ -82,10 +82,10 @@ class OffsetChanges:
 
 
 def _text(asked: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    found = asked.get(name, default)
-    if not isinstance(found, str) or (default is None and not found):
+    text = asked.get(name, default)
+    if not isinstance(text, str) or (default is None and not text):
         raise ValueError(f"{name} must be a text")
-    return found
+    return text
 
 
 def _partition(topic: str, name: object) -> TopicPartition:

@@ -8,7 +8,7 @@ seen at once.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,10 +41,10 @@ class RebalanceStep(NamedTuple):
 
 @dataclass(slots=True)
 class OwnershipSpan:
-    """A time in which a stream owned a partition; `end_ms` is None while it still does."""
+    """A time in which a member owned a partition; `end_ms` is None while it still does."""
 
-    where: str
-    stream: str
+    partition: str
+    member: str
     begin_ms: int
     end_ms: int | None = None
 
@@ -122,15 +122,7 @@ class RebalanceHistory:
         spans = [] if known is None else known.spans
         return {
             "group": group,
-            "spans": [
-                {
-                    "partition": span.where,
-                    "member": member_of(span.stream),
-                    "begin_ms": span.begin_ms,
-                    "end_ms": span.end_ms,
-                }
-                for span in spans
-            ],
+            "spans": [asdict(span) for span in spans],
             "rebalances": [rebalance.document() for rebalance in self.rebalances(group)],
         }
 
@@ -232,7 +224,7 @@ def _is_same(owner: Owner | None, before: Owner | None) -> bool:
 
 
 def _begin(known: _GroupHistory, where: TopicPartition, owner: Owner, begin_ms: int) -> OwnershipSpan:
-    span = OwnershipSpan(str(where), owner.stream_id, begin_ms)
+    span = OwnershipSpan(str(where), member_of(owner.stream_id), begin_ms)
     known.spans.append(span)
     return span
 

@@ -22,6 +22,7 @@ MOST_ROWS = 5000
 NOBODY = "nobody reads"
 """The state of a group without members that is not at the end: no rule has to be asked."""
 _WORST = (*SEVERITY, NOBODY)
+_OF_REPLICAS = ("name", "role", "is_in_sync", "bytes_behind", "seconds_behind")
 
 
 def rows_of(snapshot: ClusterSnapshot) -> dict[str, list[GroupPartition]]:
@@ -94,16 +95,8 @@ def _broker(
 
 
 def _replicas(broker: BrokerReplicas | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": replica.name,
-            "role": replica.role,
-            "is_in_sync": replica.is_in_sync,
-            "bytes_behind": replica.bytes_behind,
-            "seconds_behind": replica.seconds_behind,
-        }
-        for replica in (() if broker is None else broker.replicas)
-    ]
+    replicas = () if broker is None else broker.replicas
+    return [{name: getattr(replica, name) for name in _OF_REPLICAS} for replica in replicas]
 
 
 def _group(

@@ -73,7 +73,7 @@ class PipelineReads:
             return {"is_there": False}
         from kafka2011.warehouse.table.status import status_of  # noqa: PLC0415  # an extra
 
-        return {"is_there": True, "tables": [each.to_json() for each in status_of(self._warehouse, (), "")]}
+        return {"is_there": True, "tables": [table.to_json() for table in status_of(self._warehouse, (), "")]}
 
 
 def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:

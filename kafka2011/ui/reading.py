@@ -52,7 +52,7 @@ class PartitionReads:
             older = consumer.get_many_offsets_before(
                 (where.topic, where.partition, now_ms - int(age_s * 1000), 1) for age_s in AGES_S
             )
-        ages = ages_of(starts, [found[0] if found else None for found in older])
+        ages = ages_of(starts, [offsets[0] if offsets else None for offsets in older])
         return {
             "segments": [
                 {"start": start, "older_s": older_s, "younger_s": younger_s}
@@ -84,7 +84,7 @@ class PartitionReads:
                 shown = list(annotate(data, start, self._decoded))[-count:]
         following = shown[-1].offset + shown[-1].size if shown else start
         return {
-            "messages": [as_document(each) for each in shown],
+            "messages": [as_document(message) for message in shown],
             "first": starts[0],
             "end": end,
             "next": following,
@@ -104,13 +104,13 @@ def ages_of(starts: Sequence[int], newest_before: Sequence[int | None]) -> list[
 
     None: younger than a second, or older than all.
     """
-    found: list[tuple[float | None, float | None]] = []
+    ages: list[tuple[float | None, float | None]] = []
     for start in starts:
         seen = zip(AGES_S, newest_before, strict=True)
         older = [age_s for age_s, newest in seen if newest is not None and newest >= start]
         younger = [age_s for age_s in AGES_S if not older or age_s > older[-1]]
-        found.append((older[-1] if older else None, younger[0] if younger else None))
-    return found
+        ages.append((older[-1] if older else None, younger[0] if younger else None))
+    return ages
 
 
 def _segments(consumer: SimpleConsumer, where: TopicPartition) -> tuple[list[int], int]:
@@ -124,8 +124,8 @@ def _start(consumer: SimpleConsumer, where: TopicPartition, text: str, starts: S
     if text == "earliest":
         return starts[0]
     if text.startswith("@"):
-        found = consumer.get_offsets_before(where.topic, where.partition, int(text[1:]), 1)
-        return found[0] if found else starts[0]
+        offsets = consumer.get_offsets_before(where.topic, where.partition, int(text[1:]), 1)
+        return offsets[0] if offsets else starts[0]
     return int(text)
 
 

@@ -82,7 +82,7 @@ def server_of(address: str, text: str) -> ZooKeeperServer:
     """Read what a ZooKeeper server answers to `srvr`; servers before 3.5.3 answer it, later ones unless forbidden."""
     if not text or _FORBIDDEN in text:
         return ZooKeeperServer(address)
-    fields: Mapping[str, str] = {found[1]: found[2] for line in text.splitlines() if (found := _FIELD.fullmatch(line))}
+    fields: Mapping[str, str] = {match[1]: match[2] for line in text.splitlines() if (match := _FIELD.fullmatch(line))}
     if "Mode" not in fields:
         return ZooKeeperServer(address, error=f"does not serve: {text.strip()[:200]}")
     return ZooKeeperServer(address, fields)

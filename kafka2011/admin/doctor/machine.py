@@ -94,11 +94,11 @@ def snapshots_that_pile_up(directory: Path) -> Iterator[Finding]:
 
 
 def _sizes_and_times(log_dir: Path) -> list[tuple[int, float]]:
-    found = []
+    files = []
     for path in log_dir.glob("*/*.kafka"):
         try:
             status = path.stat()
         except FileNotFoundError:  # retention took it meanwhile
             continue
-        found.append((status.st_size, status.st_mtime))
-    return found
+        files.append((status.st_size, status.st_mtime))
+    return files
