@@ -37,13 +37,13 @@ def list_replicas(zk_connect: str, as_json: bool) -> None:
         brokers = describe_replicas(client)
     rows = [
         (
-            *(
-                replica.broker_id,
-                replica.name,
-                replica.role,
-                replica.is_in_sync if as_json else _yes(replica.is_in_sync),
-            ),
-            *(replica.epoch, replica.address, replica.bytes_behind),
+            broker.broker_id,
+            replica.name,
+            replica.role,
+            replica.is_in_sync if as_json else _yes(replica.is_in_sync),
+            replica.epoch,
+            replica.address,
+            replica.bytes_behind,
             replica.seconds_behind if as_json or replica.seconds_behind is None else f"{replica.seconds_behind:.1f}",
             replica.replica.disk,
         )

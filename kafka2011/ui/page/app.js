@@ -71,8 +71,8 @@ function connect() {
 // A view that is about one group shows the one that was chosen, else the one that is worst off.
 function choose() {
   const groups = state.picture?.groups ?? [];
-  if (groups.some((each) => each.name === state.group)) return;
-  const living = groups.filter((each) => each.members.length);
+  if (groups.some((group) => group.name === state.group)) return;
+  const living = groups.filter((group) => group.members.length);
   const [most] = (living.length ? living : groups).toSorted(
     (a, b) => b.members.length - a.members.length || b.lag_bytes - a.lag_bytes,
   );

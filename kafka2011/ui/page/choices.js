@@ -12,8 +12,8 @@ export function groupChoice(state) {
     h(
       "select",
       { id: "group", onchange: (event) => dispatchEvent(new CustomEvent("group", { detail: event.target.value })) },
-      state.picture.groups.map((each) =>
-        h("option", { value: each.name, selected: each.name === state.group }, each.name),
+      state.picture.groups.map((group) =>
+        h("option", { value: group.name, selected: group.name === state.group }, group.name),
       ),
     ),
   );
@@ -35,11 +35,11 @@ export function partitionChoice(state, to) {
         },
       },
       h("option", { value: "[]", disabled: true, selected: !topic }, "choose one"),
-      state.picture.partitions.map((each) =>
+      state.picture.partitions.map((partition) =>
         h(
           "option",
-          { value: JSON.stringify([each.topic, each.partition]), selected: nameOf(each) === here },
-          nameOf(each),
+          { value: JSON.stringify([partition.topic, partition.partition]), selected: nameOf(partition) === here },
+          nameOf(partition),
         ),
       ),
     ),

@@ -36,7 +36,7 @@ function stateOfGroup(group) {
 
 export function cluster(state) {
   const { picture } = state,
-    group = picture.groups.find((each) => each.name === state.group);
+    group = picture.groups.find((group) => group.name === state.group);
   picture.groups.forEach(learn);
   return [
     h("h1", {}, "The cluster now"),
@@ -57,24 +57,32 @@ export function cluster(state) {
 
 function glance({ picture }) {
   const said = [];
-  const behind = worst(picture.groups).filter((each) => each.lag_bytes > 0 && !["ok", "learning"].includes(each.state));
-  for (const each of behind.slice(0, 3)) {
+  const behind = worst(picture.groups).filter(
+    (group) => group.lag_bytes > 0 && !["ok", "learning"].includes(group.state),
+  );
+  for (const group of behind.slice(0, 3)) {
     said.push(
       h(
         "li",
         {},
-        h("b", {}, each.name),
-        ` is ${bytes(each.lag_bytes)} behind, `,
-        each.lag_s === null ? "for how long is not known yet" : `about ${seconds(each.lag_s)}`,
+        h("b", {}, group.name),
+        ` is ${bytes(group.lag_bytes)} behind, `,
+        group.lag_s === null ? "for how long is not known yet" : `about ${seconds(group.lag_s)}`,
         ": ",
-        stateOfGroup(each),
+        stateOfGroup(group),
       ),
     );
   }
-  const learning = picture.groups.filter((each) => each.state === "learning");
+  const learning = picture.groups.filter((group) => group.state === "learning");
   if (learning.length)
     said.push(
-      h("li", {}, "Not judged yet, which takes 100 s of looking: ", learning.map((each) => each.name).join(", "), "."),
+      h(
+        "li",
+        {},
+        "Not judged yet, which takes 100 s of looking: ",
+        learning.map((group) => group.name).join(", "),
+        ".",
+      ),
     );
   const good = picture.groups.length - behind.length - learning.length;
   if (behind.length > 3) said.push(h("li", {}, `${plural(behind.length - 3, "more group")} like that: see below.`));
@@ -82,20 +90,20 @@ function glance({ picture }) {
     said.push(h("li", {}, good === 1 ? "1 other group keeps up." : `${good} other groups keep up.`));
   if (!behind.length && !learning.length)
     said.push(h("li", {}, picture.groups.length ? "Every group keeps up." : "There are no groups."));
-  for (const each of picture.groups.filter((group) => group.ownerless)) {
+  for (const group of picture.groups.filter((group) => group.ownerless)) {
     said.push(
       h(
         "li",
         { class: "bad" },
-        `${plural(each.ownerless, "partition")} of `,
-        h("b", {}, each.name),
+        `${plural(group.ownerless, "partition")} of `,
+        h("b", {}, group.name),
         " without an owner: nobody of the group reads there.",
       ),
     );
   }
-  for (const each of picture.brokers.filter((broker) => broker.error))
-    said.push(h("li", { class: "bad" }, `Broker ${each.id} does not answer: ${each.error}`));
-  const [last] = picture.groups.filter((each) => each.last).toSorted((a, b) => b.last.end_ms - a.last.end_ms);
+  for (const broker of picture.brokers.filter((broker) => broker.error))
+    said.push(h("li", { class: "bad" }, `Broker ${broker.id} does not answer: ${broker.error}`));
+  const [last] = picture.groups.filter((group) => group.last).toSorted((a, b) => b.last.end_ms - a.last.end_ms);
   if (last) {
     said.push(
       h(
@@ -120,13 +128,13 @@ function legend(group) {
     "ul",
     { class: "legend", "aria-label": `Members of ${group.name}` },
     group.members.length ? null : h("li", {}, "no members"),
-    group.members.map((each) =>
+    group.members.map((member) =>
       h(
         "li",
-        { title: `${each.id}, subscribes to ${each.subscription}` },
-        badge(group.name, each.id),
-        ` ${short(group.name, each.id)}: ${plural(owned.get(each.id) ?? 0, "partition")}, member since `,
-        when(each.since_ms),
+        { title: `${member.id}, subscribes to ${member.subscription}` },
+        badge(group.name, member.id),
+        ` ${short(group.name, member.id)}: ${plural(owned.get(member.id) ?? 0, "partition")}, member since `,
+        when(member.since_ms),
       ),
     ),
     owned.get(null) ? h("li", {}, badge(group.name, null), ` nobody: ${plural(owned.get(null), "partition")}`) : null,
@@ -150,13 +158,13 @@ function matrix(picture, group) {
       " partition's; a dash: the group does not read it.",
     [
       "topic",
-      ...brokers.map((each) =>
+      ...brokers.map((broker) =>
         h(
           "span",
           {},
-          `broker ${each.id}`,
-          h("small", {}, each.address),
-          h("small", {}, "up since ", when(each.since_ms)),
+          `broker ${broker.id}`,
+          h("small", {}, broker.address),
+          h("small", {}, "up since ", when(broker.since_ms)),
         ),
       ),
     ],
@@ -165,11 +173,11 @@ function matrix(picture, group) {
         "tr",
         {},
         h("th", { scope: "row" }, topic),
-        brokers.map((each) =>
+        brokers.map((broker) =>
           h(
             "td",
             {},
-            h("div", { class: "tiles" }, tiles.get(`${topic}/${each.id}`) ?? h("span", { class: "none" }, "–")),
+            h("div", { class: "tiles" }, tiles.get(`${topic}/${broker.id}`) ?? h("span", { class: "none" }, "–")),
           ),
         ),
       ),
@@ -202,26 +210,26 @@ function lags({ picture, mayChange }) {
     table(
       "Groups, those in trouble first",
       ["group", "verdict", "behind by", "bytes", "last ten minutes", "members"],
-      groups.map((each) =>
+      groups.map((group) =>
         h(
           "tr",
           {},
-          h("th", { scope: "row" }, each.name),
-          h("td", {}, stateOfGroup(each)),
-          number(seconds(each.lag_bytes ? each.lag_s : 0)),
-          number(bytes(each.lag_bytes)),
-          h("td", {}, spark(each.points)),
-          number(each.members.length),
+          h("th", { scope: "row" }, group.name),
+          h("td", {}, stateOfGroup(group)),
+          number(seconds(group.lag_bytes ? group.lag_s : 0)),
+          number(bytes(group.lag_bytes)),
+          h("td", {}, spark(group.points)),
+          number(group.members.length),
         ),
       ),
     ),
-    groups.map((each) =>
+    groups.map((group) =>
       h(
         "details",
-        { id: `of-${each.name}` },
-        h("summary", {}, `Partitions of ${each.name}: owner, since when, how far`),
-        mayChange ? link(path("offsets", each.name), `Move the offsets of ${each.name}`) : null,
-        partitions(each),
+        { id: `of-${group.name}` },
+        h("summary", {}, `Partitions of ${group.name}: owner, since when, how far`),
+        mayChange ? link(path("offsets", group.name), `Move the offsets of ${group.name}`) : null,
+        partitions(group),
       ),
     ),
   ];
@@ -285,7 +293,7 @@ function spark(points) {
 }
 
 function losses(picture) {
-  const alone = picture.brokers.filter((each) => !each.replicas.length);
+  const alone = picture.brokers.filter((broker) => !broker.replicas.length);
   return [
     alone.length
       ? h(
@@ -300,17 +308,17 @@ function losses(picture) {
     table(
       "What each broker holds, and who has a copy",
       ["broker", "partitions", "messages in", "of that, not yet read", "if it died now"],
-      picture.brokers.map((each) =>
+      picture.brokers.map((broker) =>
         row(
-          h("th", { scope: "row" }, `broker ${each.id}`),
-          number(each.partitions),
-          number(bytes(each.bytes)),
-          Object.keys(each.unread).length
-            ? Object.entries(each.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`))
+          h("th", { scope: "row" }, `broker ${broker.id}`),
+          number(broker.partitions),
+          number(bytes(broker.bytes)),
+          Object.keys(broker.unread).length
+            ? Object.entries(broker.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`))
             : picture.groups.length
               ? "every group has read all of it"
               : "no group reads here",
-          copies(each),
+          copies(broker),
         ),
       ),
     ),

@@ -12,7 +12,7 @@ export function h(tag, attributes = {}, ...children) {
       made.handlers = { ...made.handlers, [name]: value };
     } else made.setAttribute(name, value === true ? "" : String(value));
   }
-  made.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
 
@@ -56,7 +56,7 @@ export function table(caption, heads, rows, attributes = {}) {
         h(
           "tr",
           {},
-          heads.map((each) => h("th", { scope: "col" }, each)),
+          heads.map((head) => h("th", { scope: "col" }, head)),
         ),
       ),
       h("tbody", {}, rows),

@@ -11,7 +11,7 @@ const room = () => {
   const width = Math.max(320, document.getElementById("main").clientWidth - 32);
   return [width, width < 700 ? 84 : 150];
 };
-const fetched = { key: "", at: 0, found: null };
+const fetched = { key: "", at: 0, answer: null };
 
 export function log(state) {
   const [, topic, name] = state.route,
@@ -26,30 +26,32 @@ export function log(state) {
     ),
   ];
   if (!topic) return head;
-  const partition = state.picture.partitions.find((each) => nameOf(each) === key);
+  const partition = state.picture.partitions.find((partition) => nameOf(partition) === key);
   if (!partition) return [head, h("p", { class: "bad" }, "No living broker has this partition.")];
   if (fetched.key !== key || Date.now() - fetched.at > AGAIN_MS) {
-    if (fetched.key !== key) fetched.found = null;
+    if (fetched.key !== key) fetched.answer = null;
     fetched.key = key;
     fetched.at = Date.now();
-    ask("log", { topic, partition: name }).then((found) => {
+    ask("log", { topic, partition: name }).then((answer) => {
       if (fetched.key === key) {
-        fetched.found = found;
+        fetched.answer = answer;
         show();
       }
     });
   }
-  const { found } = fetched;
-  if (!found) return [head, h("p", {}, "Asking its broker…")];
-  if (found.error) return [head, h("p", { class: "bad" }, found.error)];
-  const end = Math.max(partition.end ?? 0, found.end),
-    first = found.segments[0].start;
-  const segments = found.segments.map((segment, index) => ({
+  const { answer } = fetched;
+  if (!answer) return [head, h("p", {}, "Asking its broker…")];
+  if (answer.error) return [head, h("p", { class: "bad" }, answer.error)];
+  const end = Math.max(partition.end ?? 0, answer.end),
+    first = answer.segments[0].start;
+  const segments = answer.segments.map((segment, index) => ({
     ...segment,
-    end: found.segments[index + 1]?.start ?? end,
+    end: answer.segments[index + 1]?.start ?? end,
   }));
   const cursors = state.picture.groups.flatMap((group) =>
-    group.partitions.filter((each) => nameOf(each) === key).map((each) => ({ group: group.name, of: each })),
+    group.partitions
+      .filter((partition) => nameOf(partition) === key)
+      .map((partition) => ({ group: group.name, of: partition })),
   );
   return [
     head,
@@ -60,7 +62,7 @@ export function log(state) {
       " An offset is a position in bytes. The end is what readers can see: what is written, but not yet flushed, is",
       " behind it.",
     ),
-    found.is_cut ? h("p", { class: "bad" }, "Older segments are not shown: it has too many.") : null,
+    answer.is_cut ? h("p", { class: "bad" }, "Older segments are not shown: it has too many.") : null,
     h(
       "section",
       { "aria-labelledby": "by-bytes" },
@@ -72,7 +74,7 @@ export function log(state) {
       "section",
       { "aria-labelledby": "by-age" },
       h("h2", { id: "by-age" }, "By age, up to the edge of retention"),
-      drawnByAge(segments, found.retention_hours),
+      drawnByAge(segments, answer.retention_hours),
     ),
     h(
       "details",
@@ -81,11 +83,11 @@ export function log(state) {
       table(
         "Segments, oldest first",
         ["starts at", "bytes", "last written"],
-        segments.map((each, index) =>
+        segments.map((segment, index) =>
           row(
-            number(each.start),
-            number(bytes(each.end - each.start)),
-            index === segments.length - 1 ? `${age(each)}: it is written to` : age(each),
+            number(segment.start),
+            number(bytes(segment.end - segment.start)),
+            index === segments.length - 1 ? `${age(segment)}: it is written to` : age(segment),
           ),
         ),
       ),
@@ -122,9 +124,9 @@ function drawnByBytes(segments, cursors, first, end) {
       h("text", { class: "axis", x: 0, y: 38 }, "segments"),
       h("text", { class: "axis", x: LABEL, y: 13 }, `first ${first}`),
       h("text", { class: "axis", x: width - 8, y: 13, "text-anchor": "end" }, `readable end ${end}`),
-      segments.map((each, index) => {
-        const size = x(each.end) - x(each.start),
-          text = `from ${each.start}, ${bytes(each.end - each.start)}, last written ${age(each)}`;
+      segments.map((segment, index) => {
+        const size = x(segment.end) - x(segment.start),
+          text = `from ${segment.start}, ${bytes(segment.end - segment.start)}, last written ${age(segment)}`;
         return h(
           "g",
           {},
@@ -132,7 +134,7 @@ function drawnByBytes(segments, cursors, first, end) {
             "rect",
             {
               class: `segment ${index === segments.length - 1 ? "active" : ""}`,
-              x: x(each.start),
+              x: x(segment.start),
               y: 20,
               width: Math.max(1, size - 1.5),
               height: 28,
@@ -142,8 +144,8 @@ function drawnByBytes(segments, cursors, first, end) {
           size > 70
             ? h(
                 "text",
-                { class: "axis", x: x(each.start) + 5, y: 38, "pointer-events": "none" },
-                bytes(each.end - each.start),
+                { class: "axis", x: x(segment.start) + 5, y: 38, "pointer-events": "none" },
+                bytes(segment.end - segment.start),
               )
             : null,
         );
@@ -201,7 +203,7 @@ function drawnByAge(segments, hours) {
     to = width - 30;
   const span = Math.log10(Math.max(10, edgeS)),
     x = (ageS) => to - (Math.min(Math.log10(Math.max(1, ageS)), span) / span) * (to - from);
-  const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((each) => x(each) > from + 130),
+  const ticks = (width < 700 ? [1, 3600] : [1, 60, 3600, 86400, 604800]).filter((ageS) => x(ageS) > from + 130),
     { older_s, younger_s } = segments[0];
   const leaves = older_s === null || segments.length < 2 ? null : Math.max(0, edgeS - (younger_s ?? older_s));
   return [
@@ -219,25 +221,25 @@ function drawnByAge(segments, hours) {
         },
         h("text", { class: "axis", x: 0, y: 30 }, "last written"),
         h("line", { class: "grid", x1: from, x2: to, y1: 26, y2: 26 }),
-        ticks.map((each) =>
+        ticks.map((ageS) =>
           h(
             "g",
             {},
-            h("line", { class: "grid", x1: x(each), x2: x(each), y1: 12, y2: 40 }),
+            h("line", { class: "grid", x1: x(ageS), x2: x(ageS), y1: 12, y2: 40 }),
             h(
               "text",
-              { class: "axis", x: x(each), y: 56, "text-anchor": "middle" },
-              `${seconds(each)} ago`.replace("60 s", "1 min").replace("60 min", "1 h").replace("24 h", "1 day"),
+              { class: "axis", x: x(ageS), y: 56, "text-anchor": "middle" },
+              `${seconds(ageS)} ago`.replace("60 s", "1 min").replace("60 min", "1 h").replace("24 h", "1 day"),
             ),
           ),
         ),
         h("line", { class: "mark", x1: from, x2: from, y1: 6, y2: 46 }),
         h("text", { class: "axis", x: from, y: 56 }, `deleted: ${seconds(edgeS)}`),
-        segments.map((each) =>
+        segments.map((segment) =>
           h(
             "circle",
-            { class: "when", cx: x(middleOf(each)), cy: 26, r: 6 },
-            h("title", {}, `the segment from ${each.start}, ${age(each)}`),
+            { class: "when", cx: x(middleOf(segment)), cy: 26, r: 6 },
+            h("title", {}, `the segment from ${segment.start}, ${age(segment)}`),
           ),
         ),
       ),

@@ -4,7 +4,7 @@ import { partitionChoice } from "./choices.js";
 import { bytes, h, link, path, plural, row, table } from "./dom.js";
 import { ask, show } from "./shared.js";
 
-const shown = { key: "", found: null };
+const shown = { key: "", answer: null };
 
 // The address says what is shown: #/messages/TOPIC/PARTITION/from=… or before=…, nothing for the last ones.
 export function messages(state) {
@@ -43,18 +43,18 @@ export function messages(state) {
   if (!topic) return head;
   if (shown.key !== key)
     load(key, { topic, partition: name, ...(start ? Object.fromEntries(new URLSearchParams(start)) : {}) });
-  const { found } = shown;
-  if (!found) return [head, h("p", {}, "Asking its broker…")];
-  if (found.error) return [head, h("p", { class: "bad" }, found.error)];
+  const { answer } = shown;
+  if (!answer) return [head, h("p", {}, "Asking its broker…")];
+  if (answer.error) return [head, h("p", { class: "bad" }, answer.error)];
   return [
     head,
     h(
       "p",
       {},
-      found.messages.length
-        ? `${plural(found.messages.length, "message")} from offset ${found.start}`
+      answer.messages.length
+        ? `${plural(answer.messages.length, "message")} from offset ${answer.start}`
         : "There is nothing from here to the end",
-      `; the log holds ${found.first} to ${found.end}. `,
+      `; the log holds ${answer.first} to ${answer.end}. `,
       start.startsWith("from=%40") || start.startsWith("from=@")
         ? "A log knows times by its segments only: this is where the newest one from before that time begins."
         : "",
@@ -62,8 +62,8 @@ export function messages(state) {
     h(
       "p",
       { class: "choices" },
-      found.start > found.first ? link(go(`before=${found.start}`), "◀ those before") : null,
-      found.next < found.end ? link(go(`from=${found.next}`), "those after ▶") : null,
+      answer.start > answer.first ? link(go(`before=${answer.start}`), "◀ those before") : null,
+      answer.next < answer.end ? link(go(`from=${answer.next}`), "those after ▶") : null,
       h(
         "button",
         {
@@ -76,7 +76,7 @@ export function messages(state) {
         "Read again",
       ),
     ),
-    found.messages.map((each) => message(each)),
+    answer.messages.map((message) => drawn(message)),
   ];
 }
 
@@ -88,41 +88,41 @@ function submit(form, topic, name) {
 
 async function load(key, query) {
   shown.key = key;
-  shown.found = null;
-  const found = await ask("messages", query);
+  shown.answer = null;
+  const answer = await ask("messages", query);
   if (shown.key === key) {
-    shown.found = found;
+    shown.answer = answer;
     show();
   }
 }
 
-function message(each) {
-  const data = each.data.match(/../g) ?? [];
-  const of = (position) => each.fields.findIndex(({ start, end }) => position >= start && position < end);
+function drawn(message) {
+  const data = message.data.match(/../g) ?? [];
+  const of = (position) => message.fields.findIndex(({ start, end }) => position >= start && position < end);
   return h(
     "article",
-    { class: "message", "aria-label": `Message at offset ${each.offset}` },
+    { class: "message", "aria-label": `Message at offset ${message.offset}` },
     h(
       "h2",
       {},
-      `Offset ${each.offset}`,
-      h("small", {}, ` ${bytes(each.size)}, the next one starts at ${each.offset + each.size}`),
+      `Offset ${message.offset}`,
+      h("small", {}, ` ${bytes(message.size)}, the next one starts at ${message.offset + message.size}`),
     ),
-    each.fault ? h("p", { class: "bad" }, each.fault) : null,
+    message.fault ? h("p", { class: "bad" }, message.fault) : null,
     h(
       "div",
       { class: "sides" },
       h(
         "div",
         {},
-        h("pre", { class: "said" }, each.text || (each.inside.length ? "" : "(nothing)")),
-        each.inside.length
+        h("pre", { class: "said" }, message.text || (message.inside.length ? "" : "(nothing)")),
+        message.inside.length
           ? [
               h("p", { class: "soft" }, "A compressed set; in it:"),
               h(
                 "ol",
                 {},
-                each.inside.map((text) => h("li", {}, h("pre", { class: "said" }, text))),
+                message.inside.map((text) => h("li", {}, h("pre", { class: "said" }, text))),
               ),
             ]
           : null,
@@ -133,7 +133,7 @@ function message(each) {
         table(
           "Its fields",
           ["field", "bytes", "says"],
-          each.fields.map(({ name, start, end, meaning }, index) =>
+          message.fields.map(({ name, start, end, meaning }, index) =>
             row(
               h("th", { scope: "row" }, h("span", { class: `f f${index}` }, name)),
               h("td", { class: "number" }, end - start > 1 ? `${start}–${end - 1}` : start),
@@ -141,7 +141,7 @@ function message(each) {
             ),
           ),
         ),
-        dump(data, of, each.size),
+        dump(data, of, message.size),
       ),
     ),
   );

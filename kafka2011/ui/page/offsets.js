@@ -22,7 +22,7 @@ const about = () => ({ group: chosen.group, topic: chosen.topic });
 
 export function offsets(state) {
   const name = state.route[1] ?? "",
-    group = state.picture.groups.find((each) => each.name === name);
+    group = state.picture.groups.find((group) => group.name === name);
   const head = [h("h1", {}, `Move the offsets of ${name}`), h("p", {}, link(path("cluster"), "Back to the cluster"))];
   if (!group) return [head, h("p", { class: "bad" }, "There is no such group.")];
   if (!state.mayChange)
@@ -70,7 +70,7 @@ function form({ picture }, group) {
     { class: "choices", onsubmit: () => false },
     select(
       "Topic",
-      topics.map((each) => [each, each]),
+      topics.map((topic) => [topic, topic]),
       chosen.topic,
       (value) => {
         chosen.partition = "";
@@ -125,7 +125,7 @@ const select = (name, options, value, take) =>
     h(
       "select",
       { onchange: (event) => take(event.target.value) },
-      options.map(([each, text]) => h("option", { value: each, selected: each === value }, text)),
+      options.map(([option, text]) => h("option", { value: option, selected: option === value }, text)),
     ),
   );
 
@@ -136,15 +136,15 @@ function target() {
 }
 
 function look() {
-  ask("preview", { ...about(), to: target(), partition: chosen.partition }, (found) => {
-    told.moves = found.moves;
+  ask("preview", { ...about(), to: target(), partition: chosen.partition }, (answer) => {
+    told.moves = answer.moves;
   });
 }
 
 function move(moves) {
-  ask("move", { ...about(), moves }, (found) => {
+  ask("move", { ...about(), moves }, (answer) => {
     forget();
-    told.done = `Moved: ${plural(found.moved, "offset")} of ${chosen.group} in ${chosen.topic}.`;
+    told.done = `Moved: ${plural(answer.moved, "offset")} of ${chosen.group} in ${chosen.topic}.`;
   });
 }
 
@@ -153,11 +153,11 @@ function ask(name, body, take) {
   forget();
   told.isAsking = true;
   show();
-  tell(name, body).then((found) => {
+  tell(name, body).then((answer) => {
     told.isAsking = false;
     if (JSON.stringify(chosen) === asked) {
-      if (found.error) told.error = found.error;
-      else take(found);
+      if (answer.error) told.error = answer.error;
+      else take(answer);
     } // else it is about what was chosen before
     show();
   });

@@ -4,7 +4,7 @@ import { bytes, h, number, plural, row, seconds, table, when } from "./dom.js";
 import { ask, show } from "./shared.js";
 
 const AGAIN_MS = 60000;
-const fetched = { at: 0, found: null };
+const fetched = { at: 0, answer: null };
 const VERDICTS = {
   complete: ["✓", "complete"],
   gap: ["■", "messages are missing"],
@@ -22,58 +22,58 @@ const verdict = (name) =>
 export function pipeline(state) {
   if (Date.now() - fetched.at > AGAIN_MS) {
     fetched.at = Date.now();
-    ask("pipeline", {}).then((found) => {
-      fetched.found = found;
+    ask("pipeline", {}).then((answer) => {
+      fetched.answer = answer;
       show();
     });
   }
   const head = h("h1", {}, "The pipeline"),
-    { found } = fetched,
+    { answer } = fetched,
     now = Date.now() + state.skewMs;
-  if (!found) return [head, h("p", {}, "Reading what tiers have reported since yesterday…")];
-  if (found.error) return [head, h("p", { class: "bad" }, found.error)];
+  if (!answer) return [head, h("p", {}, "Reading what tiers have reported since yesterday…")];
+  if (answer.error) return [head, h("p", { class: "bad" }, answer.error)];
   return [
     head,
     h(
       "p",
       { class: "soft" },
       "As of ",
-      when(found.at_ms),
+      when(answer.at_ms),
       "; read again every minute while this is open. Days are those of publishing, in UTC.",
     ),
     h(
       "section",
       { "aria-labelledby": "arrived" },
       h("h2", { id: "arrived" }, "Did everything arrive?"),
-      audit(found.audit, now),
+      audit(answer.audit, now),
     ),
     h(
       "section",
       { "aria-labelledby": "loads" },
       h("h2", { id: "loads" }, "How far tables are loaded"),
-      loads(found.loads, now),
+      loads(answer.loads, now),
     ),
   ];
 }
 
-function audit(found, now) {
-  if (found.error) return h("p", { class: "bad" }, found.error);
-  if (!found.is_there)
+function audit(answer, now) {
+  if (answer.error) return h("p", { class: "bad" }, answer.error);
+  if (!answer.is_there)
     return h("p", {}, "No tier of this cluster counts anything: start producers, mirrors and loads with --audit.");
   return [
-    glance(found, now),
-    found.days.length ? flow(found) : null,
+    glance(answer, now),
+    answer.days.length ? flow(answer) : null,
     table(
       "Each day and topic",
       ["day", "topic", "verdict", "counted by each tier", "why not"],
-      found.days
+      answer.days
         .toSorted((a, b) => b.day.localeCompare(a.day) || ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict))
-        .map((each) =>
+        .map((account) =>
           row(
-            each.day,
-            h("th", { scope: "row" }, each.topic),
-            verdict(each.verdict),
-            each.tiers.map((tier) =>
+            account.day,
+            h("th", { scope: "row" }, account.topic),
+            verdict(account.verdict),
+            account.tiers.map((tier) =>
               h(
                 "div",
                 {},
@@ -81,7 +81,7 @@ function audit(found, now) {
                 tier.missing ? h("b", { class: "bad" }, ` lacks ${tier.missing}`) : null,
               ),
             ),
-            each.why,
+            account.why,
           ),
         ),
     ),
@@ -89,7 +89,7 @@ function audit(found, now) {
     table(
       "Topics and tiers",
       ["topic", "tier", "counted", "missing", "newest window counted"],
-      found.tiers.map(({ topic, tier, counted, missing, until_ms }) =>
+      answer.tiers.map(({ topic, tier, counted, missing, until_ms }) =>
         row(
           h("th", { scope: "row" }, topic),
           tier,
@@ -99,22 +99,22 @@ function audit(found, now) {
         ),
       ),
     ),
-    found.gaps.length
+    answer.gaps.length
       ? table(
           "Windows with messages missing",
           ["window", "topic", "tier", "missing"],
-          found.gaps
+          answer.gaps
             .toReversed()
             .map(({ topic, start_ms, tier, missing }) =>
               row(when(start_ms), h("th", { scope: "row" }, topic), tier, number(missing)),
             ),
         )
       : null,
-    found.doubts.length
+    answer.doubts.length
       ? table(
           "What nobody can tell, and why",
           ["topic", "since", "because"],
-          found.doubts.map(({ topic, since_ms, why }) =>
+          answer.doubts.map(({ topic, since_ms, why }) =>
             row(h("th", { scope: "row" }, topic), since_ms === null ? "ever" : when(since_ms), why),
           ),
         )
@@ -132,7 +132,7 @@ function troubleOf({ topic, verdict: name, why, tiers }) {
 }
 
 // The questions that people ask, in words.
-function glance(found, now) {
+function glance(answer, now) {
   const today = new Date(now).toISOString().slice(0, 10),
     yesterday = new Date(now - 86400000).toISOString().slice(0, 10);
   return h(
@@ -142,9 +142,9 @@ function glance(found, now) {
       ["Yesterday", yesterday],
       ["Today so far", today],
     ].map(([name, day]) => {
-      const its = found.days.filter((each) => each.day === day),
-        good = its.filter((each) => each.verdict === "complete").length;
-      const worst = ORDER.find((each) => its.some((of) => of.verdict === each));
+      const its = answer.days.filter((account) => account.day === day),
+        good = its.filter((account) => account.verdict === "complete").length;
+      const worst = ORDER.find((name) => its.some((account) => account.verdict === name));
       return h(
         "li",
         {},
@@ -157,7 +157,7 @@ function glance(found, now) {
                 : [
                     ": ",
                     its
-                      .filter((each) => each.verdict === worst)
+                      .filter((account) => account.verdict === worst)
                       .map(troubleOf)
                       .join("; "),
                     good ? `. ${plural(good, "other topic")} complete` : "",
@@ -167,29 +167,29 @@ function glance(found, now) {
           : "nothing was counted that can be judged yet.",
       );
     }),
-    found.settled_ms
+    answer.settled_ms
       ? h(
           "li",
           {},
           "All that was published before ",
-          when(found.settled_ms),
+          when(answer.settled_ms),
           " is judged: nothing of it is on its way any more.",
         )
       : null,
-    found.open_windows
-      ? h("li", {}, `${plural(found.open_windows, "window")} of the last minutes cannot be judged yet.`)
+    answer.open_windows
+      ? h("li", {}, `${plural(answer.open_windows, "window")} of the last minutes cannot be judged yet.`)
       : null,
   );
 }
 
 // Each topic as a row of bars, one a tier, as long as what it has counted; the table below says the same.
-function flow(found) {
-  const topics = [...new Set(found.tiers.map(({ topic }) => topic))],
-    tiers = [...new Set(found.tiers.map(({ tier }) => tier))],
+function flow(answer) {
+  const topics = [...new Set(answer.tiers.map(({ topic }) => topic))],
+    tiers = [...new Set(answer.tiers.map(({ tier }) => tier))],
     label = 190,
     rowPx = 18;
   const width = Math.max(320, document.getElementById("main").clientWidth - 32),
-    lines = found.tiers.toSorted(
+    lines = answer.tiers.toSorted(
       (a, b) => topics.indexOf(a.topic) - topics.indexOf(b.topic) || tiers.indexOf(a.tier) - tiers.indexOf(b.tier),
     );
   return h(
@@ -239,21 +239,23 @@ function flow(found) {
   );
 }
 
-function loads(found, now) {
-  if (found.error) return h("p", { class: "bad" }, found.error);
-  if (!found.is_there) return h("p", {}, "No warehouse was named: see --warehouse.");
+function loads(answer, now) {
+  if (answer.error) return h("p", { class: "bad" }, answer.error);
+  if (!answer.is_there) return h("p", {}, "No warehouse was named: see --warehouse.");
   return table(
     "Tables",
     ["topic", "loads", "rows", "in quarantine", "size", "last load", "complete through"],
-    found.tables.map((each) =>
+    answer.tables.map((loaded) =>
       row(
-        h("th", { scope: "row" }, each.topic),
-        number(each.loads),
-        number(each.rows),
-        h("td", { class: each.quarantined ? "number bad" : "number" }, each.quarantined),
-        number(bytes(each.size_bytes)),
-        each.written_at_ms ? [when(each.written_at_ms), ` (${seconds((now - each.written_at_ms) / 1000)} ago)`] : null,
-        each.complete_through_ms ? when(each.complete_through_ms) : null,
+        h("th", { scope: "row" }, loaded.topic),
+        number(loaded.loads),
+        number(loaded.rows),
+        h("td", { class: loaded.quarantined ? "number bad" : "number" }, loaded.quarantined),
+        number(bytes(loaded.size_bytes)),
+        loaded.written_at_ms
+          ? [when(loaded.written_at_ms), ` (${seconds((now - loaded.written_at_ms) / 1000)} ago)`]
+          : null,
+        loaded.complete_through_ms ? when(loaded.complete_through_ms) : null,
       ),
     ),
   );

@@ -24,7 +24,7 @@ function range(state) {
 }
 
 export function rebalances(state) {
-  const group = state.picture.groups.find((each) => each.name === state.group);
+  const group = state.picture.groups.find((group) => group.name === state.group);
   if (!group) return [h("h1", {}, "Rebalances"), h("p", {}, "No group has ever read here.")];
   learn(group);
   const { history } = state,
@@ -82,7 +82,9 @@ export function rebalances(state) {
   const near =
     at === null
       ? history.rebalances
-      : history.rebalances.filter((each) => each.end_ms >= at - NEAR_MS && each.begin_ms <= at + NEAR_MS + 60000);
+      : history.rebalances.filter(
+          (rebalance) => rebalance.end_ms >= at - NEAR_MS && rebalance.begin_ms <= at + NEAR_MS + 60000,
+        );
   return [
     head,
     h(
@@ -104,7 +106,7 @@ export function rebalances(state) {
               ? "Nothing has changed since this page, or the server with --always-on, began to look."
               : "Nothing was seen to change then. What nobody looked at is not known: see --always-on.",
           ),
-      near.slice(0, 100).map((each, index) => rebalance(group, each, index === 0)),
+      near.slice(0, 100).map((rebalance, index) => drawn(group, rebalance, index === 0)),
     ),
   ];
 }
@@ -227,33 +229,33 @@ const DOES = {
   unseen: "Nobody looked before this",
 };
 
-function rebalance(group, each, isOpen) {
-  const lasted = each.end_ms - each.begin_ms;
+function drawn(group, rebalance, isOpen) {
+  const lasted = rebalance.end_ms - rebalance.begin_ms;
   const causes =
-    each.causes.map((text) => text.replaceAll(`${group.name}_`, "")).join(", ") || "no member came or went";
-  const waited = each.longest_without_owner_ms
-    ? `, a partition had no owner for ${seconds(each.longest_without_owner_ms / 1000)}`
+    rebalance.causes.map((text) => text.replaceAll(`${group.name}_`, "")).join(", ") || "no member came or went";
+  const waited = rebalance.longest_without_owner_ms
+    ? `, a partition had no owner for ${seconds(rebalance.longest_without_owner_ms / 1000)}`
     : "";
   return h(
     "details",
-    { id: `at-${each.begin_ms}`, open: isOpen },
+    { id: `at-${rebalance.begin_ms}`, open: isOpen },
     h(
       "summary",
       {},
-      when(each.begin_ms, { exact: true }),
-      `: ${causes}; ${plural(each.moved, "partition")} moved${waited}; `,
+      when(rebalance.begin_ms, { exact: true }),
+      `: ${causes}; ${plural(rebalance.moved, "partition")} moved${waited}; `,
       lasted ? `${seconds(lasted / 1000)} in all` : "all seen at once",
-      each.waiting
-        ? h("span", { class: "bad" }, `; ${plural(each.waiting, "partition")} still without an owner`)
+      rebalance.waiting
+        ? h("span", { class: "bad" }, `; ${plural(rebalance.waiting, "partition")} still without an owner`)
         : null,
     ),
     table(
       "Its steps",
       ["when", "after", "who", "does", "partition"],
-      each.steps.map(({ at_ms, kind, who, where }) =>
+      rebalance.steps.map(({ at_ms, kind, who, where }) =>
         row(
           when(at_ms, { exact: true }),
-          number(`+${at_ms - each.begin_ms} ms`),
+          number(`+${at_ms - rebalance.begin_ms} ms`),
           kind === "came" || kind === "went"
             ? `broker ${who}`
             : who
