@@ -106,7 +106,7 @@ class LagBook:
         assert row.end is not None
         assert row.commit_version is not None
         end = max(row.end, row.committed)  # it was read a moment before the offset
-        pace = self._paces.note(group, replace(row, end=end), now_s)
+        pace = self._paces.note(group, row if end == row.end else replace(row, end=end), now_s)
         samples = self._samples.setdefault((group, row.where), deque(maxlen=LOOKS))
         if is_sample:
             samples.append(CommitSample(row.committed, row.commit_version, end - row.committed))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka2011.admin.replicas import BrokerReplicas
-    from kafka2011.admin.snapshot.cluster_snapshot import BrokerInfo, ClusterSnapshot, GroupPartition
+    from kafka2011.admin.snapshot.cluster_snapshot import BrokerInfo, ClusterSnapshot, GroupInfo, GroupPartition
     from kafka2011.ui.history import RebalanceHistory
     from kafka2011.ui.lag import Lag, LagBook
     from zk.cluster import TopicPartition
@@ -37,15 +37,22 @@ def rows_of(snapshot: ClusterSnapshot) -> dict[str, list[GroupPartition]]:
     }
 
 
-def picture(snapshot: ClusterSnapshot, lags: LagBook, history: RebalanceHistory) -> dict[str, Any]:
-    """Return the picture: brokers, topics with their partitions, groups with theirs, and how much was left out."""
+def picture(
+    snapshot: ClusterSnapshot,
+    by_group: Mapping[str, Sequence[GroupPartition]],
+    lags: LagBook,
+    history: RebalanceHistory,
+) -> dict[str, Any]:
+    """Return the picture: brokers, topics with their partitions, groups with theirs, and how much was left out.
+
+    `by_group` is what `rows_of` says of the snapshot.
+    """
     partitions = snapshot.partitions()
     left = MOST_ROWS
     groups: list[dict[str, Any]] = []
     omitted = max(0, len(partitions) - MOST_ROWS)
-    by_group = rows_of(snapshot)
     for name, rows in by_group.items():
-        groups.append(_group(name, snapshot, rows, left, lags, history))
+        groups.append(_group(name, snapshot.groups[name], rows, left, lags, history))
         omitted += max(0, len(rows) - left)
         left -= min(left, len(rows))
     return {
@@ -101,15 +108,14 @@ def _replicas(broker: BrokerReplicas | None) -> list[dict[str, Any]]:
 
 def _group(
     name: str,
-    snapshot: ClusterSnapshot,
+    group: GroupInfo,
     rows: Sequence[GroupPartition],
     most: int,
     lags: LagBook,
     history: RebalanceHistory,
 ) -> dict[str, Any]:
-    group = snapshot.groups[name]
-    states = [_state(row, lags.lag(name, row.where), has_members=bool(group.members)) for row in rows]
     of_rows = [lags.lag(name, row.where) for row in rows]
+    states = [_state(row, lag, has_members=bool(group.members)) for row, lag in zip(rows, of_rows, strict=True)]
     seconds = [lag.lag_s for lag in of_rows if lag.lag_s is not None]
     last = history.last(name)
     return {

@@ -217,9 +217,7 @@ class Sampler:
                 log_offsets=before.log_offsets,
                 replicas=before.replicas,
             )
-            if due is None or due:
-                self._lags.note(rows_of(self._snapshot), self._clock.monotonic_s())
-        self._tell("")
+        self._tell("", are_lags_new=due is None or bool(due))
         self._has_ended.wait(_PAUSE_S)
 
     def _look_at_brokers(self) -> None:
@@ -275,10 +273,13 @@ class Sampler:
         least_s, most_s = _SWEEP_S
         return min(max(least_s, self._reader.count_offsets() / _REQUESTS_PER_S), most_s)
 
-    def _tell(self, trouble: str) -> None:
+    def _tell(self, trouble: str, *, are_lags_new: bool = False) -> None:
         """Make a new picture, and tell browsers of it if it differs from the one before."""
         with self._lock:
-            document = picture(self._snapshot, self._lags, self._history)
+            by_group = rows_of(self._snapshot)
+            if are_lags_new:
+                self._lags.note(by_group, self._clock.monotonic_s())
+            document = picture(self._snapshot, by_group, self._lags, self._history)
             text = json.dumps(document, separators=(",", ":"))
             if (text, trouble) == self._published[1:]:
                 return

@@ -19,7 +19,7 @@ from kafka2011.admin.snapshot.cluster_snapshot import (
 from kafka2011.errors import KafkaError
 from kafka2011.ui.history import RebalanceHistory
 from kafka2011.ui.lag import LagBook
-from kafka2011.ui.picture import picture
+from kafka2011.ui.picture import picture, rows_of
 from zk.cluster import Broker, TopicPartition
 from zk.offsets import CommittedOffset
 from zk.owners import Owner
@@ -109,7 +109,7 @@ def test_problems(changes: dict[str, object], problems: list[str]) -> None:
 def test_a_column_reaches_the_console_too() -> None:
     """What `groups` shows of a partition is in the console's picture, by the same names."""
     [row, _] = SNAPSHOT.group_partitions("g")
-    shown = picture(SNAPSHOT, LagBook(), RebalanceHistory())["groups"][0]["partitions"][0]
+    shown = picture(SNAPSHOT, rows_of(SNAPSHOT), LagBook(), RebalanceHistory())["groups"][0]["partitions"][0]
     assert row.columns().keys() <= shown.keys()
     paced = replace(row, pace=Pace(10.0, 5.0, 70.0))
     assert paced.columns() == {

@@ -34,7 +34,7 @@ def seen(**groups: GroupInfo) -> ClusterSnapshot:
 def drawn(cluster: ClusterSnapshot) -> dict[str, Any]:
     lags = LagBook()
     lags.note(rows_of(cluster), 1.0)
-    return picture(cluster, lags, RebalanceHistory())
+    return picture(cluster, rows_of(cluster), lags, RebalanceHistory())
 
 
 def row(where: TopicPartition, **known: object) -> dict[str, object]:
@@ -68,7 +68,7 @@ def test_copies_are_told_where_there_are_some() -> None:
         ReplicaStanding(1, b, "follower", False, 3, "h:2", 700, 1.5),
     )
     replicated = replace(seen(), replicas={1: BrokerReplicas(1, ReplicaState.first(a), standings)})
-    found = picture(replicated, LagBook(), RebalanceHistory())
+    found = picture(replicated, {}, LagBook(), RebalanceHistory())
     assert [each["replicas"] for each in found["brokers"]] == [
         [],
         [
