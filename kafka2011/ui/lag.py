@@ -12,7 +12,6 @@ only when it has moved. A partition is judged by its last ten looks:
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,7 +105,7 @@ class LagBook:
         assert row.end is not None
         assert row.commit_version is not None
         end = max(row.end, row.committed)  # it was read a moment before the offset
-        pace = self._paces.note(group, row if end == row.end else replace(row, end=end), now_s)
+        pace = self._paces.note(group, row if end == row.end else row._replace(end=end), now_s)
         samples = self._samples.setdefault((group, row.where), deque(maxlen=LOOKS))
         if is_sample:
             samples.append(CommitSample(row.committed, row.commit_version, end - row.committed))

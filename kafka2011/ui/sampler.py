@@ -89,6 +89,7 @@ class Sampler:
         self._lags = LagBook()
         self._history = RebalanceHistory()
         self._published = Published(0, "null", "")
+        self._document: dict[str, Any] = {}  # what its text says
         self._has_ended = threading.Event()
         self._news = threading.Event()
         self._somebody_looks = threading.Event()
@@ -280,9 +281,10 @@ class Sampler:
             if are_lags_new:
                 self._lags.note(by_group, self._clock.monotonic_s())
             document = picture(self._snapshot, by_group, self._lags, self._history)
-            text = json.dumps(document, separators=(",", ":"))
-            if (text, trouble) == self._published[1:]:
+            if document == self._document and trouble == self._published.trouble:
                 return
+            self._document = document
+            text = json.dumps(document, separators=(",", ":"))
             self._published = Published(self._published.number + 1, text, trouble)
             viewers = list(self._viewers)
         for viewer in viewers:

@@ -111,7 +111,7 @@ def test_a_column_reaches_the_console_too() -> None:
     [row, _] = SNAPSHOT.group_partitions("g")
     shown = picture(SNAPSHOT, rows_of(SNAPSHOT), LagBook(), RebalanceHistory())["groups"][0]["partitions"][0]
     assert row.columns().keys() <= shown.keys()
-    paced = replace(row, pace=Pace(10.0, 5.0, 70.0))
+    paced = row._replace(pace=Pace(10.0, 5.0, 70.0))
     assert paced.columns() == {
         "partition": "views/0-0",
         "owner": "g_a-0",

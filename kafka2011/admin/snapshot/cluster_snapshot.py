@@ -85,8 +85,7 @@ class Pace:
     lag_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPartition:
+class GroupPartition(NamedTuple):
     """One partition as a group sees it. None: nobody, nothing committed, or no broker that answers."""
 
     where: TopicPartition
@@ -175,12 +174,13 @@ class ClusterSnapshot:
 
     def _group_partition(self, group: GroupInfo, where: TopicPartition, *, is_subscribed: bool) -> GroupPartition:
         owner, committed, log = group.owners.get(where), group.offsets.get(where), self.log_offsets.get(where)
+        earliest, end = (None, None) if log is None else log
         return GroupPartition(
             where,
             owner=None if owner is None else owner.stream_id,
             committed=None if committed is None else committed.offset,
-            end=None if log is None else log.latest,
-            earliest=None if log is None else log.earliest,
+            end=end,
+            earliest=earliest,
             owned_since_ms=None if owner is None else owner.since_ms,
             committed_at_ms=None if committed is None else committed.at_ms,
             commit_version=None if committed is None else committed.version,

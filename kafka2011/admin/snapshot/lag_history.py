@@ -7,7 +7,6 @@ now, and how fast it grows says about how long ago that was if it was before tha
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,7 +41,7 @@ class LagHistory:
 
     def paced(self, group: str, partitions: Iterable[GroupPartition], now_s: float) -> list[GroupPartition]:
         """Note what a group's partitions are like now, and return them with their paces."""
-        return [replace(partition, pace=self.note(group, partition, now_s)) for partition in partitions]
+        return [partition._replace(pace=self.note(group, partition, now_s)) for partition in partitions]
 
     def note(self, group: str, partition: GroupPartition, now_s: float) -> Pace:
         """Note what a partition is like now, and return how it has moved since a minute ago, or the first look."""
