@@ -1,7 +1,22 @@
 // View 1: who owns what, who is behind, and what hangs on each broker.
 
 import { groupChoice, nameOf } from "./choices.js";
-import { bytes, clock, h, link, number, path, plural, row, seconds, table, when } from "./dom.js";
+import {
+  bad,
+  bytes,
+  clock,
+  h,
+  link,
+  number,
+  path,
+  plural,
+  row,
+  rowHead,
+  seconds,
+  section,
+  table,
+  when,
+} from "./dom.js";
 import { badge, learn, letter, look, named, short } from "./members.js";
 
 const WORDS = {
@@ -41,17 +56,16 @@ export function cluster(state) {
   return [
     h("h1", {}, "The cluster now"),
     glance(state),
-    h(
-      "section",
-      { "aria-labelledby": "owners" },
-      h("h2", { id: "owners" }, "Who owns what"),
+    section(
+      "owners",
+      "Who owns what",
       picture.groups.length ? groupChoice(state) : h("p", {}, "No group has ever read here."),
       group ? legend(group) : null,
       matrix(picture, group),
     ),
-    h("section", { "aria-labelledby": "behind" }, h("h2", { id: "behind" }, "Who is behind"), lags(state)),
-    h("section", { "aria-labelledby": "loss" }, h("h2", { id: "loss" }, "If a broker died now"), losses(picture)),
-    picture.omitted ? h("p", { class: "bad" }, `${picture.omitted} more partitions are not shown.`) : null,
+    section("behind", "Who is behind", lags(state)),
+    section("loss", "If a broker died now", losses(picture)),
+    picture.omitted ? bad(`${picture.omitted} more partitions are not shown.`) : null,
   ];
 }
 
@@ -172,7 +186,7 @@ function matrix(picture, group) {
       h(
         "tr",
         {},
-        h("th", { scope: "row" }, topic),
+        rowHead(topic),
         brokers.map((broker) =>
           h(
             "td",
@@ -214,7 +228,7 @@ function lags({ picture, mayChange }) {
         h(
           "tr",
           {},
-          h("th", { scope: "row" }, group.name),
+          rowHead(group.name),
           h("td", {}, stateOfGroup(group)),
           number(seconds(group.lag_bytes ? group.lag_s : 0)),
           number(bytes(group.lag_bytes)),
@@ -272,7 +286,7 @@ function partitions(group) {
     ["partition", ...columns.map(([title]) => title)],
     group.partitions.map((partition) =>
       row(
-        h("th", { scope: "row" }, link(path("log", partition.topic, partition.partition), nameOf(partition))),
+        rowHead(link(path("log", partition.topic, partition.partition), nameOf(partition))),
         ...columns.map(([, cell]) => cell(partition, group.name)),
       ),
     ),
@@ -310,7 +324,7 @@ function losses(picture) {
       ["broker", "partitions", "messages in", "of that, not yet read", "if it died now"],
       picture.brokers.map((broker) =>
         row(
-          h("th", { scope: "row" }, `broker ${broker.id}`),
+          rowHead(`broker ${broker.id}`),
           number(broker.partitions),
           number(bytes(broker.bytes)),
           Object.keys(broker.unread).length

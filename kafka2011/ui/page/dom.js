@@ -76,6 +76,14 @@ export function row(...cells) {
   );
 }
 
+export const rowHead = (...children) => h("th", { scope: "row" }, ...children);
+export const bad = (...children) => h("p", { class: "bad" }, ...children);
+
+// A part of a view under its own heading.
+export function section(id, title, ...children) {
+  return h("section", { "aria-labelledby": id }, h("h2", { id }, title), ...children);
+}
+
 export const number = (value) => h("td", { class: "number" }, value ?? "–");
 
 export function bytes(count) {

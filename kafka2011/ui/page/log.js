@@ -2,7 +2,7 @@
 
 import { nameOf, partitionChoice } from "./choices.js";
 import { partitionColumns } from "./cluster.js";
-import { bytes, h, link, number, path, plural, row, seconds, table } from "./dom.js";
+import { bad, bytes, h, link, number, path, plural, row, rowHead, seconds, section, table } from "./dom.js";
 import { ask, show } from "./shared.js";
 
 const AGAIN_MS = 5000,
@@ -27,7 +27,7 @@ export function log(state) {
   ];
   if (!topic) return head;
   const partition = state.picture.partitions.find((partition) => nameOf(partition) === key);
-  if (!partition) return [head, h("p", { class: "bad" }, "No living broker has this partition.")];
+  if (!partition) return [head, bad("No living broker has this partition.")];
   if (fetched.key !== key || Date.now() - fetched.at > AGAIN_MS) {
     if (fetched.key !== key) fetched.answer = null;
     fetched.key = key;
@@ -41,7 +41,7 @@ export function log(state) {
   }
   const { answer } = fetched;
   if (!answer) return [head, h("p", {}, "Asking its broker…")];
-  if (answer.error) return [head, h("p", { class: "bad" }, answer.error)];
+  if (answer.error) return [head, bad(answer.error)];
   const end = Math.max(partition.end ?? 0, answer.end),
     first = answer.segments[0].start;
   const segments = answer.segments.map((segment, index) => ({
@@ -62,20 +62,10 @@ export function log(state) {
       " An offset is a position in bytes. The end is what readers can see: what is written, but not yet flushed, is",
       " behind it.",
     ),
-    answer.is_cut ? h("p", { class: "bad" }, "Older segments are not shown: it has too many.") : null,
-    h(
-      "section",
-      { "aria-labelledby": "by-bytes" },
-      h("h2", { id: "by-bytes" }, "By bytes, with every group's cursor"),
-      drawnByBytes(segments, cursors, first, end),
-    ),
+    answer.is_cut ? bad("Older segments are not shown: it has too many.") : null,
+    section("by-bytes", "By bytes, with every group's cursor", drawnByBytes(segments, cursors, first, end)),
     cursorTable(cursors),
-    h(
-      "section",
-      { "aria-labelledby": "by-age" },
-      h("h2", { id: "by-age" }, "By age, up to the edge of retention"),
-      drawnByAge(segments, answer.retention_hours),
-    ),
+    section("by-age", "By age, up to the edge of retention", drawnByAge(segments, answer.retention_hours)),
     h(
       "details",
       { id: "segments" },
@@ -187,9 +177,7 @@ function cursorTable(cursors) {
   return table(
     "Groups in this partition",
     ["group", ...columns.map(([title]) => title)],
-    cursors.map(({ group, of }) =>
-      row(h("th", { scope: "row" }, group), ...columns.map(([, cell]) => cell(of, group))),
-    ),
+    cursors.map(({ group, of }) => row(rowHead(group), ...columns.map(([, cell]) => cell(of, group)))),
   );
 }
 

@@ -1,7 +1,7 @@
 // View 3: a few messages, each beside its bytes, field by field, and what it says.
 
 import { partitionChoice } from "./choices.js";
-import { bytes, h, link, path, plural, row, table } from "./dom.js";
+import { bad, bytes, h, link, path, plural, row, rowHead, table } from "./dom.js";
 import { ask, show } from "./shared.js";
 
 const shown = { key: "", answer: null };
@@ -45,7 +45,7 @@ export function messages(state) {
     load(key, { topic, partition: name, ...(start ? Object.fromEntries(new URLSearchParams(start)) : {}) });
   const { answer } = shown;
   if (!answer) return [head, h("p", {}, "Asking its broker…")];
-  if (answer.error) return [head, h("p", { class: "bad" }, answer.error)];
+  if (answer.error) return [head, bad(answer.error)];
   return [
     head,
     h(
@@ -108,7 +108,7 @@ function drawn(message) {
       `Offset ${message.offset}`,
       h("small", {}, ` ${bytes(message.size)}, the next one starts at ${message.offset + message.size}`),
     ),
-    message.fault ? h("p", { class: "bad" }, message.fault) : null,
+    message.fault ? bad(message.fault) : null,
     h(
       "div",
       { class: "sides" },
@@ -135,7 +135,7 @@ function drawn(message) {
           ["field", "bytes", "says"],
           message.fields.map(({ name, start, end, meaning }, index) =>
             row(
-              h("th", { scope: "row" }, h("span", { class: `f f${index}` }, name)),
+              rowHead(h("span", { class: `f f${index}` }, name)),
               h("td", { class: "number" }, end - start > 1 ? `${start}–${end - 1}` : start),
               meaning,
             ),

@@ -1,7 +1,7 @@
 // Moving a group's offsets, where the server allows changes: first what would be written is shown, then, once that is
 // confirmed, just that is written.
 
-import { bytes, h, link, number, path, plural, row, table } from "./dom.js";
+import { bad, bytes, h, link, number, path, plural, row, rowHead, section, table } from "./dom.js";
 import { show, tell } from "./shared.js";
 
 const TARGETS = { earliest: "the first offset", latest: "the end", time: "a time", offset: "an offset" };
@@ -24,7 +24,7 @@ export function offsets(state) {
   const name = state.route[1] ?? "",
     group = state.picture.groups.find((group) => group.name === name);
   const head = [h("h1", {}, `Move the offsets of ${name}`), h("p", {}, link(path("cluster"), "Back to the cluster"))];
-  if (!group) return [head, h("p", { class: "bad" }, "There is no such group.")];
+  if (!group) return [head, bad("There is no such group.")];
   if (!state.mayChange)
     return [
       head,
@@ -167,15 +167,14 @@ function preview(group) {
   const moves = told.moves.filter(({ before, after }) => before !== after),
     again = sum(moves, (before, after) => before - after),
     skipped = sum(moves, (before, after) => after - before);
-  return h(
-    "section",
-    { "aria-labelledby": "shown" },
-    h("h2", { id: "shown" }, "What would change"),
+  return section(
+    "shown",
+    "What would change",
     table(
       `Offsets of ${group.name} in ${chosen.topic}`,
       ["partition", "is at", "goes to", "which means"],
       told.moves.map(({ partition, before, after }) =>
-        row(h("th", { scope: "row" }, partition), number(before), number(after), meaning(before, after)),
+        row(rowHead(partition), number(before), number(after), meaning(before, after)),
       ),
     ),
     moves.length

@@ -1,6 +1,6 @@
 // View 5: whether everything has arrived in every tier, how fresh each is, and how far tables are loaded.
 
-import { bytes, h, number, plural, row, seconds, table, when } from "./dom.js";
+import { bad, bytes, h, number, plural, row, rowHead, seconds, section, table, when } from "./dom.js";
 import { ask, show } from "./shared.js";
 
 const AGAIN_MS = 60000;
@@ -31,7 +31,7 @@ export function pipeline(state) {
     { answer } = fetched,
     now = Date.now() + state.skewMs;
   if (!answer) return [head, h("p", {}, "Reading what tiers have reported since yesterday…")];
-  if (answer.error) return [head, h("p", { class: "bad" }, answer.error)];
+  if (answer.error) return [head, bad(answer.error)];
   return [
     head,
     h(
@@ -41,23 +41,13 @@ export function pipeline(state) {
       when(answer.at_ms),
       "; read again every minute while this is open. Days are those of publishing, in UTC.",
     ),
-    h(
-      "section",
-      { "aria-labelledby": "arrived" },
-      h("h2", { id: "arrived" }, "Did everything arrive?"),
-      audit(answer.audit, now),
-    ),
-    h(
-      "section",
-      { "aria-labelledby": "loads" },
-      h("h2", { id: "loads" }, "How far tables are loaded"),
-      loads(answer.loads, now),
-    ),
+    section("arrived", "Did everything arrive?", audit(answer.audit, now)),
+    section("loads", "How far tables are loaded", loads(answer.loads, now)),
   ];
 }
 
 function audit(answer, now) {
-  if (answer.error) return h("p", { class: "bad" }, answer.error);
+  if (answer.error) return bad(answer.error);
   if (!answer.is_there)
     return h("p", {}, "No tier of this cluster counts anything: start producers, mirrors and loads with --audit.");
   return [
@@ -71,7 +61,7 @@ function audit(answer, now) {
         .map((account) =>
           row(
             account.day,
-            h("th", { scope: "row" }, account.topic),
+            rowHead(account.topic),
             verdict(account.verdict),
             account.tiers.map((tier) =>
               h(
@@ -91,7 +81,7 @@ function audit(answer, now) {
       ["topic", "tier", "counted", "missing", "newest window counted"],
       answer.tiers.map(({ topic, tier, counted, missing, until_ms }) =>
         row(
-          h("th", { scope: "row" }, topic),
+          rowHead(topic),
           tier,
           number(counted),
           h("td", { class: missing ? "number bad" : "number" }, missing),
@@ -105,9 +95,7 @@ function audit(answer, now) {
           ["window", "topic", "tier", "missing"],
           answer.gaps
             .toReversed()
-            .map(({ topic, start_ms, tier, missing }) =>
-              row(when(start_ms), h("th", { scope: "row" }, topic), tier, number(missing)),
-            ),
+            .map(({ topic, start_ms, tier, missing }) => row(when(start_ms), rowHead(topic), tier, number(missing))),
         )
       : null,
     answer.doubts.length
@@ -115,7 +103,7 @@ function audit(answer, now) {
           "What nobody can tell, and why",
           ["topic", "since", "because"],
           answer.doubts.map(({ topic, since_ms, why }) =>
-            row(h("th", { scope: "row" }, topic), since_ms === null ? "ever" : when(since_ms), why),
+            row(rowHead(topic), since_ms === null ? "ever" : when(since_ms), why),
           ),
         )
       : null,
@@ -240,14 +228,14 @@ function flow(answer) {
 }
 
 function loads(answer, now) {
-  if (answer.error) return h("p", { class: "bad" }, answer.error);
+  if (answer.error) return bad(answer.error);
   if (!answer.is_there) return h("p", {}, "No warehouse was named: see --warehouse.");
   return table(
     "Tables",
     ["topic", "loads", "rows", "in quarantine", "size", "last load", "complete through"],
     answer.tables.map((loaded) =>
       row(
-        h("th", { scope: "row" }, loaded.topic),
+        rowHead(loaded.topic),
         number(loaded.loads),
         number(loaded.rows),
         h("td", { class: loaded.quarantined ? "number bad" : "number" }, loaded.quarantined),

@@ -1,7 +1,7 @@
 // View 4: who owned what when, and each rebalance step by step.
 
 import { groupChoice } from "./choices.js";
-import { clock, h, number, plural, row, seconds, table, when } from "./dom.js";
+import { clock, h, number, plural, row, rowHead, seconds, section, table, when } from "./dom.js";
 import { learn, letter, look, named, short } from "./members.js";
 import { show } from "./shared.js";
 
@@ -87,16 +87,10 @@ export function rebalances(state) {
         );
   return [
     head,
-    h(
-      "section",
-      { "aria-labelledby": "timeline" },
-      h("h2", { id: "timeline" }, "Who owned what"),
-      timeline(group, history.spans, begin, end, at),
-    ),
-    h(
-      "section",
-      { "aria-labelledby": "steps" },
-      h("h2", { id: "steps" }, at === null ? "Step by step, newest first" : `Within five minutes of ${chosen.at}`),
+    section("timeline", "Who owned what", timeline(group, history.spans, begin, end, at)),
+    section(
+      "steps",
+      at === null ? "Step by step, newest first" : `Within five minutes of ${chosen.at}`,
       near.length
         ? null
         : h(
@@ -208,7 +202,7 @@ function timeline(group, spans, begin, end, at) {
           .slice(0, 500)
           .map(({ partition, member, begin_ms, end_ms }) =>
             row(
-              h("th", { scope: "row" }, partition),
+              rowHead(partition),
               named(group.name, member),
               when(begin_ms, { exact: true }),
               end_ms ? when(end_ms, { exact: true }) : "now",
