@@ -37,13 +37,15 @@ wheels: setup-local ## fill build/wheels, to build the image without a network (
 test: lint types contracts unit integration ## check and test everything
 
 .PHONY: lint
-lint: setup-test ## ruff and Biome: rules and format of Python and of the console's JavaScript
+lint: setup-test ## ruff and Biome: rules and format of Python and of the console's JavaScript; and limits that only get stricter
 	@echo "== ruff"
 	@$(PYTHON) -m ruff check
 	@$(PYTHON) -m ruff format --check
 	@echo "== biome"
 	@.venv/bin/biome check --error-on-warnings
 	@! LC_ALL=C.UTF-8 grep -nE '^.{121,}' kafka2011/ui/page/*.js # texts, which it does not break
+	@echo "== limits"
+	@$(PYTHON) -m scripts.ratchet
 
 .PHONY: types
 types: setup-test ## mypy --strict
