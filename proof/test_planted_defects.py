@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.chaos.defects import DEFECTS
+from integration.chaos.defects import PLANTINGS
 from integration.chaos.planted import DIRECTORY, MOST_S, find
 
 ROOT = Path(__file__).parent.parent
@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("defect", [name for name, defect in DEFECTS.items() if not defect.is_rare])
+@pytest.mark.parametrize("defect", [name for name, planting in PLANTINGS.items() if not planting.is_rare])
 def test_each_is_named(defect: str) -> None:
     """By a rule of the account that is about it."""
     directory = ROOT / DIRECTORY

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scripts.definitions import ROOT, Definition, definitions_of, module_paths
+from tests.planted import patches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -147,7 +148,7 @@ def main() -> int:
     """Print all problems of the project; return 1 when there are any."""
     limits = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ratchet"]
     sources = Sources.of({module: path.read_text() for module, path in module_paths().items()})
-    lines = list(problems(sources, limits))
+    lines = [*problems(sources, limits), *patches.problems()]
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return 1 if lines else 0
 

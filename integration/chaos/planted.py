@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from integration.chaos.account.summary import account_of
 from integration.chaos.broker import clear
-from integration.chaos.defects import DEFECTS, announced
+from integration.chaos.defects import PLANTINGS, announced
 from integration.chaos.run import run_schedule
 from integration.chaos.schedule import WEIGHTS, draw_schedule, swarm_of
 
@@ -79,7 +79,7 @@ def find(defect: str, directory: Path, say: Callable[[str], None]) -> Outcome:
             say(f"this run broke off: {type(error).__name__}: {error}")
         else:
             rules.update(violation.rule for violation in account_of(evidence).violations)
-        rule = next((each for each in DEFECTS[defect].rules if rules[each]), "")
+        rule = next((each for each in PLANTINGS[defect].rules if rules[each]), "")
         if rule or seconds >= MOST_S:
             others = sorted(rules.keys() - {rule})
             outcome = Outcome(defect, rule, rules[rule], runs, faults, seconds, seed, others)
@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
         clear(options.directory)
     options.directory.mkdir(parents=True, exist_ok=True)
     outcomes = []
-    for name in DEFECTS:
+    for name in PLANTINGS:
         if options.only in name:
             outcomes.append(find(name, options.directory.absolute(), lambda _text: None))
             sys.stdout.write(f"[{time.strftime('%H:%M:%S')}] {outcomes[-1].text}\n")

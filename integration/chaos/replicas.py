@@ -30,7 +30,7 @@ from integration.chaos.replica_watch import ReplicaWatch
 from integration.chaos.schedule import draw_schedule, swarm_of
 from kafka2011.message.message_set import decode
 from kafka2011.message.topic import parse_log_directory_name
-from tests.models.replica.mutations import MUTATIONS
+from tests.planted.patches import read_defects
 from tests.support.waiting import eventually
 from zk.cluster import TopicPartition
 
@@ -215,7 +215,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     parser.add_argument("--faults", default="", help=f"these kinds alone, of: {','.join(WEIGHTS)}")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
-    parser.add_argument("--plant", choices=[each.defect for each in MUTATIONS], help="what all replicas do wrong")
+    parser.add_argument("--plant", choices=list(read_defects("replica")), help="what all replicas do wrong")
     parser.add_argument("--directory", type=Path, help="where to keep everything (build/chaos/replicas-SEED)")
     return parser
 

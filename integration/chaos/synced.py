@@ -114,14 +114,12 @@ def read_synced(lines: Iterable[str]) -> Synced:
 
 def _main(directory: str, notes: str, kept: str, *arguments: str) -> int:
     os.fsync = noting(os.fsync, Path(directory).resolve(), Path(notes), Path(kept))  # type: ignore[assignment]
-    from integration.chaos.defects import VARIABLE, plant
+    from integration.chaos.defects import VARIABLE, plant, plant_in_replica
     from kafka2011.broker.flushing import disk_threads  # whoever takes os.fsync when it is imported must get this one
     from kafka2011.cli.app import main
 
     plant("broker")
     if os.environ.get(VARIABLE):
-        from integration.chaos.planted_replica import plant as plant_in_replica
-
         plant_in_replica()
     disk_threads.FILES_FOR_ALL = sys.maxsize  # what syncfs covers is not noted
     return main(list(arguments))

@@ -9,29 +9,36 @@ import pytest
 
 from integration.chaos import defects
 from integration.chaos.account.messages import LOST
-from integration.chaos.defects import DEFECTS, announced, changed, plant
+from integration.chaos.defects import PLANTINGS, announced, plant
 from integration.chaos.planted import Outcome, find
 from integration.chaos.schedule import FEWEST_KINDS, WEIGHTS, draw_schedule, swarm_of
 from kafka2011.producer.confirmation_window import ConfirmationWindow
+from tests.planted.patches import read_defects
+from tests.planted.planting import planted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("name", DEFECTS)
+@pytest.mark.parametrize("name", PLANTINGS)
 def test_each_defect_can_be_planted(name: str) -> None:
     """What it changes still stands in the code, and stands there again afterwards."""
-    with changed(DEFECTS[name]):
+    with planted(read_defects("chaos")[name]):
         pass
-    with changed(DEFECTS[name]):
+    with planted(read_defects("chaos")[name]):
         pass
+
+
+def test_each_patch_has_its_process_and_rules() -> None:
+    """And the other way round."""
+    assert PLANTINGS.keys() == read_defects("chaos").keys()
 
 
 def test_ten_defects_of_three_kinds_of_processes() -> None:
     """Whoever has them, a rule names them."""
-    assert sum(not defect.is_rare for defect in DEFECTS.values()) >= 10
-    assert {defect.process for defect in DEFECTS.values()} == {"broker", "member", "producer"}
-    assert all(defect.rules for defect in DEFECTS.values())
+    assert sum(not planting.is_rare for planting in PLANTINGS.values()) >= 10
+    assert {planting.process for planting in PLANTINGS.values()} == {"broker", "member", "producer"}
+    assert all(planting.rules for planting in PLANTINGS.values())
 
 
 def test_a_process_has_the_defect_of_its_kind_that_the_environment_names() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 
 import pytest
 
-from tests.models.audit.mutations import MUTATIONS, Mutation
 from tests.models.audit.world import FalseCompleteError, walks
 from tests.models.depth import by_depth
-from tests.support.mutation import mutated
+from tests.planted.patches import Defect, read_defects
+from tests.planted.planting import planted
 
 SEEDS = by_depth(40, 3000)
 AT_A_TIME = 10
@@ -26,12 +25,9 @@ def test_complete_is_complete(first: int) -> None:
     assert walks(seeds) > 0
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.defect)
-def test_a_defect_is_noticed(mutation: Mutation) -> None:
+@pytest.mark.parametrize("defect", read_defects("audit").values(), ids=lambda defect: defect.name)
+def test_a_defect_is_noticed(defect: Defect) -> None:
     """It makes the loader say what is not so."""
-    with ExitStack() as changed:
-        changed.enter_context(mutated(mutation.function, mutation.old, mutation.new))
-        if mutation.also is not None:
-            changed.enter_context(mutated(*mutation.also))
-        with pytest.raises(FalseCompleteError):
-            walks(range(mutation.seed, mutation.seed + SOUGHT), mends=False)
+    seed = defect.shows.get("seed", 0)
+    with planted(defect), pytest.raises(FalseCompleteError):
+        walks(range(seed, seed + SOUGHT), mends=False)

@@ -11,13 +11,15 @@ from random import SystemRandom
 import pytest
 
 from tests.models.depth import IS_DEEP, by_depth
-from tests.models.group.mutants import MUTANTS, mutant
 from tests.models.group.scenarios import SCENARIOS
 from tests.models.group.search import Failure, search, shortened, wander
+from tests.planted.patches import Defect, read_defects
+from tests.planted.planting import planted
 
 RUNS = 60
 WALKS = by_depth(150, 10_000)
 LONGEST_S = 20.0
+DEFECTS = read_defects("group")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -42,16 +44,16 @@ def test_no_random_order_of_random_events_breaks_a_promise() -> None:
     assert steps > WALKS
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_the_model_notices(name: str) -> None:
+@pytest.mark.parametrize("defect", DEFECTS.values(), ids=lambda defect: defect.name)
+def test_the_model_notices(defect: Defect) -> None:
     """A model that misses a known defect proves nothing."""
-    with mutant(name), pytest.raises(Failure):
-        search(SCENARIOS[MUTANTS[name].scenario], switches=1, most_runs=RUNS)
+    with planted(defect), pytest.raises(Failure):
+        search(SCENARIOS[defect.shows["scenario"]], switches=1, most_runs=RUNS)
 
 
 def test_a_failure_is_told_with_few_events() -> None:
     """Those of a walk without which it would not fail are left out."""
     scenario = SCENARIOS["a member joins one of 0.7"]
-    with mutant("new owners do not fence"):
+    with planted(DEFECTS["new owners do not fence"]):
         order = shortened(scenario, [("read", "b"), ("join", "a"), ("try", "a"), ("commit", "b")])
     assert order == [("join", "a")]

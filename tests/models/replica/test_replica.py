@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from contextlib import ExitStack
 
 import pytest
 
 from tests.models.depth import by_depth
-from tests.models.replica.mutations import MUTATIONS, Mutation
 from tests.models.replica.scenarios import SCENARIOS
 from tests.models.replica.world import walk
-from tests.support.mutation import mutated
+from tests.planted.patches import Defect, read_defects
+from tests.planted.planting import planted
 
 WALKS = by_depth(400, 60_000)
 AT_A_TIME = 100
@@ -36,19 +35,15 @@ def test_a_scenario_breaks_no_promise(name: str) -> None:
     assert SCENARIOS[name]().counts["confirmed"]
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.defect)
-def test_a_defect_is_noticed(mutation: Mutation) -> None:
+@pytest.mark.parametrize("defect", read_defects("replica").values(), ids=lambda defect: defect.name)
+def test_a_defect_is_noticed(defect: Defect) -> None:
     """A model that misses a known defect proves nothing."""
-    with ExitStack() as changed:
-        changed.enter_context(mutated(mutation.function, mutation.old, mutation.new))
-        if mutation.also is not None:
-            changed.enter_context(mutated(*mutation.also))
-        with pytest.raises(AssertionError):
-            _meet(mutation)
+    with planted(defect), pytest.raises(AssertionError):
+        _meet(defect.shows["meets"])
 
 
-def _meet(mutation: Mutation) -> None:
-    if isinstance(mutation.meets, str):
-        SCENARIOS[mutation.meets]()
+def _meet(walk_or_scenario: int | str) -> None:
+    if isinstance(walk_or_scenario, str):
+        SCENARIOS[walk_or_scenario]()
     else:
-        walk(mutation.meets)
+        walk(walk_or_scenario)
