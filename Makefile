@@ -83,7 +83,7 @@ proof: setup-test ## what takes too long for every day: bare Debian systems, the
 	@$(PYTHON) -m pytest proof --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
 .PHONY: mutants
-mutants: setup-test ## which small changes of the core, and of a sample of the tiers', no unit test notices (MODULES="compression producer.*" SAMPLE=50 SEED=1)
+mutants: setup-test ## which small changes of the core, and of a sample of all else, no unit test notices (MODULES="message.compression producer.*" SAMPLE=50 SEED=1)
 	@$(PYTHON) -m scripts.mutants $(if $(MODULES),--modules "$(MODULES)") $(if $(SAMPLE),--sample $(SAMPLE)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests "$(TESTS)")
 

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scripts.definitions import ROOT, Definition, definitions_of, module_paths
+from scripts.mutants import parts
 from tests.planted import patches
 
 if TYPE_CHECKING:
@@ -146,9 +147,13 @@ def _is_setting(node: ast.AnnAssign) -> bool:
 
 def main() -> int:
     """Print all problems of the project; return 1 when there are any."""
-    limits = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ratchet"]
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     sources = Sources.of({module: path.read_text() for module, path in module_paths().items()})
-    lines = [*problems(sources, limits), *patches.problems()]
+    lines = [
+        *problems(sources, tools["ratchet"]),
+        *parts.problems(tools["mutants"], sources.trees),
+        *patches.problems(),
+    ]
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return 1 if lines else 0
 

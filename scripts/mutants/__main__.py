@@ -1,20 +1,22 @@
-"""Changes modules of the core and the tiers in small ways, one at a time, and lists what no unit test notices.
+"""Changes modules in small ways, one at a time, and lists what no unit test notices.
 
-    make mutants                                          # all of them, and some of the tiers', which takes long
-    make mutants MODULES="compression producer.*"         # some modules
+    make mutants                                          # all of the core, and a sample of each other part; takes long
+    make mutants MODULES="message.compression producer.*" # some parts or modules
     make mutants MODULES=consumer.stream SAMPLE=50 SEED=7 # 50 changes of each, drawn with a seed
-    make mutants MODULES=compression TESTS=tests/message/test_compression.py
+    make mutants MODULES=message.compression TESTS=tests/message/test_compression.py
 
 Changes that do not matter are listed in tests/mutants-that-do-not-matter.toml, each with the reason.
 """
 
 from __future__ import annotations
 
+import ast
 import multiprocessing
 import os
 import random
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -22,40 +24,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from scripts.definitions import ROOT, definitions_of, module_paths
 from scripts.mutants.changes import changes_of
-from scripts.mutants.harmless import read_harmless, without_match
+from scripts.mutants.harmless import read_harmless, stale
+from scripts.mutants.parts import modules_by_part, read_parts
 from scripts.mutants.unit_tests import UnitTests, import_notices, run_collected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from multiprocessing.connection import Connection
 
     from scripts.mutants.changes import Change
     from scripts.mutants.harmless import Harmless
+    from scripts.mutants.parts import Part
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "kafka2011"
 HARMLESS = ROOT / "tests" / "mutants-that-do-not-matter.toml"
-MODULES = (
-    *(f"message.{name}" for name in ("message_set", "header", "runs_python", "compression")),
-    "wire.protocol",
-    *(f"log.{name}" for name in ("log", "segment", "recovery", "log_manager")),
-    *(f"broker.{name}" for name in ("handlers", "message_check")),
-    *(
-        f"consumer.{name}"
-        for name in ("stream", "feed", "fetcher", "division", "fair_assignment", "rebalancer", "offset_committer")
-    ),
-    *sorted(f"producer.{path.stem}" for path in (PACKAGE / "producer").glob("[!_]*.py")),
-    *("spark.offset_ranges", "spark.plan"),
-)
-TIERS = ("collect.positions", "audit.tally", *(f"mirror.{name}" for name in ("commit_window", "pieces", "replay")))
-TIER_SAMPLE = 20
-LEAST_SHARE = 0.97
 
 
 class Job(NamedTuple):
     """One change to try."""
 
+    part: Part
     module: str
     path: str
     change: Change
@@ -63,7 +52,7 @@ class Job(NamedTuple):
 
 @dataclass
 class Tally:
-    """What became of the changes of one module."""
+    """What became of the changes of one part."""
 
     possible: int
     harmless: int
@@ -77,52 +66,96 @@ class Tally:
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--modules", default="*", help="Which modules, as names below kafka2011 with wildcards.")
-@click.option(
-    "--sample", type=int, help=f"How many changes of each module, instead of all, or {TIER_SAMPLE} of a tier's."
-)
+@click.option("--modules", default="*", help="Which parts or modules, as names with wildcards, without `kafka2011.`.")
+@click.option("--sample", type=int, help="How many changes of each part, instead of what pyproject.toml says.")
 @click.option("--seed", default=0, help="What the sample is drawn with.")
 @click.option("--tests", default="tests", help="Which tests.")
 def main(modules: str, sample: int | None, seed: int, tests: str) -> None:
-    """Say which small changes of the core and the tiers no unit test notices."""
+    """Say which small changes of the project no unit test notices."""
     os.chdir(ROOT)
-    every = (*MODULES, *TIERS)
-    names = list(dict.fromkeys(name for pattern in modules.split() for name in every if fnmatch(name, pattern)))
-    if not names:
-        raise click.UsageError(f"{modules} is none of: {' '.join(every)}")
-    made = {name: changes_of(_path_of(name).read_bytes()) for name in names}
+    table = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["mutants"]
+    paths = module_paths()
+    made = {
+        part: {name: changes_of(paths[name].read_bytes(), name) for name in names if _is_chosen(modules, part, name)}
+        for part, names in modules_by_part(read_parts(table), paths).items()
+    }
+    made = {part: changes for part, changes in made.items() if changes}
+    if not made:
+        raise click.UsageError(f"{modules} is no module")
     entries = read_harmless(HARMLESS)
-    if lost := without_match(entries, made):
-        raise click.ClickException("\n".join(["these stand for no change any more:", *map(str, lost)]))
-    jobs, tallies = _choose(made, entries, sample, seed)
+    jobs, tallies = _choose(made, entries, sample or table["sample"], seed, is_sampled=sample is not None)
     for job, noticed in _outcomes(jobs, tests.split()):
-        tallies[job.module].noticed += noticed
+        tallies[job.part].noticed += noticed
         if not noticed:
             path = Path(job.path).relative_to(ROOT)
-            click.echo(f"\n{path}:{job.change.line}\n  - {job.change.old_line}\n  + {job.change.new_line}")
-    click.echo(
-        f"\n{'module':30} {'possible':>8} {'harmless':>8} {'tried':>6} {'noticed':>8} {'unnoticed':>9} {'share':>7}"
-    )
-    for name, tally in tallies.items():
+            place = job.change.place.removeprefix(f"{job.module}.")
+            click.echo(f"\n{path}:{job.change.line} {place}\n  - {job.change.old}\n  + {job.change.new}")
+    _print_tallies(tallies)
+    if lost := _lost(entries, made):
         click.echo(
-            f"{name:30} {tally.possible:8} {tally.harmless:8} {tally.tried:6} {tally.noticed:8}"
+            "\n".join(["\nThese entries stand for no change any more; correct or remove them:", *map(str, lost)])
+        )
+    sys.exit(bool(lost) or any(tally.share < part.least_share for part, tally in tallies.items()))
+
+
+def _is_chosen(modules: str, part: Part, module: str) -> bool:
+    names = [name.removeprefix("kafka2011.") for name in (part.name, module)]
+    return any(fnmatch(name, pattern.removeprefix("kafka2011.")) for name in names for pattern in modules.split())
+
+
+def _lost(entries: list[Harmless], made: Mapping[Part, Mapping[str, list[Change]]]) -> list[Harmless]:
+    """Return the entries about these modules, or about nothing, that stand for no change."""
+    modules = {module: changes for by_module in made.values() for module, changes in by_module.items()}
+    places = {
+        module: [module, *(item.full_name.replace(".<locals>", "") for item in definitions_of(module, _tree(path)))]
+        for module, path in module_paths().items()
+    }
+    lost = []
+    for entry in stale(entries, [change for changes in modules.values() for change in changes]):
+        about = {module for module, names in places.items() if any(map(entry.is_in, names))}
+        if not about or about & modules.keys():
+            lost.append(entry)
+    return lost
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
+def _print_tallies(tallies: Mapping[Part, Tally]) -> None:
+    click.echo(
+        f"\n{'part':40} {'possible':>8} {'harmless':>8} {'tried':>6} {'noticed':>8} {'unnoticed':>9} {'share':>7}"
+    )
+    for part, tally in tallies.items():
+        click.echo(
+            f"{part.name:40} {tally.possible:8} {tally.harmless:8} {tally.tried:6} {tally.noticed:8}"
             f" {tally.tried - tally.noticed:9} {tally.share:7.1%}"
         )
-    sys.exit(any(tally.share < LEAST_SHARE for tally in tallies.values()))
 
 
 def _choose(
-    made: dict[str, list[Change]], entries: list[Harmless], sample: int | None, seed: int
-) -> tuple[list[Job], dict[str, Tally]]:
+    made: Mapping[Part, Mapping[str, list[Change]]],
+    entries: list[Harmless],
+    sample: int,
+    seed: int,
+    *,
+    is_sampled: bool,
+) -> tuple[list[Job], dict[Part, Tally]]:
+    """Return the changes to try: all of a whole part, unless `is_sampled`, and so many of the others."""
+    paths = module_paths()
     jobs, tallies = [], {}
-    for name, changes in made.items():
-        chosen = changes
-        count = sample or (TIER_SAMPLE if name in TIERS else len(changes))
-        if count < len(changes):
-            chosen = random.Random(f"{seed} {name}").sample(changes, count)  # noqa: S311 (to be drawn again)
-        to_try = [change for change in chosen if not any(entry.stands_for(name, change) for entry in entries)]
-        jobs += [Job(name, str(_path_of(name)), change) for change in to_try]
-        tallies[name] = Tally(possible=len(changes), harmless=len(chosen) - len(to_try), tried=len(to_try))
+    for part, by_module in made.items():
+        possible = [(module, change) for module, changes in by_module.items() for change in changes]
+        chosen = possible
+        if sample < len(possible) and (is_sampled or not part.is_whole):
+            chosen = random.Random(f"{seed} {part.name}").sample(possible, sample)  # noqa: S311 (to be drawn again)
+        to_try = [
+            Job(part, module, str(paths[module]), change)
+            for module, change in chosen
+            if not any(entry.stands_for(change) for entry in entries)
+        ]
+        jobs += to_try
+        tallies[part] = Tally(possible=len(possible), harmless=len(chosen) - len(to_try), tried=len(to_try))
     return jobs, tallies
 
 
@@ -150,7 +183,7 @@ def _outcomes(jobs: list[Job], tests: list[str]) -> Iterable[tuple[Job, bool]]:
             raise click.ClickException(f"the tests could not be run:\n{output.read_text()}") from None
         worker.join()
     for job in left:
-        yield job, import_notices(job.path, f"kafka2011.{job.module}", job.change, baseline)
+        yield job, import_notices(job.path, job.module, job.change, baseline)
 
 
 def _work(jobs: list[Job], tests: list[str], directory: Path, output: Path, sender: Connection) -> None:
@@ -166,10 +199,6 @@ def _work(jobs: list[Job], tests: list[str], directory: Path, output: Path, send
             sender.send(collected.notices(job.path, job.change))
 
     run_collected(run, tests)
-
-
-def _path_of(module: str) -> Path:
-    return PACKAGE / (module.replace(".", "/") + ".py")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which small changes are made to a module: each one is its source with a few characters exchanged.
+"""Which small changes are made to a module: each one replaces a node of its syntax tree.
 
 An operator becomes its neighbour, an integer (or a size such as 32 * 1024) one more, a flag its opposite, a condition
 its negation; a call, an assignment to an attribute or an item, a raise, a break or a continue is left out. No change is
@@ -8,98 +8,124 @@ made to annotations, decorators, assertions, texts and log lines.
 from __future__ import annotations
 
 import ast
-import re
+import copy
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
-    ast.Lt: ("<", "<="),
-    ast.LtE: ("<=", "<"),
-    ast.Gt: (">", ">="),
-    ast.GtE: (">=", ">"),
-    ast.Eq: ("==", "!="),
-    ast.NotEq: ("!=", "=="),
-    ast.Is: ("is", "is not"),
-    ast.IsNot: ("is not", "is"),
-    ast.In: ("in", "not in"),
-    ast.NotIn: ("not in", "in"),
-    ast.Add: ("+", "-"),
-    ast.Sub: ("-", "+"),
-    ast.Mult: ("*", "//"),
-    ast.FloorDiv: ("//", "*"),
-    ast.Div: ("/", "*"),
-    ast.Mod: ("%", "*"),
-    ast.LShift: ("<<", ">>"),
-    ast.RShift: (">>", "<<"),
-    ast.BitAnd: ("&", "|"),
-    ast.BitOr: ("|", "&"),
-    ast.And: ("and", "or"),
-    ast.Or: ("or", "and"),
+_NEIGHBOURS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
 }
 _UNORDERED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)  # whose neighbour is the negation
-_LEAVES_OUT = (ast.Raise, ast.Break, ast.Continue, ast.Delete)
+_LEFT_OUT = (ast.Raise, ast.Break, ast.Continue, ast.Delete)
+
+_TELLING = (ast.expr, ast.stmt, ast.arguments)
+
+_Step: TypeAlias = tuple[str, int | None]
+"""From a node to one inside: the field, and the place in its list."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: what stands between two positions of a source is replaced."""
+    """One change: the node at the end of a path from the module is replaced."""
 
-    start: int
-    end: int
-    text: bytes
+    place: str
+    """Where it is: the name of the module, with those of the classes and functions around the node."""
+    old: str
+    """What is changed, as `ast.unparse` writes it: the expression around the node, or the statement."""
+    new: str
+    number: int
+    """The how many-th change of `old` to `new` in its place it is, from 1."""
     line: int
-    """The line where it begins, from 1."""
+    """The line where the statement around the node begins, from 1."""
     statement: range
-    """The lines of the statement around it, without the statements inside."""
+    """The lines of that statement, without the statements inside."""
     in_function: bool
     """Whether it takes effect when a function is called; otherwise it does when the module is imported."""
-    line_before: str
-    old_line: str
-    new_line: str
+    path: tuple[_Step, ...]
+    node: ast.AST
 
-    def apply(self, source: bytes) -> bytes:
-        """Return the changed source, which has as many lines."""
-        newlines = source[self.start : self.end].count(b"\n") - self.text.count(b"\n")
-        return source[: self.start] + self.text + b"\\\n" * newlines + source[self.end :]
+    def apply(self, source: bytes) -> ast.Module:
+        """Return the tree of the changed source, whose lines have the same numbers."""
+        tree = ast.parse(source)
+        _replaced(tree, self.path, copy.deepcopy(self.node))
+        return ast.fix_missing_locations(tree)
 
 
-def changes_of(source: bytes) -> list[Change]:
+def changes_of(source: bytes, module: str) -> list[Change]:
     """Return all changes of a module, in the order of its text."""
-    found = _Changes(source)
-    found.visit(ast.parse(source))
-    return sorted(found.made, key=lambda change: (change.start, change.end, change.text))
+    tree = ast.parse(source)
+    finder = _Finder(module, tree)
+    finder.visit(tree)
+    return finder.changes
 
 
-class _Changes(ast.NodeVisitor):
-    def __init__(self, source: bytes) -> None:
-        self.made: list[Change] = []
-        self._source = source
-        self._lines = source.splitlines(keepends=True)
-        self._line_starts = [0]
-        for line in self._lines:
-            self._line_starts.append(self._line_starts[-1] + len(line))
-        self._statement = range(1, 2)
+class _Finder(ast.NodeVisitor):
+    """Walks a tree, and knows the path to where it is."""
+
+    def __init__(self, module: str, tree: ast.Module) -> None:
+        self.changes: list[Change] = []
+        self._tree = tree
+        self._names = [module]
+        self._path: tuple[_Step, ...] = ()
         self._functions = 0
+        self._numbers: Counter[tuple[str, str, str]] = Counter()
 
-    def visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.stmt):
-            self._statement = _own_lines(node)
-        super().visit(node)
+    def generic_visit(self, node: ast.AST) -> None:
+        if isinstance(node, _LEFT_OUT):
+            self._put(ast.Pass())
+        for field in node._fields:
+            self._visit_field(node, field)
+
+    def _visit_field(self, node: ast.AST, field: str) -> None:
+        value = getattr(node, field)
+        outer = self._path
+        for index, child in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(child, ast.AST):
+                self._path = (*outer, (field, index if isinstance(value, list) else None))
+                self.visit(child)
+        self._path = outer
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
-            self.visit(default)
+        self._visit_field(node, "args")
+        self._names.append(node.name)
         self._functions += 1
-        for statement in node.body:
-            self.visit(statement)
+        self._visit_field(node, "body")
         self._functions -= 1
+        self._names.pop()
+
+    def visit_arguments(self, node: ast.arguments) -> None:
+        self._visit_field(node, "defaults")
+        self._visit_field(node, "kw_defaults")
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for statement in node.body:
-            self.visit(statement)
+        self._names.append(node.name)
+        self._visit_field(node, "body")
+        self._names.pop()
 
     def visit_Assert(self, node: ast.Assert) -> None:
         pass
@@ -107,124 +133,163 @@ class _Changes(ast.NodeVisitor):
     def visit_If(self, node: ast.If) -> None:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return
-        self._negate(node.test)
+        self._negate(node.test, ("test", None))
         self.generic_visit(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
-        self._negate(node.test)
+        self._negate(node.test, ("test", None))
         self.generic_visit(node)
 
     def visit_comprehension(self, node: ast.comprehension) -> None:
-        for test in node.ifs:
-            self._negate(test)
+        for index, test in enumerate(node.ifs):
+            self._negate(test, ("ifs", index))
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Call):
             if _is_log_line(node.value):
                 return
-            self._leave_out(node)
+            self._put(ast.Pass())
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         if any(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets):
-            self._leave_out(node)
+            self._put(ast.Pass())
         self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.visit(node.value)
+        self._visit_field(node, "value")
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Attribute | ast.Subscript):
-            self._leave_out(node)
-        self._exchange(node.op, node.target, node.value)
+            self._put(ast.Pass())
+        self._exchange(node.op, ("op", None))
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         if _is_number(node):
-            self._replace(self._end(node), self._end(node), b" + 1")
+            self._put(ast.BinOp(node, ast.Add(), ast.Constant(1)))
             return
         if not any(_is_text(side) for side in (node.left, node.right)):
-            self._exchange(node.op, node.left, node.right)
+            self._exchange(node.op, ("op", None))
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        for left, right in zip(node.values, node.values[1:], strict=False):
-            self._exchange(node.op, left, right)
+        for index in range(1, len(node.values)):
+            self._put(_with_neighbour(node, index))
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        for operator, left, right in zip(node.ops, (node.left, *node.comparators), node.comparators, strict=False):
-            self._exchange(operator, left, right)
+        for index, operator in enumerate(node.ops):
+            self._exchange(operator, ("ops", index))
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not):
-            start = self._start(node)
-            found = re.match(rb"not\s*", self._source[start : self._start(node.operand)])
-            assert found is not None, f"no not in line {node.lineno}"
-            self._replace(start, start + found.end(), b"")  # and keep what may be a bracket
+            self._put(node.operand)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, bool):
-            self._replace(self._start(node), self._end(node), str(not node.value).encode())
+            self._put(ast.Constant(not node.value))
         elif isinstance(node.value, int):
-            self._replace(self._start(node), self._end(node), str(node.value + 1).encode())
+            self._put(ast.Constant(node.value + 1))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        pass  # before Python 3.12 nothing in it has a position of its own
+        pass
 
-    def generic_visit(self, node: ast.AST) -> None:
-        if isinstance(node, _LEAVES_OUT):
-            self._leave_out(node)
-        super().generic_visit(node)
-
-    def _leave_out(self, node: ast.stmt) -> None:
-        self._replace(self._start(node), self._end(node), b"pass")
-
-    def _negate(self, test: ast.expr) -> None:
+    def _negate(self, test: ast.expr, step: _Step) -> None:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], _UNORDERED):
             return
-        start, end = self._start(test), self._end(test)
-        self._replace(start, end, b"not (" + self._source[start:end] + b")")
+        self._put(ast.UnaryOp(ast.Not(), test), step)
 
-    def _exchange(self, operator: ast.AST, left: ast.expr, right: ast.expr) -> None:
-        if type(operator) not in _OPERATORS:
-            return
-        old, new = _OPERATORS[type(operator)]
-        start = self._end(left)
-        found = re.search(re.escape(old.encode()).replace(rb"\ ", rb"\s+"), self._source[start : self._start(right)])
-        assert found is not None, f"no {old} in line {left.end_lineno}"
-        self._replace(start + found.start(), start + found.end(), new.encode())
+    def _exchange(self, operator: ast.AST, step: _Step) -> None:
+        if type(operator) in _NEIGHBOURS:
+            self._put(_NEIGHBOURS[type(operator)](), step)
 
-    def _replace(self, start: int, end: int, text: bytes) -> None:
-        line = self._source.count(b"\n", 0, start) + 1
-        line_start, line_end = self._line_starts[line - 1], self._line_starts[line]
-        new_line = self._source[line_start:start] + text + self._source[end : max(end, line_end)]
+    def _put(self, node: ast.AST, *steps: _Step) -> None:
+        """Note the change that puts a node at the end of the path and these steps."""
+        path = (*self._path, *steps)
+        nodes = [self._tree, *_nodes_on(self._tree, path)]
+        statement = next(around for around in reversed(nodes) if isinstance(around, ast.stmt))
+        depth = _depth_to_tell(nodes, node)
+        told = copy.deepcopy(nodes[depth])
+        new = _replaced(told, path[depth:], copy.deepcopy(node))
+        place, old, new_text = ".".join(self._names), _text(nodes[depth]), _text(new)
+        self._numbers[place, old, new_text] += 1
         change = Change(
-            start=start,
-            end=end,
-            text=text,
-            line=line,
-            statement=self._statement,
+            place=place,
+            old=old,
+            new=new_text,
+            number=self._numbers[place, old, new_text],
+            line=statement.lineno,
+            statement=_own_lines(statement),
             in_function=self._functions > 0,
-            line_before=_in_one_line(self._source[self._line_starts[max(line - 2, 0)] : line_start]),
-            old_line=_in_one_line(self._source[line_start:line_end]),
-            new_line=_in_one_line(new_line),
+            path=path,
+            node=node,
         )
-        self.made.append(change)
+        self.changes.append(change)
 
-    def _start(self, node: ast.expr | ast.stmt) -> int:
-        return self._line_starts[node.lineno - 1] + node.col_offset
 
-    def _end(self, node: ast.expr | ast.stmt) -> int:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self._line_starts[node.end_lineno - 1] + node.end_col_offset
+def _with_neighbour(node: ast.BoolOp, index: int) -> ast.BoolOp:
+    """Return `a and b or c` for `a and b and c`: the operator before the value at an index is the other one."""
+    before, after = node.values[:index], node.values[index:]
+    if isinstance(node.op, ast.And):
+        return ast.BoolOp(ast.Or(), [_joined(before), _joined(after)])
+    both = ast.BoolOp(ast.And(), [before[-1], after[0]])
+    return both if len(node.values) == 2 else ast.BoolOp(ast.Or(), [*before[:-1], both, *after[1:]])
+
+
+def _joined(values: list[ast.expr]) -> ast.expr:
+    return values[0] if len(values) == 1 else ast.BoolOp(ast.And(), values)
+
+
+def _nodes_on(tree: ast.AST, path: tuple[_Step, ...]) -> Iterator[ast.AST]:
+    for field, index in path:
+        value = getattr(tree, field)
+        tree = value if index is None else value[index]
+        yield tree
+
+
+def _replaced(tree: ast.AST, path: tuple[_Step, ...], node: ast.AST) -> ast.AST:
+    """Put a node at the end of a path, and return the tree, or the node if the path is empty."""
+    if not path:
+        return node
+    *_, parent = [tree, *_nodes_on(tree, path[:-1])]
+    field, index = path[-1]
+    if index is None:
+        ast.copy_location(node, getattr(parent, field))
+        setattr(parent, field, node)
+    else:
+        ast.copy_location(node, getattr(parent, field)[index])
+        getattr(parent, field)[index] = node
+    return tree
+
+
+def _depth_to_tell(nodes: list[ast.AST], new: ast.AST) -> int:
+    """Return which of the nodes on the way to the changed one is told: a number says too little by itself."""
+    last = len(nodes) - 1
+    if isinstance(nodes[last], ast.operator | ast.cmpop | ast.boolop):
+        return last - 1
+    if not isinstance(nodes[last], ast.Constant | ast.BinOp) or isinstance(new, ast.UnaryOp):
+        return last
+    return next(
+        depth
+        for depth in range(last - 1, -1, -1)
+        if isinstance(nodes[depth], _TELLING) and not isinstance(nodes[depth], ast.Slice | ast.UnaryOp)
+    )
+
+
+def _text(node: ast.AST) -> str:
+    """Return the source of a node, of a compound statement its head."""
+    if isinstance(node, ast.stmt) and hasattr(node, "body"):
+        node = copy.copy(node)
+        for field in ("body", "orelse", "finalbody", "handlers"):
+            if hasattr(node, field):
+                setattr(node, field, [])
+    return ast.unparse(node)
 
 
 def _own_lines(statement: ast.stmt) -> range:
@@ -234,10 +299,6 @@ def _own_lines(statement: ast.stmt) -> range:
     )
     first_inside = min(inside, default=statement.end_lineno + 1)
     return range(statement.lineno, max(statement.lineno + 1, first_inside))
-
-
-def _in_one_line(text: bytes) -> str:
-    return " ".join(text.decode().split())
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -1,50 +1,53 @@
-"""The list of changes that do not matter: each with the reason, found again by the text of its line."""
+"""The list of changes that do not matter: each with the reason, and known by its place and what is changed there."""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from scripts.mutants.changes import Change
 
 
-@dataclass(frozen=True)
-class Harmless:
-    """One entry of the list; it stands for every such change of every such line of the module (`after` this one)."""
+class Harmless(NamedTuple):
+    """One entry of the list: `old` that becomes `new` where the name of the place ends so."""
 
-    module: str
-    line: str
-    becomes: str
+    place: str
+    old: str
+    new: str
     why: str
-    after: str | None = None
+    number: int | None = None
+    """Which of several such changes it stands for; None: all of them."""
 
-    def stands_for(self, module: str, change: Change) -> bool:
-        """Say whether it is about a change of a module."""
-        return (self.module, self.line, self.becomes) == (module, change.old_line, change.new_line) and self.after in {
-            None,
-            change.line_before,
-        }
+    def stands_for(self, change: Change) -> bool:
+        """Return whether it is about a change."""
+        return (
+            self.is_in(change.place)
+            and (self.old, self.new) == (change.old, change.new)
+            and self.number in {None, change.number}
+        )
+
+    def is_in(self, place: str) -> bool:
+        """Return whether it is about a place."""
+        return f".{place}".endswith(f".{self.place}")
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.old} -> {self.new}"
 
 
 def read_harmless(path: Path) -> list[Harmless]:
-    """Return the entries of a list, one for each line that a line may become."""
+    """Return the entries of a list, one for each text that another may become."""
     listed = tomllib.loads(path.read_text())["harmless"]
     return [
-        Harmless(entry["module"], entry["line"], becomes, entry["why"], entry.get("after"))
+        Harmless(entry["in"], entry["old"], new, entry["why"], entry.get("number"))
         for entry in listed
-        for becomes in entry["becomes"]
+        for new in entry["new"]
     ]
 
 
-def without_match(entries: Iterable[Harmless], changes: dict[str, list[Change]]) -> list[Harmless]:
-    """Return the entries that stand for none of the changes of these modules: their line was rewritten."""
-    return [
-        entry
-        for entry in entries
-        if entry.module in changes and not any(entry.stands_for(entry.module, each) for each in changes[entry.module])
-    ]
+def stale(entries: Iterable[Harmless], changes: Collection[Change]) -> list[Harmless]:
+    """Return the entries that stand for none of all changes: their code was rewritten, moved or removed."""
+    return [entry for entry in entries if not any(entry.stands_for(change) for change in changes)]
