@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kafka2011.audit.evidence import AGAIN_MS, Doubt, Evidence, Reading, Rules
+from kafka2011.audit.evidence import AGAIN_MS, REMOVED, Doubt, Evidence, Reading, Rules
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.standing import Instance, Standing
 from kafka2011.audit.statement import Acceptance, Statement
@@ -111,6 +111,16 @@ def test_what_cannot_be_read_or_was_removed_may_say_anything() -> None:
     assert doubts(evidence, reading=cut, from_ms=499) == [Doubt(None, why, "removed reports")]
     evidence.add(Acceptance(accepted="removed reports", at_ms=500))
     assert doubts(evidence, reading=cut, from_ms=499) == []
+
+
+def test_an_operator_accepts_that_reports_were_removed() -> None:
+    """Until some were removed that might have been checked again after that."""
+    cut = replace(NOW, since_ms=500 + AGAIN_MS)
+    said = said_of(producer(), 10)
+    assert doubts(evidence_of(*said, Acceptance(accepted=REMOVED, at_ms=500)), reading=cut, from_ms=499) == []
+    assert doubts(evidence_of(*said, Acceptance(accepted=REMOVED, at_ms=499)), reading=cut, from_ms=499) == [
+        Doubt(None, "reports were removed before they were read", REMOVED)
+    ]
 
 
 def reader(copies: str = "", topic: str = TOPIC) -> Standing:

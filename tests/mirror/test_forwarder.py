@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -356,6 +357,21 @@ def test_nothing_is_due_that_the_audit_was_not_told() -> None:
     counter.reports = True
     assert rig.forwarder.due(WAIT_S) == {WHERE: ONE}
     assert (counter.counted, counter.reported) == ([(0, b"a")], 1)
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_another_thread_may_settle_after_an_answer(*, reports: bool) -> None:
+    """And after an error too."""
+    counter = CounterInMemory()
+    counter.reports = reports
+    rig = Rig(counter=counter)
+    rig.forward([b"a"])
+    with nullcontext() if reports else pytest.raises(KafkaError, match="not confirmed"):
+        rig.forwarder.due(WAIT_S)
+    thread = threading.Thread(target=rig.forwarder.settle, daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
 
 
 def test_a_full_counter_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
