@@ -57,6 +57,10 @@ contracts: setup-test ## import-linter: which module may import which
 	@echo "== import contracts"
 	@.venv/bin/lint-imports --no-cache
 
+.PHONY: quick
+quick: setup-test ## lint, types, and the unit tests nearest to what differs from the main branch, in a minute
+	@$(PYTHON) -m scripts.quick
+
 .PHONY: unit
 unit: setup-test ## tests without ZooKeeper, in seconds
 	@echo "== unit tests"
