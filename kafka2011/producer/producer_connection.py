@@ -98,7 +98,7 @@ class ProducerConnection(BrokerConnection):
             else:
                 ends_s = self._prepare(now_s)
             try:
-                self._send_message(topic, partition, payload, ends_s)
+                self.send_message(topic, partition, payload, ends_s)
             except BrokerConnectionError:
                 self.broken += 1
                 raise

@@ -89,7 +89,7 @@ class Sender:
         # A second connection, while finding out which set the broker refuses.
         self._witness: ProducerConnection | None = None
         self._backoff_s = 0.0  # 0 while the broker can be reached
-        self._next_try_s = 0.0
+        self.next_try_s = 0.0  # when a broker that is down is tried again
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -417,16 +417,16 @@ class Sender:
             self._completion.failed(late, error)
 
     def _until_next_try_s(self) -> float:
-        return max(self._next_try_s - self._clock.monotonic_s(), 0.0)
+        return max(self.next_try_s - self._clock.monotonic_s(), 0.0)
 
     def _mark_down(self, error: Exception) -> None:
         if not self._is_down:
             logger.warning("broker %d cannot be reached, trying again: %s", self.broker_id, error)
         longest_s = FIRST_BACKOFF_S if self._is_driven else MAX_BACKOFF_S
         self._backoff_s = min(max(self._backoff_s * 2, FIRST_BACKOFF_S), longest_s)
-        self._next_try_s = self._clock.monotonic_s() + self._backoff_s
+        self.next_try_s = self._clock.monotonic_s() + self._backoff_s
         # Without a thread, only the next caller finds out that the broker is back.
-        self._router.mark_down(self.broker_id, self._next_try_s if self._is_driven else float("inf"))
+        self._router.mark_down(self.broker_id, self.next_try_s if self._is_driven else float("inf"))
         if self._is_driven:
             self._router.info.refresh()
 

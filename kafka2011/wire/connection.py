@@ -384,7 +384,7 @@ class BrokerConnection:
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("sending to", error)
 
-    def _send_message(self, topic: bytes, partition: int, payload: bytes, ends_s: float) -> None:
+    def send_message(self, topic: bytes, partition: int, payload: bytes, ends_s: float) -> None:
         """Send a produce of one message, to a `topic_field`: by one call of C where there is some."""
         opened, code = self._socket, self._code
         if opened is None or code is None:

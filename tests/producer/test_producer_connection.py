@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,8 @@ from kafka2011.config import SyncProducerConfig
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.producer import producer_connection as connection_module
 from kafka2011.producer.producer_connection import LOOK_INTERVAL_S, ProducerConnection
+from kafka2011.wire import connection as wire_connection
+from kafka2011.wire.connection import connected_socket
 from kafka2011.wire.protocol import ProduceRequest, encode_request
 from tests.support.clocks import ManualClock
 from tests.support.produce_broker import ProduceBroker
@@ -38,6 +40,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     return found
 
 
+@pytest.fixture(autouse=True)
+def sockets(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """Return the sockets that connections open, each one when it is opened."""
+    opened: list[socket.socket] = []
+
+    def connected(*arguments: Any) -> socket.socket:
+        opened.append(connected_socket(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(wire_connection, "connected_socket", connected)
+    return opened
+
+
 @pytest.fixture
 def broker() -> Iterator[ProduceBroker]:
     made = ProduceBroker(0)
@@ -56,65 +71,67 @@ def connect(broker: ProduceBroker, **settings: int) -> ProducerConnection:
     return ProducerConnection(broker.entry, SyncProducerConfig.from_properties(given))
 
 
-def is_joining(connection: ProducerConnection) -> bool:
-    """Whether the kernel may join small sends."""
-    assert isinstance(connection._socket, socket.socket)
-    return not connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+def is_joining(sockets: list[socket.socket]) -> bool:
+    """Whether the kernel may join small sends of the newest connection."""
+    return not sockets[-1].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_many_quick_sends_may_be_joined(clock: ManualClock, connection: ProducerConnection) -> None:
+def test_many_quick_sends_may_be_joined(
+    clock: ManualClock, connection: ProducerConnection, sockets: list[socket.socket]
+) -> None:
     """After 16 in a row; the first one after a pause goes out at once again, and begins a new row."""
     for _ in range(2):
         connection.write(FRAME)
         for _ in range(2):
             for _ in range(15):
                 connection.write(FRAME)
-                assert not is_joining(connection)
+                assert not is_joining(sockets)
             connection.write(FRAME)
-            assert is_joining(connection)
+            assert is_joining(sockets)
             clock.now_s += LOOK_INTERVAL_S * 1.5
             connection.write(FRAME)
-            assert is_joining(connection)
+            assert is_joining(sockets)
             clock.now_s += LOOK_INTERVAL_S * 3
             connection.write(FRAME)
-            assert not is_joining(connection)
+            assert not is_joining(sockets)
         clock.now_s += 100
         connection.close()
 
 
-def test_a_new_connection_begins_without_joining(clock: ManualClock, connection: ProducerConnection) -> None:
+def test_a_new_connection_begins_without_joining(
+    clock: ManualClock, connection: ProducerConnection, sockets: list[socket.socket]
+) -> None:
     """Its sends are counted anew."""
     for _ in range(10):
         connection.write(FRAME)
     connection.close()
     for _ in range(16):
         connection.write(FRAME)
-        assert not is_joining(connection)
+        assert not is_joining(sockets)
     connection.write(FRAME)
-    assert is_joining(connection)
+    assert is_joining(sockets)
     connection.close()
     for _ in range(16):
         connection.write(FRAME)
-        assert not is_joining(connection)
+        assert not is_joining(sockets)
     connection.write(FRAME)
-    assert is_joining(connection)
+    assert is_joining(sockets)
 
 
 @pytest.mark.parametrize("publish", [ProducerConnection.write, ProducerConnection.push])
 def test_a_connection_is_renewed_after_so_many_sends(
-    broker: ProduceBroker, publish: Callable[[ProducerConnection, bytes], None]
+    broker: ProduceBroker, publish: Callable[[ProducerConnection, bytes], None], sockets: list[socket.socket]
 ) -> None:
     """Exactly reconnect.interval, in either way of sending; it says when that is due."""
     with connect(broker, reconnect_interval=3) as connection:
         connection.open()
-        opened = connection._socket
         for _ in range(3):
             assert not connection.reconnect_is_due
             publish(connection, FRAME)
         assert connection.reconnect_is_due
-        assert connection._socket is opened
+        assert len(sockets) == 1
         connection.write(FRAME)
-        assert connection._socket is not opened
+        assert len(sockets) == 2
         for _ in range(2):
             assert not connection.reconnect_is_due
             connection.write(FRAME)
@@ -123,21 +140,22 @@ def test_a_connection_is_renewed_after_so_many_sends(
     eventually(lambda: len(broker.requests) == 6)
 
 
-def test_a_connection_is_renewed_after_a_time(clock: ManualClock, broker: ProduceBroker) -> None:
+def test_a_connection_is_renewed_after_a_time(
+    clock: ManualClock, broker: ProduceBroker, sockets: list[socket.socket]
+) -> None:
     """At the millisecond of reconnect.time.interval.ms, counted from when it was opened."""
     with connect(broker, reconnect_time_interval_ms=125) as connection:
         assert not connection.reconnect_is_due
         connection.write(FRAME)
-        for _ in range(2):
-            opened = connection._socket
+        for opened in (1, 2):
             clock.now_ms += 124
             assert not connection.reconnect_is_due
             connection.write(FRAME)
-            assert connection._socket is opened
+            assert len(sockets) == opened
             clock.now_ms += 1
             assert connection.reconnect_is_due
             connection.write(FRAME)
-            assert connection._socket is not opened
+            assert len(sockets) == opened + 1
 
 
 def test_an_end_by_the_broker_is_noticed_and_counted_once(
@@ -188,25 +206,34 @@ def test_renewing_counts_a_connection_that_broke_off(clock: ManualClock, serve: 
 
 
 class StubbornSocket:
-    """One that no option can be set of."""
+    """One that no option can be set of, once it is told so."""
 
     def __init__(self, opened: socket.socket) -> None:
+        self.is_stubborn = False
         self._opened = opened
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._opened, name)
 
-    def setsockopt(self, *_option: object) -> None:
-        raise OSError(errno.EINVAL, "no such option")
+    def setsockopt(self, *option: Any) -> None:
+        if self.is_stubborn:
+            raise OSError(errno.EINVAL, "no such option")
+        self._opened.setsockopt(*option)
 
 
 def test_a_connection_that_cannot_be_told_to_join_sends_has_ended(
-    clock: ManualClock, connection: ProducerConnection
+    clock: ManualClock, connection: ProducerConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that cannot be written to: some kernels say so of a connection that was reset."""
+    opened: list[StubbornSocket] = []
+
+    def connected(*arguments: Any) -> StubbornSocket:
+        opened.append(StubbornSocket(connected_socket(*arguments)))
+        return opened[-1]
+
+    monkeypatch.setattr(wire_connection, "connected_socket", connected)
     connection.write(FRAME)
-    assert isinstance(connection._socket, socket.socket)
-    connection._socket = cast("socket.socket", StubbornSocket(connection._socket))
+    opened[0].is_stubborn = True
     for _ in range(15):
         connection.write(FRAME)
     with pytest.raises(BrokerConnectionError, match="no such option"):

@@ -148,7 +148,7 @@ def test_a_message_is_sent_as_a_produce(serve: Serve, size: int, partition: int)
     with connect(broker) as connection:
         connection.open()
         for _ in range(2):
-            connection._send_message(topic_field("views"), partition, payload, time.monotonic() + 20)
+            connection.send_message(topic_field("views"), partition, payload, time.monotonic() + 20)
         assert connection.receive() == BODY
     assert broker.requests == [ProduceRequest("views", partition, encode(payload))] * 2
 
@@ -170,7 +170,7 @@ def test_messages_wait_for_a_broker_that_reads_late(serve: Serve) -> None:
         for number, payload in enumerate(payloads):
             if number == 1:
                 is_sending.set()
-            connection._send_message(topic_field("views"), 0, payload, time.monotonic() + 20)
+            connection.send_message(topic_field("views"), 0, payload, time.monotonic() + 20)
         assert connection.receive() == BODY
     assert broker.requests == [ProduceRequest("views", 0, encode(payload)) for payload in payloads]
 
@@ -188,7 +188,7 @@ def test_a_message_that_does_not_fit_a_request_is_not_sent(serve: Serve, partiti
     with connect(broker) as connection:
         connection.open()
         with pytest.raises(ProtocolError, match="does not fit"):
-            connection._send_message(topic_field("views"), partition, b"payload", time.monotonic() + 20)
+            connection.send_message(topic_field("views"), partition, b"payload", time.monotonic() + 20)
         assert connection.request(ASK) == BODY
     assert len(broker.requests) == 1
 
@@ -288,7 +288,7 @@ def produce(connection: BrokerConnection, payload: bytes, times: int = 1) -> Non
     connection.open()
     ends_s = time.monotonic() + 0.2
     for _ in range(times):
-        connection._send_message(topic_field("t"), 0, payload, ends_s)
+        connection.send_message(topic_field("t"), 0, payload, ends_s)
 
 
 CALLS: dict[str, Callable[[BrokerConnection], object]] = {
