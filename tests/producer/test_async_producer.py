@@ -55,7 +55,11 @@ def new_producer() -> Iterator[NewProducer]:
     made: list[Producer] = []
 
     def make(
-        brokers: list[ProduceBroker], partitions: int = 1, on_failure: OnFailure | None = None, **settings: object
+        brokers: list[ProduceBroker],
+        partitions: int = 1,
+        on_failure: OnFailure | None = None,
+        info: KnownBrokers | None = None,
+        **settings: object,
     ) -> Producer:
         config = ProducerConfig.from_properties(
             {
@@ -66,7 +70,7 @@ def new_producer() -> Iterator[NewProducer]:
                 **{key.replace("_", "."): value for key, value in settings.items()},
             }
         )
-        producer = Producer(config, info=KnownBrokers(brokers, partitions), on_failure=on_failure)
+        producer = Producer(config, info=info or KnownBrokers(brokers, partitions), on_failure=on_failure)
         made.append(producer)
         return producer
 
@@ -453,20 +457,19 @@ def test_confirming_waits_for_brokers_that_are_just_registering(
     broker: ProduceBroker, new_producer: NewProducer
 ) -> None:
     """Instead of failing at once; without a broker until confirm.timeout.ms it does fail."""
-    producer = new_producer([broker], confirm=True, confirm_timeout_ms=WAIT_S * 1000)
-    info = producer._router.info
-    assert isinstance(info, KnownBrokers)
-    known, info._counts = info._counts, {}
+    info = KnownBrokers([broker])
+    known, info.counts = info.counts, {}
+    producer = new_producer([broker], info=info, confirm=True, confirm_timeout_ms=WAIT_S * 1000)
     sent: list[Future[Receipt]] = []
     thread = threading.Thread(target=lambda: sent.append(producer.send("t", b"x")))
     thread.start()
     eventually(lambda: is_waiting(thread) or not thread.is_alive())
     assert thread.is_alive(), "it did not wait"
-    info._counts = known
+    info.counts = known
     thread.join(WAIT_S)
     assert sent[0].result(WAIT_S).confirmed
-    impatient = new_producer([broker], confirm=True, confirm_timeout_ms=200)
-    impatient._router.info._counts = {}  # type: ignore[attr-defined]
+    info.counts = {}
+    impatient = new_producer([broker], info=info, confirm=True, confirm_timeout_ms=200)
     with pytest.raises(NoBrokersError, match="no live broker is known for topic t"):
         impatient.send("t", b"x")
 

@@ -45,7 +45,13 @@ class Closable(KnownBrokers):
 
 
 @pytest.fixture
-def open_producer(broker: ProduceBroker) -> Iterator[Open]:
+def info(broker: ProduceBroker) -> Closable:
+    """Return what the producers know of brokers."""
+    return Closable([broker], 2)
+
+
+@pytest.fixture
+def open_producer(broker: ProduceBroker, info: Closable) -> Iterator[Open]:
     """Open asynchronous producers to one broker, whose batches stay open until they are full or flushed."""
     made: list[Producer] = []
 
@@ -57,7 +63,7 @@ def open_producer(broker: ProduceBroker) -> Iterator[Open]:
             "queue.enqueueTimeout.ms": 0,
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
-        producer = Producer(ProducerConfig.from_properties(given), info=Closable([broker], 2))
+        producer = Producer(ProducerConfig.from_properties(given), info=info)
         made.append(producer)
         return producer
 
@@ -152,37 +158,33 @@ def test_a_named_partition_is_kept_to_though_a_batch_is_open(broker: ProduceBrok
     ]
 
 
-def test_the_end_is_the_end_of_what_knows_the_brokers(open_producer: Open) -> None:
+def test_the_end_is_the_end_of_what_knows_the_brokers(open_producer: Open, info: Closable) -> None:
     """After it nothing is sent, whichever way it is tried."""
     producer = open_producer()
-    info = producer._router.info
     producer.send("t", b"x")
     assert repr(producer) == "<Producer to 1 brokers, async, open>"
     producer.close()
     assert repr(producer) == "<Producer to 1 brokers, async, closed>"
-    assert isinstance(info, Closable)
     assert info.closed == 1
     for messages in (b"x", [b"x"]):
         with pytest.raises(ProducerClosedError):
             producer.send("t", messages)
 
 
-def test_a_producer_that_sent_nothing_ends_what_knows_the_brokers_too(open_producer: Open) -> None:
+def test_a_producer_that_sent_nothing_ends_what_knows_the_brokers_too(open_producer: Open, info: Closable) -> None:
     """It was opened with the producer."""
     producer = open_producer()
-    info = producer._router.info
     producer.close()
-    assert isinstance(info, Closable)
     assert info.closed == 1
 
 
 def test_a_send_that_waits_for_brokers_ends_with_the_producer(
-    open_producer: Open, monkeypatch: pytest.MonkeyPatch
+    open_producer: Open, info: Closable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, though it would look again much later, and go on for confirm.timeout.ms."""
     monkeypatch.setattr(producer_module, "_LOOK_AGAIN_S", 3600)
     producer = open_producer(confirm=True, confirm_timeout_ms=HOUR_MS)
-    producer._router.info._counts = {}  # type: ignore[attr-defined]
+    info.counts = {}
     errors: list[NoBrokersError] = []
 
     def send() -> None:

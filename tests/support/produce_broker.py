@@ -100,13 +100,13 @@ class ProduceBroker(Listener):
 
 
 class KnownBrokers(ListedBrokers):
-    """Brokers that have the same partitions of every topic."""
+    """Brokers that have the same partitions of every topic: as many as `counts` says of each broker."""
 
     def __init__(self, brokers: list[ProduceBroker], partitions: int = 1) -> None:
         super().__init__([broker.entry for broker in brokers])
-        self._counts = dict.fromkeys((broker.broker_id for broker in brokers), partitions)
+        self.counts = dict.fromkeys((broker.broker_id for broker in brokers), partitions)
 
     def partitions(self, topic: str) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition.all_of(topic, self._counts))
+        return tuple(TopicPartition.all_of(topic, self.counts))
 
     choices = partitions
