@@ -43,8 +43,6 @@ _NEIGHBOURS: dict[type[ast.AST], type[ast.AST]] = {
 _UNORDERED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)  # whose neighbour is the negation
 _LEFT_OUT = (ast.Raise, ast.Break, ast.Continue, ast.Delete)
 
-_TELLING = (ast.expr, ast.stmt, ast.arguments)
-
 _Step: TypeAlias = tuple[str, int | None]
 """From a node to one inside: the field, and the place in its list."""
 
@@ -215,9 +213,9 @@ class _Finder(ast.NodeVisitor):
         nodes = [self._tree, *_nodes_on(self._tree, path)]
         statement = next(around for around in reversed(nodes) if isinstance(around, ast.stmt))
         depth = _depth_to_tell(nodes, node)
-        told = copy.deepcopy(nodes[depth])
-        new = _replaced(told, path[depth:], copy.deepcopy(node))
-        place, old, new_text = ".".join(self._names), _text(nodes[depth]), _text(new)
+        new = _replaced(copy.deepcopy(nodes[depth]), path[depth:], copy.deepcopy(node))
+        parameter = _parameter_of(nodes[depth - 1], *path[depth - 1])
+        place, old, new_text = ".".join(self._names), parameter + _text(nodes[depth]), parameter + _text(new)
         self._numbers[place, old, new_text] += 1
         change = Change(
             place=place,
@@ -275,11 +273,22 @@ def _depth_to_tell(nodes: list[ast.AST], new: ast.AST) -> int:
         return last - 1
     if not isinstance(nodes[last], ast.Constant | ast.BinOp) or isinstance(new, ast.UnaryOp):
         return last
-    return next(
-        depth
-        for depth in range(last - 1, -1, -1)
-        if isinstance(nodes[depth], _TELLING) and not isinstance(nodes[depth], ast.Slice | ast.UnaryOp)
-    )
+    for depth in range(last - 1, -1, -1):
+        if isinstance(nodes[depth], ast.arguments):
+            return depth + 1
+        if isinstance(nodes[depth], ast.expr | ast.stmt) and not isinstance(nodes[depth], ast.Slice | ast.UnaryOp):
+            return depth
+    raise AssertionError("every expression is in a statement")
+
+
+def _parameter_of(arguments: ast.AST, field: str, index: int | None) -> str:
+    """Return how the default at an index of a function's arguments begins in its signature; of other nodes nothing."""
+    if not isinstance(arguments, ast.arguments) or index is None:
+        return ""
+    if field == "kw_defaults":
+        return f"{arguments.kwonlyargs[index].arg}="
+    positional = [*arguments.posonlyargs, *arguments.args]
+    return f"{positional[index - len(arguments.defaults)].arg}="
 
 
 def _text(node: ast.AST) -> str:

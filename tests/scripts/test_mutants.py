@@ -55,7 +55,7 @@ def test_each_change_is_a_small_one(line: str, becomes: list[str]) -> None:
         ("return -1", [("return -1", "return -2")]),
         ("while True:\n    raise a", [("while True:", "while False:"), ("raise a", "pass")]),
         ("if a:\n    x = 1", [("a", "not a"), ("x = 1", "x = 2")]),
-        ("def f(a=1):\n    pass", [("a=1", "a=2")]),
+        ("def f(a, b=1, *, c, d=-2):\n    pass", [("b=1", "b=2"), ("d=-2", "d=-3")]),
     ],
 )
 def test_a_change_is_told_by_the_expression_around_it(line: str, told: list[tuple[str, str]]) -> None:
