@@ -207,7 +207,7 @@ class AuditCounter:
             return
         payloads = [message.payload for message in messages]
         is_many = len(payloads) >= _MANY
-        is_good, published_at_us, ids = stamp_columns(payloads) if is_many else _columns(read_stamps(payloads))
+        is_good, published_at_us, ids = stamp_columns(payloads) if is_many else columns_of_stamps(read_stamps(payloads))
         offsets = np.array([message.offset for message in messages], OFFSET_TYPE)[is_good]
         indexes = np.array([message.index_in_set for message in messages], INDEX_TYPE)[is_good]
         places = Places(offsets, indexes)
@@ -285,7 +285,7 @@ class AuditCounter:
         """Sort a topic's waiting stamps into windows."""
         stamps = self._stamps.pop(topic)
         self._waiting_messages -= len(stamps)
-        _, published_at_us, ids = _columns(stamps)
+        _, published_at_us, ids = columns_of_stamps(stamps)
         self._note(topic, len(ids), len(stamps) - len(ids))
         if len(ids):
             self._pending.count(topic, published_at_us, ids, self._clock.monotonic_s())
@@ -402,14 +402,16 @@ def _messages(each: AuditReport | Statement) -> int:
     return each.count if isinstance(each, AuditReport) else 0
 
 
-def _columns(stamps: Sequence[Stamp | None]) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.uint64]]:
+def columns_of_stamps(
+    stamps: Sequence[Stamp | None],
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.uint64]]:
     """Return which stamps can be counted, and the publication times and short ids of those."""
     good = [stamp for stamp in stamps if stamp is not None]
     try:
         ids = short_ids([stamp.id for stamp in good])
         published_at_us = np.array([stamp.published_at_us for stamp in good], np.int64)
     except (ValueError, OverflowError):
-        return _columns([stamp if stamp is not None and _is_countable(stamp) else None for stamp in stamps])
+        return columns_of_stamps([stamp if stamp is not None and _is_countable(stamp) else None for stamp in stamps])
     return np.array([stamp is not None for stamp in stamps], np.bool_), published_at_us, ids
 
 

@@ -100,8 +100,8 @@ class Rebalancer:
         self.explicit_topics: set[str] = set()
         self._explicit_commits = subscription.explicit_commits
         # Given up, but not committed for the last time: the owner node stays until then.
-        self._uncommitted: dict[TopicPartition, OwnedPartition] = {}
-        self._left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
+        self.uncommitted: dict[TopicPartition, OwnedPartition] = {}
+        self.left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
         self._is_changed = False  # since the last rebalance that ended well
         self.counts: Counter[str] = Counter()
         self.times = Histogram(UP_TO_MINUTES)  # of rebalances that changed something, from the first attempt
@@ -239,10 +239,10 @@ class Rebalancer:
                 owned = OwnedPartition(feed, session, brokers[where.broker_id])
                 owned.is_newborn = where not in self._division.found_first
                 owned.is_explicit = self._explicit_commits or where.topic in self.explicit_topics
-                claimed[owned] = self._left.get(where)
+                claimed[owned] = self.left.get(where)
         taken = self._committer.take(session, claimed)
         for owned, offset in taken.items():
-            self._left.pop(owned.where, None)
+            self.left.pop(owned.where, None)
             if offset is not None:
                 owned.start_at(offset)
             self.owned[owned.where] = owned
@@ -274,18 +274,18 @@ class Rebalancer:
         self._tell(self._listener.on_revoked, partitions)
         for owned in partitions:
             self._note_left(owned)
-            self._uncommitted[owned.where] = self.owned.pop(owned.where)
+            self.uncommitted[owned.where] = self.owned.pop(owned.where)
 
     def _commit_given_up(self) -> None:
         """Commit what was given up, now or in an attempt that was not answered: only then may others have it."""
-        given_up = list(self._uncommitted.values())
+        given_up = list(self.uncommitted.values())
         try:
             self._committer.commit(given_up, last=True)
         finally:
             for owned in given_up:
                 if owned.is_closed:
-                    del self._uncommitted[owned.where]
-                    self._left.pop(owned.where, None)
+                    del self.uncommitted[owned.where]
+                    self.left.pop(owned.where, None)
 
     def _release(self, partitions: Collection[OwnedPartition]) -> None:
         """Stop handing out, and wait for the application a while: all streams together, not one after another."""
@@ -312,7 +312,7 @@ class Rebalancer:
             self._note_left(owned)
         self._fetchers.remove(every)
         self.owned.clear()
-        self._uncommitted.clear()
+        self.uncommitted.clear()
         self._claimed.clear()
         self._tell(self._listener.on_lost, every)
 
@@ -330,4 +330,4 @@ class Rebalancer:
         """Remember what was consumed: if nobody takes the partition meanwhile, it need not come again."""
         left = Left.of(owned)
         if left is not None:
-            self._left[owned.where] = left
+            self.left[owned.where] = left

@@ -8,7 +8,7 @@ import uuid
 import numpy as np
 import pytest
 
-from kafka2011.audit.counter import _columns
+from kafka2011.audit.counter import columns_of_stamps
 from kafka2011.audit.stamp_columns import stamp_columns
 from kafka2011.events.codec import MARK, read_stamps
 from kafka2011.events.varint import write_varint
@@ -51,7 +51,7 @@ def test_many_at_once_are_as_one_by_one(seed: int) -> None:
     """The same ones are good, with the same times and ids, in the same order."""
     draw = random.Random(seed)
     payloads = [payload_of(draw) for _ in range(draw.choice([1, 40, 500]))]
-    for found, expected in zip(stamp_columns(payloads), _columns(read_stamps(payloads)), strict=True):
+    for found, expected in zip(stamp_columns(payloads), columns_of_stamps(read_stamps(payloads)), strict=True):
         assert found.dtype == expected.dtype
         assert np.array_equal(found, expected)
 

@@ -716,14 +716,14 @@ def test_what_was_left_is_forgotten_once_it_was_taken_up_again_or_committed() ->
     a.run("fetch")
     a.registries.expire()
     a.rebalancer.enter()
-    assert set(a.rebalancer._left) == {T0, T1, T2, T3}
+    assert set(a.rebalancer.left) == {T0, T1, T2, T3}
     settle([a])
     a.run("fetch")
-    assert a.rebalancer._left == {}
+    assert a.rebalancer.left == {}
     b = Member(world, "b", {"t": 1})
     settle([b, a])
     check_at_rest(world, a, b)
-    assert a.rebalancer._left == {}
+    assert a.rebalancer.left == {}
 
 
 def test_partitions_that_come_after_explicit_commits_are_committed_explicitly_too() -> None:
@@ -923,7 +923,7 @@ def test_what_was_given_up_and_committed_is_not_kept() -> None:
     b = Member(world, "b", {"t": 1})
     settle([b, a])
     check_at_rest(world, a, b)
-    assert a.rebalancer._uncommitted == {}
+    assert a.rebalancer.uncommitted == {}
 
 
 # Fences --------------------------------------------------------------------------------------------------------------

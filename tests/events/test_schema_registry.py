@@ -22,6 +22,7 @@ from kafka2011.message.topic import InvalidTopicError
 from tests.support.clocks import ManualClock
 from tests.support.zk_in_memory import ZkClientInMemory
 from zk.errors import MalformedNode, ZkUnavailable
+from zk.nodes import Nodes
 from zk.schemas import SchemaNodes
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def test_a_znode_that_is_no_schema_keeps_no_other_topic_from_a_snapshot(
     """Its own topic has no newest schema, and the log says why."""
     client = ZkClientInMemory()
     registry(client).register("views", V1)
-    SchemaNodes(client)._nodes.create_with_parents(f"/schemas/topics/bad/{name}", data)  # type: ignore[arg-type]
+    Nodes(client).create_with_parents(f"/schemas/topics/bad/{name}", data)  # type: ignore[arg-type]
     snapshot = registry(client).snapshot()
     assert snapshot.newest("views") == V1
     assert "The newest schema of topic bad cannot be used" in caplog.text
@@ -295,7 +296,7 @@ def test_a_malformed_number_is_an_error() -> None:
     """No schema of a topic may be overlooked when a new one is checked."""
     client = ZkClientInMemory()
     registry(client).register("views", V1)
-    SchemaNodes(client)._nodes.create("/schemas/topics/views/two", b"{}")  # type: ignore[arg-type]
+    Nodes(client).create("/schemas/topics/views/two", b"{}")  # type: ignore[arg-type]
     with pytest.raises(MalformedNode, match="views/two"):
         registry(client).register("views", V2)
 
