@@ -64,9 +64,9 @@ def test_a_function_is_found_by_the_end_of_its_name() -> None:
     """Wherever its module is."""
     assert function_named("ConfirmationWindow.lost").module == "kafka2011.producer.confirmation_window"
     assert function_named("recovery._recover").full_name == "kafka2011.log.recovery._recover"
-    with pytest.raises(PatchError, match=r"stands for 0 functions"):
+    with pytest.raises(PatchError, match=r"is the name of 0 functions"):
         function_named("ConfirmationWindow.los")
-    with pytest.raises(PatchError, match=r"stands for \d+ functions: .*, "):
+    with pytest.raises(PatchError, match=r"is the name of \d+ functions \(.*, "):
         function_named("__init__")
 
 

@@ -107,7 +107,7 @@ def function_named(short_name: str) -> Definition:
     ]
     places = sorted({function.full_name for function in candidates})
     if len(places) != 1:
-        raise PatchError(f"{short_name} stands for {len(places)} functions: {', '.join(places)}")
+        raise PatchError(f"{short_name} is the name of {len(places)} functions ({', '.join(places) or 'none'})")
     return candidates[0]
 
 
