@@ -20,7 +20,7 @@ from scripts.definitions import PACKAGES, ROOT, module_paths
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-LAST_TEST_S = 50.0
+LAST_TEST_S = 45.0
 """When the last test may begin; the other checks run meanwhile."""
 MOST_FILES = 80
 MAIN_BRANCHES = ("origin/main", "main")
