@@ -15,7 +15,7 @@ from kafka2011.errors import BrokerConnectionError
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.producer_connection import ProducerConnection
 from kafka2011.wire.connection import BrokerConnection
-from kafka2011.wire.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, Wait, encode_request
+from kafka2011.wire.protocol import FetchRequest, FetchWait, MultiFetchRequest, ProduceRequest, encode_request
 from tests.support.waiting import eventually
 from zk.cluster import UNKNOWN_ID, Broker
 
@@ -135,7 +135,7 @@ def test_who_waits_for_a_quota_holds_nobody_up_and_may_go(
     broker = new_broker({"log.flush.interval": 1, "quota.file": quota, "max.connections.per.address": 2})
     broker.start()
     reader, writer = open_connection(broker), open_connection(broker)
-    reader.send(encode_request(FetchRequest("views", 0, 0, 2**20, Wait(50_000, 1))))
+    reader.send(encode_request(FetchRequest("views", 0, 0, 2**20, FetchWait(50_000, 1))))
     writer.send(encode_request(ProduceRequest("views", 0, ONE)))
     writer.send(BARRIER)
     assert reader.receive() == EMPTY + ONE
@@ -202,7 +202,7 @@ def test_who_sends_nothing_is_closed_and_who_waits_is_not(
             return connection
 
         waits = new()
-        waits.send(encode_request(FetchRequest("views", 0, 0, 2**20, Wait(50_000, 1))))
+        waits.send(encode_request(FetchRequest("views", 0, 0, 2**20, FetchWait(50_000, 1))))
         for sent in (b"", BARRIER, BARRIER + BARRIER[:-1]):
             idle = new()
             if sent:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from kafka2011.message.message_set import encode
-from kafka2011.wire.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, Wait, encode_request
+from kafka2011.wire.protocol import FetchRequest, FetchWait, MultiFetchRequest, ProduceRequest, encode_request
 from tests.fuzz.inputs import read_corpus
 from tests.fuzz.mutator import Mutator
 from tests.support.waiting import eventually
@@ -75,7 +75,7 @@ class Correct:
         message = encode(b"correct %d" % self.served)
         self._connection.send(encode_request(ProduceRequest("correct", 0, message)))
         assert bytes(self._connection.request(_BARRIER)) == b"\0\0"
-        fetch = FetchRequest("correct", 0, self._offset, 10_000, Wait(10_000, 1))
+        fetch = FetchRequest("correct", 0, self._offset, 10_000, FetchWait(10_000, 1))
         assert bytes(self._connection.request(encode_request(fetch))) == b"\0\0" + message
         self._offset += len(message)
         self.served += 1

@@ -14,10 +14,10 @@ import pytest
 from kafka2011.message.message_set import MessageSet
 from kafka2011.wire.protocol import (
     FetchRequest,
+    FetchWait,
     MultiFetchRequest,
     OffsetsRequest,
     ProduceRequest,
-    Wait,
     encode_request,
 )
 from tests.support.waiting import eventually
@@ -49,7 +49,7 @@ def produce(topic: str, messages: bytes = ONE, partition: int = 0) -> bytes:
 
 
 def fetch(offset: int = 0, max_ms: int = LONG_MS, min_bytes: int = 1, *, max_bytes: int = 1000) -> bytes:
-    return encode_request(FetchRequest("views", 0, offset, max_bytes, Wait(max_ms, min_bytes)))
+    return encode_request(FetchRequest("views", 0, offset, max_bytes, FetchWait(max_ms, min_bytes)))
 
 
 def parked_now(counts: dict[str, int]) -> int:
@@ -97,7 +97,7 @@ def test_a_multifetch_waits_for_any_of_its_parts(
     parts = tuple(FetchRequest(topic, partition, 0, 1000) for topic in ("views", "new") for partition in (0, 1))
     for number, (topic, partition) in enumerate((("views", 1), ("new", 0)), 1):
         reader.send(
-            encode_request(MultiFetchRequest(parts[: 2 * number], Wait(LONG_MS, 1 + 2 * (number - 1) * len(ONE))))
+            encode_request(MultiFetchRequest(parts[: 2 * number], FetchWait(LONG_MS, 1 + 2 * (number - 1) * len(ONE))))
         )
         await_parked(broker, 1)
         writer.send(produce(topic, ONE * number, partition))
@@ -108,7 +108,10 @@ def test_a_multifetch_waits_for_any_of_its_parts(
 def test_the_answer_comes_when_time_is_up(broker: LocalBroker, open_connection: OpenConnection) -> None:
     """It is empty, and not early."""
     reader = open_connection(broker)
-    for request in (fetch(0, 200), encode_request(MultiFetchRequest((FetchRequest("views", 0, 0, 9),), Wait(200, 1)))):
+    for request in (
+        fetch(0, 200),
+        encode_request(MultiFetchRequest((FetchRequest("views", 0, 0, 9),), FetchWait(200, 1))),
+    ):
         began_s = time.monotonic()
         assert set(bytes(reader.request(request))[:2]) == {0}
         assert time.monotonic() - began_s >= 0.2
@@ -145,7 +148,7 @@ def test_errors_do_not_wait(broker: LocalBroker, open_connection: OpenConnection
     reader = open_connection(broker)
     reader.send(produce("views"))
     assert bytes(reader.request(fetch(offset=10**6)))[:2] == b"\0\1"
-    wait = Wait(LONG_MS, HUGE)
+    wait = FetchWait(LONG_MS, HUGE)
     for bad in (
         FetchRequest("views", 7, 0, 9),
         FetchRequest("../views", 0, 0, 9),
@@ -238,7 +241,7 @@ def test_very_many_partitions_do_not_wait_when_memory_is_short(
     broker.start()
     many = tuple(FetchRequest("views", partition, 0, 9) for partition in range(2000))
     reader = open_connection(broker)
-    assert len(reader.request(encode_request(MultiFetchRequest(many, Wait(LONG_MS, 1))))) == 2 + 6 * 2000
+    assert len(reader.request(encode_request(MultiFetchRequest(many, FetchWait(LONG_MS, 1))))) == 2 + 6 * 2000
     assert counts_of(broker)["parked_refused"] == 1
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafka2011.broker.flushing.flush_scheduler import FlushScheduler
-    from kafka2011.broker.registration import Registration
+    from kafka2011.broker.registration import BrokerRegistration
     from kafka2011.broker.replication.replication import Replication
     from kafka2011.broker.requests.parking import Parking
     from kafka2011.log.log import Log
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class LogEvents:
     """What the logs call; nothing here waits. `registration` and `replication` are there before a log is opened."""
 
-    registration: Registration
+    registration: BrokerRegistration
     replication: Replication | None = None
 
     def __init__(self, flushes: FlushScheduler, parking: Parking) -> None:

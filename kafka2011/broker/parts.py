@@ -16,7 +16,7 @@ from kafka2011.broker.flushing.flush_scheduler import FlushScheduler
 from kafka2011.broker.log_events import LogEvents
 from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.broker.pipelines import Pipelines
-from kafka2011.broker.registration import Registration
+from kafka2011.broker.registration import BrokerRegistration
 from kafka2011.broker.replication.replica_log import ReplicaLogs
 from kafka2011.broker.replication.replication import Replication
 from kafka2011.broker.requests import receive_buffer
@@ -67,7 +67,7 @@ class BrokerParts:
         self.handlers = RequestHandlers(self.logs)
         self.memory = RequestMemory.of(config)
         self.sockets = self._new_sockets()
-        self.registration = self.events.registration = Registration(config, self.logs, self.sockets, fail)
+        self.registration = self.events.registration = BrokerRegistration(config, self.logs, self.sockets, fail)
         self.replication = self._new_replication() if config.replica_name else None
         self.registration.replication = self.events.replication = self.replication
         self.pipelines = Pipelines(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zk.requests import TopicRequest
 
 
-class Registration:
+class BrokerRegistration:
     """What a broker's registrar is told, and the registrar of a broker without replicas.
 
     With `replication` a registrar is made for each term in which this replica leads. `fail` stops the broker.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.memory.memory_budget import MemoryBudget
     from kafka2011.broker.memory.request_memory import RequestMemory
     from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
-    from kafka2011.broker.registration import Registration
+    from kafka2011.broker.registration import BrokerRegistration
     from kafka2011.broker.requests.handlers import RequestHandlers
     from kafka2011.broker.requests.parking import Parking
     from kafka2011.broker.requests.request_times import RequestTimes
@@ -32,7 +32,7 @@ class BrokerStatus:
         handlers: RequestHandlers,
         parking: Parking,
         memory: RequestMemory,
-        registration: Registration,
+        registration: BrokerRegistration,
         failure: Callable[[], BaseException | None],
     ) -> None:
         self.logs = logs

@@ -26,7 +26,7 @@ from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.message.topic import validate_topic
-from kafka2011.mirror.replay import Range, replay
+from kafka2011.mirror.replay import ReplayRange, replay
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 
@@ -150,7 +150,7 @@ def _registered(topic: str, zk_connect: str) -> list[TopicPartition]:
         return TopicPartition.all_of(topic, BrokerRegistry(client).partitions_of(topic))
 
 
-def _range(cursor: PartitionCursor, start: int | str, end: int | str) -> Range:
+def _range(cursor: PartitionCursor, start: int | str, end: int | str) -> ReplayRange:
     """Return what a partition holds now between two places. Raises KafkaError for an offset that is not there."""
     consumer = cursor.consumer
     assert consumer.broker_id is not None
@@ -159,4 +159,4 @@ def _range(cursor: PartitionCursor, start: int | str, end: int | str) -> Range:
     cursor.go_to(end)
     end_offset = min(end_offset, cursor.offset)
     cursor.go_to(start)
-    return Range(where, consumer, cursor.offset, end_offset)
+    return ReplayRange(where, consumer, cursor.offset, end_offset)

@@ -29,7 +29,7 @@ class UnpackError(KafkaError):
     """A compressed file cannot be read; the text says why."""
 
 
-class Status(NamedTuple):
+class ContentStatus(NamedTuple):
     """What is known of a file without reading it."""
 
     size_bytes: int
@@ -37,7 +37,7 @@ class Status(NamedTuple):
     is_deleted: bool
 
     @classmethod
-    def of(cls, status: os.stat_result) -> Status:
+    def of(cls, status: os.stat_result) -> ContentStatus:
         """Take it from what stat(2) says."""
         return cls(status.st_size, status.st_mtime_ns, status.st_nlink == 0)
 
@@ -58,7 +58,7 @@ class Content(Protocol):
     def hold(self) -> None:
         """Open it, if it is not open. Raises OSError."""
 
-    def status(self) -> Status:
+    def status(self) -> ContentStatus:
         """Return how large it is now. Raises OSError."""
 
     def pread(self, size_bytes: int, position: int) -> bytes:
@@ -129,10 +129,10 @@ class PlainFile:
         if not self._must_stay_open:
             self._opened.use(self)
 
-    def status(self) -> Status:
+    def status(self) -> ContentStatus:
         """Return how large it is now. Raises OSError."""
         if self._fd >= 0:
-            status = Status.of(os.fstat(self._fd))
+            status = ContentStatus.of(os.fstat(self._fd))
             if status.is_deleted:  # it could not be opened again
                 self._must_stay_open = True
                 self._opened.forget(self)
@@ -143,7 +143,7 @@ class PlainFile:
             raise MovedError(self.path) from error
         if FileKey.of(found) != self._key:
             raise MovedError(self.path)
-        return Status.of(found)
+        return ContentStatus.of(found)
 
     def pread(self, size_bytes: int, position: int) -> bytes:
         """Return so many bytes from a position on, fewer at the end. Raises OSError."""
@@ -202,7 +202,7 @@ class PackedFile:
                 raise
         except OSError as error:
             raise UnpackError(error.strerror or str(error)) from error
-        self._status = Status(size_bytes, found.st_mtime_ns, is_deleted=False)
+        self._status = ContentStatus(size_bytes, found.st_mtime_ns, is_deleted=False)
 
     @property
     def key(self) -> FileKey:
@@ -217,7 +217,7 @@ class PackedFile:
     def hold(self) -> None:
         """Do nothing: it is open."""
 
-    def status(self) -> Status:
+    def status(self) -> ContentStatus:
         """Return how large its content is; it no longer changes."""
         return self._status
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafka2011.collect.content import MovedError, OpenFiles, PlainFile, Status
+from kafka2011.collect.content import ContentStatus, MovedError, OpenFiles, PlainFile
 from kafka2011.collect.positions import FileKey, FilePosition
 from kafka2011.collect.rotation import holds
 from kafka2011.collect.tail import BinaryFileError, FileTail
@@ -143,7 +143,7 @@ class FollowedFiles:
             if tail.unread_bytes:
                 self._turns.add(tail)
             return False
-        self._see(tail, Status.of(status))
+        self._see(tail, ContentStatus.of(status))
         return True
 
     def look_apart(self) -> None:
@@ -173,7 +173,7 @@ class FollowedFiles:
         if tail.unread_bytes or self._is_finished(tail):
             self._turns.add(tail)
 
-    def _see(self, tail: FileTail, status: Status) -> bool:
+    def _see(self, tail: FileTail, status: ContentStatus) -> bool:
         """Take in what a file is now; False if it has other content, or cannot be read."""
         try:
             if not tail.position and not tail.content.is_held:
@@ -282,7 +282,7 @@ class FollowedFiles:
                 self._positions.remove(saved.key)
         self._deleted = kept
 
-    def _is_open(self, content: Content, status: Status, tail: FileTail) -> bool:
+    def _is_open(self, content: Content, status: ContentStatus, tail: FileTail) -> bool:
         """Whether it is a file that is read already; what had its inode before is looked for if it is another one."""
         if tail.content.is_held or _is_same(content, status, tail.known, tail.saved.watched):
             return True
@@ -324,7 +324,7 @@ class FollowedFiles:
             self._leave(tail)
 
 
-def _is_same(content: Content, status: Status, saved: FilePosition, path: str) -> bool:
+def _is_same(content: Content, status: ContentStatus, saved: FilePosition, path: str) -> bool:
     """Whether a file, found for a path, still has what is known of it."""
     if (status.size_bytes, status.modified_ns) == (saved.size_bytes, saved.modified_ns):
         return True

@@ -17,7 +17,7 @@ def is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.lexists(path)
 
 
-class Pattern:
+class PathPattern:
     """A path with the shell's wildcards, *, ? and [...]. It matches no compressed files, which are read by rotation."""
 
     def __init__(self, text: str) -> None:

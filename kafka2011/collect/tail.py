@@ -13,7 +13,7 @@ from kafka2011.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafka2011.collect.content import Content, Status
+    from kafka2011.collect.content import Content, ContentStatus
     from kafka2011.collect.counts import CollectCounts
     from kafka2011.collect.lines import LineCutter
     from kafka2011.collect.positions import FileKey, FilePosition
@@ -112,7 +112,7 @@ class FileTail:
         """Whether this is what was seen of the file last."""
         return size_bytes == self.saved.size_bytes and modified_ns == self.saved.modified_ns
 
-    def see(self, status: Status) -> bool:
+    def see(self, status: ContentStatus) -> bool:
         """Take in that the file has changed; False if it has other content now, truncated for example.
 
         Raises OSError.

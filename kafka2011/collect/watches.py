@@ -8,7 +8,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.collect.patterns import Pattern, is_pattern
+from kafka2011.collect.patterns import PathPattern, is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ class Watch:
     """A path, and which file has it now."""
 
     path: str
-    pattern: Pattern | None = None
+    pattern: PathPattern | None = None
     """What has found it: the path is forgotten with its file."""
     key: FileKey | None = None
     trouble: str = ""
@@ -55,7 +55,7 @@ class Watches:
         paths = dict.fromkeys(map(os.path.abspath, paths))
         self._counts = counts
         self._follow = follow
-        self._patterns = [Pattern(path) for path in paths if is_pattern(path)]
+        self._patterns = [PathPattern(path) for path in paths if is_pattern(path)]
         self._watches = deque(Watch(path) for path in paths if not is_pattern(path))
         self._paths = {watch.path for watch in self._watches}
         self._busy: dict[Watch, float] = {}  # those that changed lately, and when
@@ -139,7 +139,7 @@ class Watches:
         del self._named[former]
         return former
 
-    def _add(self, path: str, pattern: Pattern) -> None:
+    def _add(self, path: str, pattern: PathPattern) -> None:
         if path not in self._paths:
             self._paths.add(path)
             self._watches.append(Watch(path, pattern))

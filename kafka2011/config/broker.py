@@ -17,7 +17,7 @@ from kafka2011.config.kinds import (
     File,
     Host,
     Integer,
-    Pattern,
+    PatternKind,
     TopicMap,
 )
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
@@ -73,7 +73,7 @@ class BrokerConfig(Settings):
     tls_client_required: bool = setting(False, Boolean(), "Refuse clients that show no certificate.")
     tls_principal_rule: str = setting(
         "CN=([^,]+)",
-        Pattern(),
+        PatternKind(),
         "The regular expression whose first group finds a client's principal in its certificate's subject,"
         " `C=DE,O=shop,CN=reports`.",
     )

@@ -189,7 +189,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class PatternKind:
     """A regular expression with a group."""
 
     def read(self, value: object) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from kafka2011.c_code import PURE_VARIABLE
 from kafka2011.config.later_names import LATER_NAMES
-from kafka2011.config.sources import ENVIRONMENT_PREFIX, Given, from_environment, from_file, from_overrides
+from kafka2011.config.sources import ENVIRONMENT_PREFIX, GivenSetting, from_environment, from_file, from_overrides
 from kafka2011.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Settings:
             raise TypeError(
                 f"settings of the {cls.COMPONENT} are a dict with dotted keys or {cls.__name__}, not {kind}"
             )
-        return cls._from_given(Given(key, value, source) for key, value in properties.items())
+        return cls._from_given(GivenSetting(key, value, source) for key, value in properties.items())
 
     @classmethod
     def from_sources(
@@ -154,7 +154,7 @@ class Settings:
         `defaults` stand in for the component's own. Raises ConfigError naming the file, the variable, or the override
         that is wrong as a value of `option`.
         """
-        given = [Given(key, value, "") for key, value in (defaults or {}).items()]
+        given = [GivenSetting(key, value, "") for key, value in (defaults or {}).items()]
         if file is not None:
             given += from_file(file)
         given += from_environment(environ or {}, cls._variables(), cls._variables_of_others())
@@ -162,7 +162,7 @@ class Settings:
         return cls._from_given(given)
 
     @classmethod
-    def _from_given(cls, given: Iterable[Given]) -> Self:
+    def _from_given(cls, given: Iterable[GivenSetting]) -> Self:
         known = {item.key: item for item in cls.settings()}
         values: dict[str, Any] = {}
         ignored: dict[str, None] = {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "KAFKA2011_"
 
 
-class Given(NamedTuple):
+class GivenSetting(NamedTuple):
     """One key with its value, and where it was found."""
 
     key: str
@@ -24,7 +24,7 @@ class Given(NamedTuple):
     source: str
 
 
-def from_file(path: Path | str) -> list[Given]:
+def from_file(path: Path | str) -> list[GivenSetting]:
     """Read a properties file as Java does. Raises ConfigError when it cannot be read."""
     try:
         with Path(path).open("rb") as file:
@@ -33,10 +33,12 @@ def from_file(path: Path | str) -> list[Given]:
         raise ConfigError(f"cannot read the settings in {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise ConfigError(f"{path} is not a properties file: {error}") from error
-    return [Given(key, value, str(path)) for key, value in properties.items()]
+    return [GivenSetting(key, value, str(path)) for key, value in properties.items()]
 
 
-def from_environment(environ: Mapping[str, str], variables: Mapping[str, str], others: Iterable[str]) -> list[Given]:
+def from_environment(
+    environ: Mapping[str, str], variables: Mapping[str, str], others: Iterable[str]
+) -> list[GivenSetting]:
     """Pick the settings out of an environment; `variables` gives the key of each name.
 
     Raises ConfigError for a KAFKA2011_ variable that is neither among these nor among the `others`.
@@ -45,7 +47,7 @@ def from_environment(environ: Mapping[str, str], variables: Mapping[str, str], o
     found = []
     for name, value in sorted(environ.items()):
         if name in variables:
-            found.append(Given(variables[name], value, f"environment variable {name}"))
+            found.append(GivenSetting(variables[name], value, f"environment variable {name}"))
         elif name.startswith(ENVIRONMENT_PREFIX) and name not in others:
             near = difflib.get_close_matches(name, [*variables, *others], n=1, cutoff=0.5)
             hint = f": did you mean {near[0]}?" if near else ""
@@ -53,12 +55,12 @@ def from_environment(environ: Mapping[str, str], variables: Mapping[str, str], o
     return found
 
 
-def from_overrides(overrides: Iterable[str], option: str = "--override") -> list[Given]:
+def from_overrides(overrides: Iterable[str], option: str = "--override") -> list[GivenSetting]:
     """Split `key=value` texts, the values of a command's option. Raises ConfigError for one without an equals sign."""
     found = []
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"{option} {text!r} is not key=value")
-        found.append(Given(key.strip(), value, f"{option} {text}"))
+        found.append(GivenSetting(key.strip(), value, f"{option} {text}"))
     return found

@@ -21,7 +21,7 @@ def nobody() -> None:
     """Wake nobody."""
 
 
-class Known(Generic[Value]):
+class CachedNodes(Generic[Value]):
     """What was read from a registry. It is read again when its watch (this object) or a comparison says so."""
 
     def __init__(self, path: str, read: Callable[[Watch], Value]) -> None:
@@ -73,7 +73,7 @@ class Known(Generic[Value]):
         self._wake()
 
 
-class KnownTexts(Known[dict[str, str]]):
+class KnownTexts(CachedNodes[dict[str, str]]):
     """The texts of the znodes below one: only those that are new or have changed are read, not all of them again."""
 
     def __init__(self, path: str, names: ListNames, texts: ReadTexts) -> None:

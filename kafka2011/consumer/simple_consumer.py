@@ -15,9 +15,9 @@ from kafka2011.wire.protocol import (
     ERROR_BYTES,
     RESPONSE_HEADER_BYTES,
     FetchRequest,
+    FetchWait,
     MultiFetchRequest,
     OffsetsRequest,
-    Wait,
     decode_multifetch_body,
     decode_offsets_body,
     decode_response,
@@ -291,7 +291,7 @@ def sets_for(fetch_bytes: int) -> tuple[int, int]:
     return most // together * together, together
 
 
-def _wait(wait_ms: int, min_bytes: int) -> Wait | None:
+def _wait(wait_ms: int, min_bytes: int) -> FetchWait | None:
     if wait_ms < 0:
         raise ValueError(f"wait_ms is {wait_ms}: no time to wait for")
-    return Wait(wait_ms, min_bytes) if wait_ms else None
+    return FetchWait(wait_ms, min_bytes) if wait_ms else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.consumer.known import Known, KnownTexts, nobody
+from kafka2011.consumer.known import CachedNodes, KnownTexts, nobody
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
@@ -66,10 +66,10 @@ class ZkGroupSession:
             partial(self._consumers.subscriptions_of, group),
         )
         self._known_rules: KnownTexts | None = None
-        self._known_topics = Known(paths.BROKER_TOPICS, self._brokers.topics)
-        self._known_brokers = Known(paths.BROKER_IDS, self._brokers.brokers)
+        self._known_topics = CachedNodes(paths.BROKER_TOPICS, self._brokers.topics)
+        self._known_brokers = CachedNodes(paths.BROKER_IDS, self._brokers.brokers)
         self._known_partitions: dict[str, KnownTopic] = {}
-        self._known_owned_names: dict[str, Known[frozenset[str]]] = {}  # not watched: they change all the time
+        self._known_owned_names: dict[str, CachedNodes[frozenset[str]]] = {}  # not watched: they change all the time
         self._topics_with_owners: set[str] = set()
         self._topics_with_offsets: set[str] = set()
         self._standing: set[TopicPartition] = set()  # owner nodes of ours that are watched
@@ -92,7 +92,7 @@ class ZkGroupSession:
         Topics only now and then: asking about each of them whenever one has changed would cost the more, the more there
         are.
         """
-        every: list[Known[Any]] = [
+        every: list[CachedNodes[Any]] = [
             self._known_subscriptions,
             *([] if self._known_rules is None else [self._known_rules]),
             self._known_topics,
@@ -179,7 +179,7 @@ class ZkGroupSession:
         known = self._known_owned_names.get(topic)
         if known is None:
             path = paths.owners(self._group, topic)
-            known = Known(path, lambda _: frozenset(self._nodes.children(path)))
+            known = CachedNodes(path, lambda _: frozenset(self._nodes.children(path)))
             self._known_owned_names[topic] = known
         return known.value(nobody)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafka2011.demo.records import Place, PlacedLine
+    from kafka2011.demo.records import MessagePlace, ReceivedLine
     from zk.cluster import TopicPartition
 
 SENT_AGAIN = "sent again by the producer, unconfirmed when a broker was killed"
@@ -17,7 +17,7 @@ DELIVERED_AGAIN = "not committed when the group's partitions were divided anew"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class PipelineAccount:
     """What became of the lines, in the logs or in one group."""
 
     of: str
@@ -37,9 +37,9 @@ class Account:
         return not self.missing and not self.out_of_order and not (exactly_once and self.repeated)
 
 
-def account_for(of: str, sent: int, lines: Iterable[PlacedLine]) -> Account:
+def account_for(of: str, sent: int, lines: Iterable[ReceivedLine]) -> PipelineAccount:
     """Account for lines in the order in which they were read; of each partition the first copies must go forward."""
-    places: set[Place] = set()
+    places: set[MessagePlace] = set()
     numbers: set[int] = set()
     last: dict[TopicPartition, tuple[int, int, int]] = {}  # offset, index in set, line number
     repeats: Counter[str] = Counter()
@@ -58,4 +58,4 @@ def account_for(of: str, sent: int, lines: Iterable[PlacedLine]) -> Account:
         out_of_order += tuple(position) < before[:2] or number < before[2]
         last[partition] = (place.offset, place.index_in_set, number)
     missing = tuple(number for number in range(1, sent + 1) if number not in numbers)
-    return Account(of, sent, len(numbers), missing, dict(repeats), out_of_order)
+    return PipelineAccount(of, sent, len(numbers), missing, dict(repeats), out_of_order)

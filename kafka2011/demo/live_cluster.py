@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.demo.account import Account, account_for
+from kafka2011.demo.account import PipelineAccount, account_for
 from kafka2011.demo.lost_leader import LostLeader, lose_a_leader
 from kafka2011.demo.paced_replay import PacedReplay
 from kafka2011.demo.patience import how_busy, is_busy
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from kafka2011.demo.records import PlacedLine
+    from kafka2011.demo.records import ReceivedLine
     from kafka2011.demo.tiers import Tiers, TiersResult
 
 BROKERS = 3
@@ -62,7 +62,7 @@ class DemoResult:
     directory: Path
     lines: int
     seconds: float
-    accounts: list[Account] = field(default_factory=list)
+    accounts: list[PipelineAccount] = field(default_factory=list)
     killed_broker: KilledBroker | None = None
     lost_leader: LostLeader | None = None
     tiers: TiersResult | None = None
@@ -147,7 +147,7 @@ def _kill_a_broker(cluster: LocalCluster, say: Callable[[str], None]) -> KilledB
     return KilledBroker(VICTIM, away_s)
 
 
-def _read_back(cluster: LocalCluster) -> Iterator[PlacedLine]:
+def _read_back(cluster: LocalCluster) -> Iterator[ReceivedLine]:
     for broker in cluster.brokers.values():
         with SimpleConsumer(broker.host, broker.port, broker_id=broker.broker_id) as consumer:
             for partition in range(PARTITIONS):

@@ -9,7 +9,7 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.demo.account import Account, account_for
+from kafka2011.demo.account import PipelineAccount, account_for
 from kafka2011.demo.patience import STILL_S, Patience, how_busy
 from kafka2011.demo.read_back import read_partition
 from kafka2011.demo.records import numbered
@@ -46,7 +46,7 @@ class LostLeader:
     led: str
     leads: str
     took_over_s: float
-    account: Account
+    account: PipelineAccount
     is_same: bool
 
 

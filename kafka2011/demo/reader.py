@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from kafka2011.consumer.connector import ConsumerConnector
 from kafka2011.demo.patience import Patience
-from kafka2011.demo.records import PlacedLine
+from kafka2011.demo.records import ReceivedLine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ class Reader:
 
     def __init__(self, group: str, topic: str, settings: Mapping[str, object]) -> None:
         self.group = group
-        self._lines: list[PlacedLine] = []
+        self._lines: list[ReceivedLine] = []
         self._connector = ConsumerConnector({**settings, "groupid": group})
         [self._stream] = self._connector.create_message_streams({topic: 1})[topic]
         self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
 
     @property
-    def lines(self) -> Sequence[PlacedLine]:
+    def lines(self) -> Sequence[ReceivedLine]:
         """What was delivered so far, in order."""
         return self._lines
 
@@ -50,4 +50,4 @@ class Reader:
 
     def _run(self) -> None:
         for message in self._stream:
-            self._lines.append(PlacedLine.of(message))
+            self._lines.append(ReceivedLine.of(message))

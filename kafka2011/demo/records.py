@@ -15,7 +15,7 @@ def numbered(number: int, line: bytes) -> bytes:
     return b"%d\t%s" % (number, line)
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     """Where a delivered message came from; names the message."""
 
     partition: TopicPartition
@@ -23,10 +23,10 @@ class Place(NamedTuple):
     index_in_set: int
 
 
-class PlacedLine(NamedTuple):
+class ReceivedLine(NamedTuple):
     """The number of a line, and where a copy of it lies."""
 
-    place: Place
+    place: MessagePlace
     number: int
 
     @classmethod
@@ -35,4 +35,4 @@ class PlacedLine(NamedTuple):
         assert message.broker_id is not None
         partition = TopicPartition(message.topic, message.broker_id, message.partition)
         number, _ = message.payload.split(b"\t", 1)
-        return cls(Place(partition, message.offset, message.index_in_set), int(number))
+        return cls(MessagePlace(partition, message.offset, message.index_in_set), int(number))

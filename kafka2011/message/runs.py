@@ -75,14 +75,14 @@ class RunCode(Protocol):
         """Return where a run ends, how many messages it has, and their edges, payloads' ends, and payloads."""
 
 
-class CompiledCode(RunCode, Protocol):
+class CompiledRunCode(RunCode, Protocol):
     """What only the C code can do."""
 
     def portable_crc32(self, data: AnyBytes, /) -> int:
         """Return the CRC-32, in the way that works on every processor."""
 
 
-compiled: CompiledCode | None = c_code.load("message._runs")
+compiled: CompiledRunCode | None = c_code.load("message._runs")
 chosen: RunCode = compiled or cast("RunCode", runs_python)
 """What `kafka2011.message.message_set` calls."""
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Piece(NamedTuple):
+class SetPiece(NamedTuple):
     """Whole messages of a set, from one position to another. `fault` says why a broker would refuse this one."""
 
     start: int
@@ -19,7 +19,7 @@ class Piece(NamedTuple):
     fault: str | None = None
 
 
-def pieces(data: bytes, max_payload_bytes: int) -> Iterator[Piece]:
+def pieces(data: bytes, max_payload_bytes: int) -> Iterator[SetPiece]:
     """Yield runs of messages that a broker takes, and single ones that it would not.
 
     Those are messages whose payload is larger than `max_payload_bytes`, or whose CRC or magic is wrong. What follows a
@@ -33,16 +33,16 @@ def pieces(data: bytes, max_payload_bytes: int) -> Iterator[Piece]:
             position = found.end
             continue
         if start < position:
-            yield Piece(start, position)
+            yield SetPiece(start, position)
         end = found.end if found.messages else _end_by_length(data, position)
-        yield Piece(
+        yield SetPiece(
             position,
             end,
             fault or f"its payload of {found.largest_payload_bytes} bytes exceeds max.message.size {max_payload_bytes}",
         )
         start = position = end
     if start < position:
-        yield Piece(start, position)
+        yield SetPiece(start, position)
 
 
 def halves(data: bytes) -> tuple[bytes, bytes] | None:

@@ -22,7 +22,7 @@ _LOOK_S = 0.1
 
 
 @dataclass(slots=True)
-class Range:
+class ReplayRange:
     """What is to be replayed of a partition: from an offset to another; `offset` moves on."""
 
     where: TopicPartition
@@ -32,7 +32,7 @@ class Range:
 
 
 def replay(
-    ranges: Sequence[Range],
+    ranges: Sequence[ReplayRange],
     forwarder: Forwarder,
     *,
     fetch_bytes: int,
@@ -54,7 +54,9 @@ def replay(
         forwarder.settle()
 
 
-def stored_sets(ranges: Sequence[Range], fetch_bytes: int, max_messages: int | None = None) -> Iterator[StoredSet]:
+def stored_sets(
+    ranges: Sequence[ReplayRange], fetch_bytes: int, max_messages: int | None = None
+) -> Iterator[StoredSet]:
     """Yield what ranges hold, one fetch of each in turn."""
     left = max_messages
     waiting = [each for each in ranges if each.offset < each.end_offset]
@@ -73,7 +75,7 @@ def stored_sets(ranges: Sequence[Range], fetch_bytes: int, max_messages: int | N
         waiting = [each for each in waiting if each.offset < each.end_offset]
 
 
-def _fetch(each: Range, fetch_bytes: int) -> bytes:
+def _fetch(each: ReplayRange, fetch_bytes: int) -> bytes:
     """Return whole messages from where a range stands, none from beyond its end."""
     topic, _, partition = each.where
     fetched = each.consumer.fetch(topic, partition, each.offset, min(fetch_bytes, each.end_offset - each.offset))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BatchT = TypeVar("BatchT")
 
 
-class CompiledCode(Protocol):
+class AppendCode(Protocol):
     """What the C code can do."""
 
     def appender(
@@ -38,7 +38,7 @@ class _Room:
         self.room_bytes = 0
 
 
-compiled: CompiledCode | None = c_code.load("producer._append")
+compiled: AppendCode | None = c_code.load("producer._append")
 if TYPE_CHECKING:
     Room = _Room
 else:

@@ -39,11 +39,11 @@ class Kafka2011DataSource(DataSource):
         """Return the columns that are read."""
         return SCHEMA
 
-    def reader(self, schema: StructType) -> BatchReader:
+    def reader(self, schema: StructType) -> SparkBatchReader:
         """Return what reads a batch. Raises ConfigError."""
         _check_schema(schema)
         options = BatchOptions.from_options(self.options)
-        return FilteringReader(options) if options.push_filters else BatchReader(options)
+        return FilteringReader(options) if options.push_filters else SparkBatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 (Spark's name)
         """Return what reads a stream. Raises ConfigError."""
@@ -69,7 +69,7 @@ class Kafka2011DataSource(DataSource):
         return open_stream_writer(WriteOptions.from_options(self.options), schema)
 
 
-class BatchReader(DataSourceReader):
+class SparkBatchReader(DataSourceReader):
     """Plans on the driver and reads on executors, to which it is pickled."""
 
     def __init__(self, options: BatchOptions) -> None:
@@ -99,7 +99,7 @@ class BatchReader(DataSourceReader):
         return read_partition(partition, self._settings)
 
 
-class FilteringReader(BatchReader):
+class FilteringReader(SparkBatchReader):
     """Leaves out partitions in which no row can pass a filter.
 
     A separate class, since Spark fails every filtered read of a reader that has `pushFilters` unless its own setting

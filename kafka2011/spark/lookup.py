@@ -18,7 +18,7 @@ from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.spark.cluster_lookup import open_lookup
 from kafka2011.spark.end_watch import EndWatch
 from kafka2011.spark.errors import BrokerAwayError
-from kafka2011.spark.offset_ranges import LogBounds, Walk, log_bounds, walk
+from kafka2011.spark.offset_ranges import LogBounds, MessageWalk, log_bounds, walk
 from kafka2011.wire.protocol import LATEST
 from zk.errors import ZkUnavailable
 
@@ -196,7 +196,7 @@ class OffsetLookup:
         """
         return self._ask(partition, lambda consumer: _segment_at(consumer, partition, bounds, time_ms))
 
-    def walk(self, partition: TopicPartition, start: int, target: int) -> Walk:
+    def walk(self, partition: TopicPartition, start: int, target: int) -> MessageWalk:
         """Go from the boundary `start` to the last one at or before `target`, by fetching what lies between."""
 
         def fetch(offset: int, max_bytes: int) -> bytes:

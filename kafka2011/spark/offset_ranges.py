@@ -272,7 +272,7 @@ def log_bounds(consumer: SimpleConsumer, partition: TopicPartition) -> LogBounds
     return LogBounds(tuple(reversed(newest_first)) or (0,))
 
 
-class Walk(NamedTuple):
+class MessageWalk(NamedTuple):
     """Where a walk over messages ended.
 
     `offset` is a boundary, the last one at or before where it was to go; `following` the one after it, if it
@@ -284,7 +284,7 @@ class Walk(NamedTuple):
     broken: bool
 
 
-def walk(fetch: Callable[[int, int], bytes], start: int, target: int, fetch_bytes: int) -> Walk:
+def walk(fetch: Callable[[int, int], bytes], start: int, target: int, fetch_bytes: int) -> MessageWalk:
     """Go from the boundary `start` to the last boundary at or before `target`.
 
     `fetch(offset, max_bytes)` returns bytes of the log, none at its end. Only what lies before `target` is fetched,
@@ -299,13 +299,13 @@ def walk(fetch: Callable[[int, int], bytes], start: int, target: int, fetch_byte
             break
         if len(data) - position < LENGTH_BYTES:
             if not position:  # the log ends here
-                return Walk(offset, None, broken=False)
+                return MessageWalk(offset, None, broken=False)
             continue
         (length,) = LENGTH.unpack_from(data, position)
         if length < MIN_LENGTH:
-            return Walk(offset, None, broken=True)
+            return MessageWalk(offset, None, broken=True)
         following = offset + LENGTH_BYTES + length
         if following > target:
-            return Walk(offset, following, broken=False)
+            return MessageWalk(offset, following, broken=False)
         offset = following  # without fetching the rest of it
-    return Walk(offset, None, broken=False)
+    return MessageWalk(offset, None, broken=False)

@@ -75,7 +75,7 @@ class ProduceRequest(NamedTuple):
     messages: AnyBytes
 
 
-class Wait(NamedTuple):
+class FetchWait(NamedTuple):
     """How long an answer may wait for how many bytes; one of 0.7's brokers answers at once all the same."""
 
     max_ms: int
@@ -89,14 +89,14 @@ class FetchRequest(NamedTuple):
     partition: int
     offset: int
     max_bytes: int
-    wait: Wait | None = None
+    wait: FetchWait | None = None
 
 
 class MultiFetchRequest(NamedTuple):
     """Several fetches answered in one response, each with an error of its own."""
 
     fetches: tuple[FetchRequest, ...]
-    wait: Wait | None = None
+    wait: FetchWait | None = None
 
 
 class MultiProduceRequest(NamedTuple):
@@ -391,7 +391,7 @@ def _encode_fetch(request: FetchRequest) -> bytes:
     return topic_field(request.topic) + _FETCH_TAIL.pack(request.partition, request.offset, request.max_bytes)
 
 
-def _encode_wait(wait: Wait | None) -> bytes:
+def _encode_wait(wait: FetchWait | None) -> bytes:
     return b"" if wait is None else _WAIT.pack(_WAIT_MARK, *wait)
 
 
@@ -424,12 +424,12 @@ def _decode_fetch(frame: AnyBytes, position: int) -> tuple[FetchRequest, int]:
     return FetchRequest(topic, *_FETCH_TAIL.unpack_from(frame, position)), position + _FETCH_TAIL.size
 
 
-def _decode_wait(frame: AnyBytes, position: int) -> Wait | None:
+def _decode_wait(frame: AnyBytes, position: int) -> FetchWait | None:
     """Return what is asked for behind a body, if it is that and nothing else."""
     if len(frame) - position != WAIT_BYTES:
         return None
     mark, max_ms, min_bytes = _WAIT.unpack_from(frame, position)
-    return Wait(max_ms, min_bytes) if mark == _WAIT_MARK else None
+    return FetchWait(max_ms, min_bytes) if mark == _WAIT_MARK else None
 
 
 def _decode_parts(

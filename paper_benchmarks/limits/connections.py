@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011 import SimpleConsumer, SyncProducer
-from kafka2011.wire.protocol import FetchRequest, MultiFetchRequest, Wait, encode_request
+from kafka2011.wire.protocol import FetchRequest, FetchWait, MultiFetchRequest, encode_request
 from paper_benchmarks.limits.limit import TIMEOUT_S, Limit, Run, Taken, cores_of, percentile
 from paper_benchmarks.systems.kafka2011 import own_broker
 
@@ -39,7 +39,7 @@ def _measure(run: Run) -> Iterator[Row]:
                     idle = cores_of(pid, _IDLE_S)
                     asked_ms = percentile([_timed_ms(one) for _ in range(200)], 0.99)
                     end = one.get_offsets_before(_TOPIC, 0, -1, 1)[0]
-                    wait = FetchRequest(_TOPIC, 0, end, 1000, Wait(_WAIT_MS, 1))
+                    wait = FetchRequest(_TOPIC, 0, end, 1000, FetchWait(_WAIT_MS, 1))
                     _ask(sockets, encode_request(wait))
                     time.sleep(1 + count / 2000)
                     parked = cores_of(pid, _IDLE_S)

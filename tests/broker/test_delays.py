@@ -11,7 +11,7 @@ from kafka2011.broker.security.quota import FETCH
 from kafka2011.broker.server import KafkaServer
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.message.message_set import MessageSet
-from kafka2011.wire.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, Wait, encode_request
+from kafka2011.wire.protocol import FetchRequest, FetchWait, MultiFetchRequest, ProduceRequest, encode_request
 from tests.support.waiting import eventually
 from zk.clock import SYSTEM_CLOCK
 
@@ -44,7 +44,7 @@ def test_an_answer_that_waits_holds_no_file_and_takes_nothing_if_its_client_goes
         for _ in range(3):  # a segment each
             first.sendall(encode_request(ProduceRequest("views", 0, SET)) + BARRIER)
             assert first.recv(6) == bytes.fromhex("00000002 0000")
-        first.sendall(encode_request(FetchRequest("views", 0, 2 * len(SET), len(SET), Wait(20_000, 1))))
+        first.sendall(encode_request(FetchRequest("views", 0, 2 * len(SET), len(SET), FetchWait(20_000, 1))))
         received = b""
         while len(received) < 6 + len(SET):  # the first answer comes at once
             received += first.recv(6 + len(SET))

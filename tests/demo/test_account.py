@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kafka2011.demo.account import DELIVERED_AGAIN, SENT_AGAIN, account_for
-from kafka2011.demo.records import Place, PlacedLine
+from kafka2011.demo.records import MessagePlace, ReceivedLine
 from zk.cluster import TopicPartition
 
 
-def line(number: int, offset: int, *, broker: int = 0, partition: int = 0, index: int = 0) -> PlacedLine:
-    return PlacedLine(Place(TopicPartition("t", broker, partition), offset, index), number)
+def line(number: int, offset: int, *, broker: int = 0, partition: int = 0, index: int = 0) -> ReceivedLine:
+    return ReceivedLine(MessagePlace(TopicPartition("t", broker, partition), offset, index), number)
 
 
 def test_logs_that_hold_every_line_once_are_good() -> None:

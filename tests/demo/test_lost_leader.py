@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka2011.demo.account import Account
+from kafka2011.demo.account import PipelineAccount
 from kafka2011.demo.live_cluster import DemoResult
 from kafka2011.demo.lost_leader import LostLeader, within
 
 
 def result(missing: tuple[int, ...], *, is_same: bool) -> DemoResult:
-    account = Account("replicas", 3, 3 - len(missing), missing, {}, 0)
+    account = PipelineAccount("replicas", 3, 3 - len(missing), missing, {}, 0)
     return DemoResult(
         Path(), 3, 1.0, accounts=[account], lost_leader=LostLeader("a", "b", 0.1, account, is_same=is_same)
     )

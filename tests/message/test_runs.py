@@ -24,7 +24,7 @@ from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import Message, MessageSet, encode
 
 if TYPE_CHECKING:
-    from kafka2011.message.runs import CompiledCode
+    from kafka2011.message.runs import CompiledRunCode
 
 HELLO = encode(b"hello")
 OTHERS = [
@@ -75,14 +75,14 @@ LIMITS = st.one_of(st.just(-1), st.integers(0, 6))
 
 
 @pytest.fixture(scope="module")
-def compiled() -> CompiledCode:
+def compiled() -> CompiledRunCode:
     if runs.compiled is None:
         pytest.skip("no C code: scripts/setup.sh builds it where there is a compiler, KAFKA2011_PURE leaves it out")
     return runs.compiled
 
 
 @given(st.lists(st.binary(max_size=300)), st.sampled_from([0, 1]))
-def test_both_encode_alike(compiled: CompiledCode, payloads: list[bytes], magic: int) -> None:
+def test_both_encode_alike(compiled: CompiledRunCode, payloads: list[bytes], magic: int) -> None:
     """The same bytes, and the same largest size; those that `encode` makes of each payload."""
     found = compiled.encode(payloads, magic)
     assert found == runs_python.encode(payloads, magic)
@@ -90,7 +90,7 @@ def test_both_encode_alike(compiled: CompiledCode, payloads: list[bytes], magic:
     assert found[0] == b"".join(encode(payload, magic=magic) for payload in payloads)
 
 
-def test_a_magic_that_does_not_exist_is_refused(compiled: CompiledCode) -> None:
+def test_a_magic_that_does_not_exist_is_refused(compiled: CompiledRunCode) -> None:
     """By name, wherever sets are made."""
     assert compiled.encode([b"one"], 2) is None
     with pytest.raises(InvalidMessageError, match="magic 2"):
@@ -98,14 +98,14 @@ def test_a_magic_that_does_not_exist_is_refused(compiled: CompiledCode) -> None:
 
 
 @pytest.mark.parametrize("odd", [bytearray(b"two"), memoryview(b"two"), type("Bytes", (bytes,), {})(b"two")])
-def test_payloads_of_other_types_are_encoded_too(compiled: CompiledCode, odd: bytes) -> None:
+def test_payloads_of_other_types_are_encoded_too(compiled: CompiledRunCode, odd: bytes) -> None:
     """C leaves what is not just bytes to Python, which takes any of these."""
     assert compiled.encode([b"one", odd], 1) is None
     assert list(MessageSet([b"one", odd])) == [b"one", b"two"]
 
 
 @given(places(), LIMITS)
-def test_both_find_the_same_runs(compiled: CompiledCode, place: Place, max_messages: int) -> None:
+def test_both_find_the_same_runs(compiled: CompiledRunCode, place: Place, max_messages: int) -> None:
     """From any position on, one within a message too, to any other, of any number of messages, in any kind of bytes."""
     data, position, stop = place
     wanted = runs_python.walk(data, position, stop, max_messages)
@@ -114,7 +114,7 @@ def test_both_find_the_same_runs(compiled: CompiledCode, place: Place, max_messa
 
 
 @given(places(), LIMITS, st.sampled_from([0, -1, 10**12, 2**63 - 1, 2**63, 2**70]))
-def test_both_decode_alike(compiled: CompiledCode, place: Place, max_messages: int, offset: int) -> None:
+def test_both_decode_alike(compiled: CompiledRunCode, place: Place, max_messages: int, offset: int) -> None:
     """The same messages with the same offsets; what no 64 bits hold is left to Python."""
     arguments = (Message, place.data, place.position, max_messages, "views", None, 7, offset)
     wanted, got = runs_python.decode(*arguments), compiled.decode(*arguments)
@@ -128,13 +128,13 @@ UNCOMPRESSED_PARTS = st.one_of(st.binary(max_size=9).map(encode), st.binary(max_
 
 
 @given(st.one_of(st.lists(PARTS, max_size=4), st.lists(UNCOMPRESSED_PARTS, max_size=9)).map(b"".join), LIMITS)
-def test_both_decode_opened_sets_alike(compiled: CompiledCode, data: bytes, max_messages: int) -> None:
+def test_both_decode_opened_sets_alike(compiled: CompiledRunCode, data: bytes, max_messages: int) -> None:
     """The same messages with the offsets of the wrapper, or none where there is anything but uncompressed messages."""
     arguments = (Message, data, max_messages, "views", 3, 7, 10**20, 10**20 + 50)
     assert compiled.decode_opened(*arguments) == runs_python.decode_opened(*arguments)
 
 
-def test_positions_outside_are_left_to_python(compiled: CompiledCode) -> None:
+def test_positions_outside_are_left_to_python(compiled: CompiledRunCode) -> None:
     """Nothing is read before the bytes, or after them."""
     data = memoryview(HELLO * 3)[len(HELLO) : -len(HELLO)]
     assert compiled.walk(data, 0, 100, -1) == (len(HELLO), 1, 5)
@@ -144,7 +144,7 @@ def test_positions_outside_are_left_to_python(compiled: CompiledCode) -> None:
 
 
 @pytest.mark.parametrize("extreme", [-sys.maxsize - 1, sys.maxsize])
-def test_extreme_numbers_overflow_nothing(compiled: CompiledCode, extreme: int) -> None:
+def test_extreme_numbers_overflow_nothing(compiled: CompiledRunCode, extreme: int) -> None:
     """Where the sanitizers build the code, an overflow ends the test."""
     data = HELLO * 3
     for position in (extreme, 0, 1):
@@ -162,7 +162,7 @@ def test_extreme_numbers_overflow_nothing(compiled: CompiledCode, extreme: int) 
             compiled.columns(data, position, len(data), -1, base)
 
 
-def test_messages_by_both_are_the_same_in_every_way(compiled: CompiledCode) -> None:
+def test_messages_by_both_are_the_same_in_every_way(compiled: CompiledRunCode) -> None:
     """Type, hash, text, names and pickles: nobody can tell which code made a message."""
     arguments = (Message, HELLO * 3, 0, 100, "views", 3, 7, 1000)
     wanted, got = runs_python.decode(*arguments)[0], compiled.decode(*arguments)[0]
@@ -175,7 +175,7 @@ def test_messages_by_both_are_the_same_in_every_way(compiled: CompiledCode) -> N
     assert len({*got, *wanted}) == 3
 
 
-def test_other_bytes_are_left_to_python(compiled: CompiledCode) -> None:
+def test_other_bytes_are_left_to_python(compiled: CompiledRunCode) -> None:
     """Payloads cut from a bytearray are bytearrays, which C does not make."""
     assert compiled.decode(Message, bytearray(HELLO), 0, 1, "t", 0, 0, 0) == ([], 0)  # type: ignore[arg-type]
     assert compiled.walk(memoryview(HELLO * 2).cast("H"), 0, 100, -1) == (0, 0, 0)
@@ -202,14 +202,14 @@ def test_other_bytes_are_left_to_python(compiled: CompiledCode) -> None:
         ("crc32", ("text",)),
     ],
 )
-def test_wrong_arguments_are_type_errors(compiled: CompiledCode, name: str, arguments: tuple[object, ...]) -> None:
+def test_wrong_arguments_are_type_errors(compiled: CompiledRunCode, name: str, arguments: tuple[object, ...]) -> None:
     """And never a crash."""
     with pytest.raises(TypeError):
         getattr(compiled, name)(*arguments)
 
 
 @given(st.one_of(st.lists(st.binary(max_size=20)), st.lists(st.sampled_from([b"a", bytearray(b"b"), "c", 4]))))
-def test_both_measure_the_same(compiled: CompiledCode, payloads: list[bytes]) -> None:
+def test_both_measure_the_same(compiled: CompiledRunCode, payloads: list[bytes]) -> None:
     """How many bytes there are, and the largest; nothing of what are not bytes alone."""
     found = compiled.measure(payloads)
     assert found == runs_python.measure(payloads)
@@ -222,7 +222,7 @@ def test_both_measure_the_same(compiled: CompiledCode, payloads: list[bytes]) ->
 
 
 @given(places(), LIMITS, st.integers(0, 2**40))
-def test_columns_are_the_messages(compiled: CompiledCode, place: Place, max_messages: int, base: int) -> None:
+def test_columns_are_the_messages(compiled: CompiledRunCode, place: Place, max_messages: int, base: int) -> None:
     """The columns hold what `decode` gives of the messages that start before a position."""
     data, position, stop = place
     messages, _ = runs_python.decode(Message, data, position, max_messages, "t", 0, 0, base)
@@ -241,19 +241,19 @@ def test_columns_are_the_messages(compiled: CompiledCode, place: Place, max_mess
 
 
 @given(st.one_of(st.lists(PARTS, max_size=8).map(b"".join), st.binary(max_size=100)))
-def test_both_find_the_same_complete_prefix(compiled: CompiledCode, data: bytes) -> None:
+def test_both_find_the_same_complete_prefix(compiled: CompiledRunCode, data: bytes) -> None:
     """Of messages of any kind, by their lengths alone."""
     assert compiled.complete_prefix_bytes(data) == runs_python.complete_prefix_bytes(data)
 
 
-def test_lengths_have_a_sign(compiled: CompiledCode) -> None:
+def test_lengths_have_a_sign(compiled: CompiledRunCode) -> None:
     """A negative length is no very large one, even where so many bytes follow."""
     with mmap.mmap(-1, 2**31 + 100) as data:  # read where written only, so it takes no memory
         data[:4] = (2**31).to_bytes(4)
         assert compiled.complete_prefix_bytes(data) == 0  # type: ignore[arg-type]
 
 
-def test_crcs_are_zlibs_at_every_size_and_alignment(compiled: CompiledCode) -> None:
+def test_crcs_are_zlibs_at_every_size_and_alignment(compiled: CompiledRunCode) -> None:
     """The fast way goes by 64 and by 16 bytes and what is left; the portable one by 8."""
     noise = bytes((i * 167 + (i >> 3) * 59) & 0xFF for i in range(1000))
     for start in range(17):
@@ -265,12 +265,12 @@ def test_crcs_are_zlibs_at_every_size_and_alignment(compiled: CompiledCode) -> N
 
 
 @given(st.binary(max_size=2000))
-def test_crcs_are_zlibs(compiled: CompiledCode, data: bytes) -> None:
+def test_crcs_are_zlibs(compiled: CompiledRunCode, data: bytes) -> None:
     """Of anything."""
     assert compiled.crc32(data) == compiled.portable_crc32(data) == zlib.crc32(data)
 
 
-def test_nothing_is_kept(compiled: CompiledCode) -> None:
+def test_nothing_is_kept(compiled: CompiledRunCode) -> None:
     """After many calls as many references and blocks of memory exist as before."""
     topic, broker, partition, payload = "a topic of its own", 10**10, 10**11, b"a payload of its own"
     data = encode(payload) * 20 + OTHERS[0]
@@ -306,7 +306,7 @@ def test_nothing_is_kept(compiled: CompiledCode) -> None:
     assert abs(sys.getrefcount(0) - zeros_before) < 150
 
 
-def test_the_garbage_collector_may_look(compiled: CompiledCode) -> None:
+def test_the_garbage_collector_may_look(compiled: CompiledRunCode) -> None:
     """What a callback of the garbage collector finds and keeps of the work under way does not change."""
     topic = "a topic of its own"
     seen: list[tuple[tuple[object, ...], str]] = []
@@ -327,7 +327,7 @@ def test_the_garbage_collector_may_look(compiled: CompiledCode) -> None:
     assert [repr(each) for each, _ in seen] == [text for _, text in seen]
 
 
-def test_long_runs_let_other_threads_run(compiled: CompiledCode) -> None:
+def test_long_runs_let_other_threads_run(compiled: CompiledRunCode) -> None:
     """A run of more than 64 KiB is walked without the interpreter's lock, a shorter one with it."""
     long, short = HELLO * 200_000, HELLO * 4000
     seen: list[bool] = []

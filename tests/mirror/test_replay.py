@@ -12,7 +12,7 @@ from kafka2011.errors import InvalidMessageSizeError, KafkaError
 from kafka2011.message.message_set import MessageSet
 from kafka2011.mirror import replay as replay_module
 from kafka2011.mirror.commit_window import CommitWindow, SentSet
-from kafka2011.mirror.replay import Range, replay, stored_sets
+from kafka2011.mirror.replay import ReplayRange, replay, stored_sets
 from kafka2011.producer.batch import Receipt
 from kafka2011.wire.protocol import FetchRequest
 from zk.cluster import TopicPartition
@@ -37,12 +37,12 @@ class ConsumerInMemory:
         return FetchedSet(FetchRequest(topic, partition, offset, max_bytes), 0, data)
 
 
-def ranges(*payloads: bytes, end_offset: int | None = None, start: int = 0) -> list[Range]:
+def ranges(*payloads: bytes, end_offset: int | None = None, start: int = 0) -> list[ReplayRange]:
     """Return a range for each partition, whose messages are the single bytes of its payloads."""
     logs = [bytes(MessageSet([bytes([each]) for each in its])) for its in payloads]
     consumer = cast("SimpleConsumer", ConsumerInMemory(*logs))
     return [
-        Range(TopicPartition("t", 0, number), consumer, start, len(log) if end_offset is None else end_offset)
+        ReplayRange(TopicPartition("t", 0, number), consumer, start, len(log) if end_offset is None else end_offset)
         for number, log in enumerate(logs)
     ]
 
@@ -51,7 +51,7 @@ def payloads_of(sets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return [(number, b"".join(MessageSet.from_bytes(data))) for number, data in sets]
 
 
-def read(its: list[Range], fetch_bytes: int = 1000, max_messages: int | None = None) -> list[tuple[int, bytes]]:
+def read(its: list[ReplayRange], fetch_bytes: int = 1000, max_messages: int | None = None) -> list[tuple[int, bytes]]:
     return payloads_of([(each.partition, each.data) for each in stored_sets(its, fetch_bytes, max_messages)])
 
 

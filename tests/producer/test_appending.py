@@ -18,7 +18,7 @@ from tests.support.clocks import ManualClock
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from kafka2011.producer.appending import CompiledCode
+    from kafka2011.producer.appending import AppendCode
 
 WHERE = TopicPartition("views", 0, 0)
 
@@ -36,7 +36,7 @@ class Text(str):
 
 
 @pytest.fixture(scope="module")
-def code() -> CompiledCode:
+def code() -> AppendCode:
     if appending.compiled is None:
         pytest.skip("no C code: scripts/setup.sh builds it where there is a compiler, KAFKA2011_PURE leaves it out")
     return appending.compiled
@@ -100,7 +100,7 @@ def test_nothing_is_appended_while_somebody_has_the_lock(monkeypatch: pytest.Mon
     assert [each.payloads for each in made.open_batches] == [[b"a", b"c"]]
 
 
-def test_what_could_run_python_code_is_left_to_python(code: CompiledCode) -> None:
+def test_what_could_run_python_code_is_left_to_python(code: AppendCode) -> None:
     """A topic that is more than text, and a payload that is more than bytes."""
     left: list[tuple[str, bytes]] = []
 
@@ -117,7 +117,7 @@ def test_what_could_run_python_code_is_left_to_python(code: CompiledCode) -> Non
     assert [each.payloads for each in made.open_batches] == [[b"a", b"b"]]
 
 
-def test_errors_are_passed_on(code: CompiledCode) -> None:
+def test_errors_are_passed_on(code: AppendCode) -> None:
     """Of whoever is asked, and of a batch that is none."""
 
     def refuse(*_: object) -> Any:

@@ -17,8 +17,8 @@ from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.producer import producer_connection as connection_module
 from kafka2011.producer.producer_connection import LOOK_INTERVAL_S, ProducerConnection
 from kafka2011.wire import connection as wire_connection
-from kafka2011.wire.connection import connected_socket
 from kafka2011.wire.protocol import ProduceRequest, encode_request
+from kafka2011.wire.sockets import connected_socket
 from tests.support.clocks import ManualClock
 from tests.support.produce_broker import ProduceBroker
 from tests.support.waiting import eventually

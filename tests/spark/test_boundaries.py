@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka2011.message.message_set import MessageSet, encode
-from kafka2011.spark.offset_ranges import LogBounds, Walk, log_bounds, walk
+from kafka2011.spark.offset_ranges import LogBounds, MessageWalk, log_bounds, walk
 from tests.support.logs_in_memory import ConsumerInMemory
 from zk.cluster import TopicPartition
 
@@ -51,26 +51,26 @@ def test_a_message_that_looks_like_messages_is_not_entered() -> None:
     """A payload that is itself a message set holds no boundary."""
     inner = bytes(MessageSet([b"one", b"two"]))
     data = encode(inner) + encode(b"behind")
-    assert walk(fetch_from(data), 0, 20, 1024) == Walk(0, 10 + len(inner), broken=False)
+    assert walk(fetch_from(data), 0, 20, 1024) == MessageWalk(0, 10 + len(inner), broken=False)
 
 
 def test_a_length_that_no_message_has_ends_the_walk() -> None:
     """There the way ends, and the result says so."""
     good = encode(b"good")
     data = good + b"\0" * 50
-    assert walk(fetch_from(data), 0, 40, 1024) == Walk(len(good), None, broken=True)
+    assert walk(fetch_from(data), 0, 40, 1024) == MessageWalk(len(good), None, broken=True)
 
 
 def test_a_log_that_ends_early_ends_the_walk() -> None:
     """No endless loop where there are no more bytes."""
     good = encode(b"good")
-    assert walk(fetch_from(good), 0, 1000, 1024) == Walk(len(good), None, broken=False)
+    assert walk(fetch_from(good), 0, 1000, 1024) == MessageWalk(len(good), None, broken=False)
 
 
 def test_a_message_larger_than_a_fetch_may_end_at_the_target() -> None:
     """Its end is a boundary as good as any, though it was never fetched."""
     good = encode(b"good")
-    assert walk(fetch_from(good * 2), 0, len(good), 4) == Walk(len(good), None, broken=False)
+    assert walk(fetch_from(good * 2), 0, len(good), 4) == MessageWalk(len(good), None, broken=False)
 
 
 def test_a_log_without_segments_begins_and_ends_at_0() -> None:

@@ -17,13 +17,13 @@ from kafka2011.wire import protocol
 from kafka2011.wire.protocol import (
     ANY_PARTITION,
     FetchRequest,
+    FetchWait,
     FrameReader,
     MultiFetchRequest,
     MultiProduceRequest,
     OffsetsRequest,
     ProduceRequest,
     Request,
-    Wait,
     decode_multifetch_body,
     decode_offsets_body,
     decode_request,
@@ -74,11 +74,11 @@ GOLDEN: list[tuple[str, Request]] = [
 WAITING: list[tuple[str, Request]] = [
     (
         "00000025 0001 0005 7669657773 00000002 0000000000000003 00000004 57414954 00000005 00000006",
-        FetchRequest("views", 2, 3, 4, Wait(5, 6)),
+        FetchRequest("views", 2, 3, 4, FetchWait(5, 6)),
     ),
     (
         "00000027 0002 0001 0005 7669657773 00000002 0000000000000003 00000004 57414954 ffffffff 80000000",
-        MultiFetchRequest((FetchRequest("views", 2, 3, 4),), Wait(-1, -(2**31))),
+        MultiFetchRequest((FetchRequest("views", 2, 3, 4),), FetchWait(-1, -(2**31))),
     ),
 ]
 
@@ -87,7 +87,7 @@ _INT32 = st.integers(-(2**31), 2**31 - 1)
 _INT64 = st.integers(-(2**63), 2**63 - 1)
 _PRODUCE = st.builds(ProduceRequest, _TOPICS, _INT32, st.binary(max_size=80))
 _FETCH = st.builds(FetchRequest, _TOPICS, _INT32, _INT64, _INT32, st.none())
-_WAIT = st.none() | st.builds(Wait, _INT32, _INT32)
+_WAIT = st.none() | st.builds(FetchWait, _INT32, _INT32)
 REQUESTS: st.SearchStrategy[Request] = st.one_of(
     _PRODUCE,
     st.builds(FetchRequest._replace, _FETCH, wait=_WAIT),
@@ -151,7 +151,7 @@ def test_a_wait_stands_behind_the_body(golden: str, request_: FetchRequest | Mul
     assert frame[4:-12] == encode_request(without)[4:]
     for other in (frame[4:-1], frame[4:] + b"\0", frame[4:-12] + b"wait" + frame[-8:]):
         assert decode_request(other) == without
-    assert decode_request(without_wait(frame)[4:]) == request_._replace(wait=Wait(0, 0))
+    assert decode_request(without_wait(frame)[4:]) == request_._replace(wait=FetchWait(0, 0))
     nothing = encode_request(MultiFetchRequest(()))
     assert decode_request(nothing[4:] + frame[-12:]) == MultiFetchRequest(())
 

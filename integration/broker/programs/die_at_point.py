@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.broker.registration import Registration
+from kafka2011.broker.registration import BrokerRegistration
 from kafka2011.cli.app import main
 from zk.brokers import BrokerRegistry
 from zk.requests import RequestRegistry
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _STEPS: dict[str, tuple[type, str]] = {
     "unregister": (BrokerRegistry, "unregister_topic"),
-    "carry out": (Registration, "carry_out"),
+    "carry out": (BrokerRegistration, "carry_out"),
     "change": (BrokerRegistry, "change_topic"),
     "done": (RequestRegistry, "done"),
 }

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka2011.admin.snapshot.cluster_snapshot import BrokerInfo, ClusterSnapshot, GroupInfo, MemberInfo
-from kafka2011.consumer.known import Known, nobody
+from kafka2011.consumer.known import CachedNodes, nobody
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.cluster import text_from
@@ -94,8 +94,8 @@ class ClusterReader:
         registries = (self._registry, self._consumers, self._owners, self._offsets)
         return [*self._malformed.texts, *(text for registry in registries for text in registry.malformed.texts)]
 
-    def _known(self, path: str, read: Callable[[Watch | None], Value]) -> Known[Value]:
-        return Known(path, read if self._is_watching else lambda _: read(None))
+    def _known(self, path: str, read: Callable[[Watch | None], Value]) -> CachedNodes[Value]:
+        return CachedNodes(path, read if self._is_watching else lambda _: read(None))
 
     def _read_again(self, wanted: Iterable[KnownNodes]) -> None:
         read_again(self._nodes, wanted, is_watched=self._is_watching)
@@ -150,7 +150,11 @@ class _KnownGroup:
     """What was read of one group."""
 
     def __init__(
-        self, name: str, members: KnownNodes, owner_topics: Known[list[str]], offset_topics: Known[list[str]]
+        self,
+        name: str,
+        members: KnownNodes,
+        owner_topics: CachedNodes[list[str]],
+        offset_topics: CachedNodes[list[str]],
     ) -> None:
         self._name = name
         self._owner_topics = owner_topics

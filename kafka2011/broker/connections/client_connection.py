@@ -76,6 +76,7 @@ class Connection:
         "is_reading",
         "name",
         "opened_claim",
+        "pause",
         "principal",
         "quota",
         "socket",
@@ -104,6 +105,7 @@ class Connection:
         self._large_bytes = memory.large_bytes
         self._has_large_turn = False
         self._turn = Turn()
+        self.pause = self._turn.pause  # lets others run if this connection has had its turn
         self.writer = AnswerWriter(accepted, counts, self._turn, page_reads)
         self._reader: FrameReader | None = None
         self._parked: tuple[Parking, ParkedRequest] | None = None
@@ -113,10 +115,6 @@ class Connection:
         self.quota: ClientQuota | None = None
         self.is_reading = False  # it waits for what comes from the client, or is about to take it
         self.is_active = True  # something has come since somebody made this False
-
-    def pause(self) -> None:
-        """Let others run if this connection has had its turn."""
-        self._turn.pause()
 
     def stop_reading(self) -> None:
         """Make the requests that have arrived the last: nothing more is read from now on."""

@@ -14,7 +14,7 @@ STEP_S = 0.25
 """What is given at once is what so much time pays for, and no answer is held back for longer."""
 
 
-class Turn(NamedTuple):
+class CatchUpTurn(NamedTuple):
     """How long to wait before an answer, and how many bytes of logs it may have then."""
 
     wait_s: float
@@ -28,14 +28,14 @@ class CatchUp:
         self._bytes_per_s = bytes_per_s
         self._paid_s: dict[Replica, float] = {}
 
-    def turn(self, follower: Replica, now_s: float) -> Turn | None:
+    def turn(self, follower: Replica, now_s: float) -> CatchUpTurn | None:
         """Return when a follower that is not in sync gets how much; None if nothing limits it."""
         if not self._bytes_per_s:
             return None
         wait_s = self._paid_s.get(follower, now_s) - now_s
         if wait_s > STEP_S:
-            return Turn(STEP_S, 0)
-        return Turn(max(wait_s, 0), max(1, int(self._bytes_per_s * STEP_S)))
+            return CatchUpTurn(STEP_S, 0)
+        return CatchUpTurn(max(wait_s, 0), max(1, int(self._bytes_per_s * STEP_S)))
 
     def given(self, follower: Replica, size_bytes: int, now_s: float) -> None:
         """Note what it got."""

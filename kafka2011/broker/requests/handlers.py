@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from kafka2011.log.log import Log
     from kafka2011.log.log_manager import LogManager
     from kafka2011.message.header import AnyBytes
-    from kafka2011.wire.protocol import Wait
+    from kafka2011.wire.protocol import FetchWait
 
 logger = logging.getLogger(__name__)
 
@@ -308,7 +308,7 @@ class RequestHandlers:
         body_bytes += RESPONSE_HEADER_BYTES * len(request.fetches)
         return Reply((encode_response_header(0, body_bytes), *parts))
 
-    def _wait(self, wait: Wait, fetches: tuple[FetchRequest, ...], client: Client) -> bool:
+    def _wait(self, wait: FetchWait, fetches: tuple[FetchRequest, ...], client: Client) -> bool:
         """Wait as a fetch asks for; False if its client goes meanwhile."""
         if wait.max_ms <= 0 or wait.min_bytes <= 0 or client.refused_topics:
             return True

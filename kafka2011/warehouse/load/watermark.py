@@ -17,7 +17,7 @@ WATERMARK = "seen_ms"
 HOUR_MS = 3_600_000
 
 
-class Account(Protocol):
+class WatermarkAccount(Protocol):
     """The audit's knowledge at one load; `counting.Account` is one."""
 
     def through_ms(self, seen_ms: int, before_ms: int | None) -> int | None:
@@ -39,7 +39,7 @@ class Watermark:
         here = {each.topic_partition: now_ms for each in resolved.ranges}
         return cls({**here, **away}, None if newest is None else newest.complete_through_ms)
 
-    def through_ms(self, account: Account | None) -> int | None:
+    def through_ms(self, account: WatermarkAccount | None) -> int | None:
         """Say through when the table is complete once it has reached these ends; it may take back what it said."""
         found = None if account is None else account.through_ms(min(self.at_ms.values(), default=0), self.before_ms)
         return self.before_ms if found is None else found

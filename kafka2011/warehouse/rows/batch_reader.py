@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     """The number of values in a slot; which are there (None: all), the values or offsets, and the text."""
 
 
-class CompiledCode(Protocol):
+class ColumnCode(Protocol):
     """What the C code does."""
 
     def decode(
@@ -46,13 +46,13 @@ class CompiledCode(Protocol):
         """Return what is in the slots, and the numbers of the rows that are not (int32)."""
 
 
-compiled: CompiledCode | None = c_code.load("warehouse.rows._columns")
+compiled: ColumnCode | None = c_code.load("warehouse.rows._columns")
 
 
 class BatchReader:
     """Decodes events of one schema into columns. Make one with `batch_reader`."""
 
-    def __init__(self, code: CompiledCode, schema: EventSchema, program: Program) -> None:
+    def __init__(self, code: ColumnCode, schema: EventSchema, program: Program) -> None:
         self._code = code
         self._head = MARK + bytes.fromhex(schema.fingerprint)
         self._program = program

@@ -15,7 +15,7 @@ from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.server import KafkaServer
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.message.message_set import encode
-from kafka2011.wire.protocol import FetchRequest, MultiFetchRequest, ProduceRequest, Wait, encode_request
+from kafka2011.wire.protocol import FetchRequest, FetchWait, MultiFetchRequest, ProduceRequest, encode_request
 from tests.fuzz.driver import Target, in_memory
 from tests.fuzz.targets.requests import TOKENS
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CONNECTIONS = 4
 _DEADLINE_S = 20.0
 _CORRECT_EVERY = 50
-_PATIENT = Wait(10_000, 1)  # until it was flushed
+_PATIENT = FetchWait(10_000, 1)  # until it was flushed
 _BARRIER = encode_request(MultiFetchRequest(()))
 
 

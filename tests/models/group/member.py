@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from kafka2011.consumer.feed import Chunk
-    from kafka2011.consumer.known import Known
+    from kafka2011.consumer.known import CachedNodes
     from kafka2011.consumer.owned_partition import OwnedPartition
     from kafka2011.message.message_set import Message
     from tests.models.group.client import ModelClient
@@ -262,7 +262,7 @@ class ModelMember:
         if session is None:
             return None
         lease, now_s = session.lease, self._clock.now_s
-        known: list[Known[Any]] = [
+        known: list[CachedNodes[Any]] = [
             session._known_subscriptions,
             *([] if session._known_rules is None else [session._known_rules]),
             session._known_brokers,
