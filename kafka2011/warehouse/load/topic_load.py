@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kafka2011.spark.offset_ranges import OffsetRange
     from kafka2011.spark.plan import ResolvedOffsets
     from kafka2011.spark.reader import PlannedRange
-    from kafka2011.warehouse.load.counting import LoadAudit, WatermarkAccount
+    from kafka2011.warehouse.load.counting import LoadAccount, LoadAudit
     from kafka2011.warehouse.load.coverage import Gap
     from kafka2011.warehouse.load.engine import Engine
     from kafka2011.warehouse.load.load_job import LoadTask
@@ -214,7 +214,7 @@ class TopicLoad:
         stored: Mapping[TopicPartition, int],
         number: int,
         staging: str,
-        account: WatermarkAccount | None,
+        account: LoadAccount | None,
     ) -> tuple[Commit, Sequence[DataFile]]:
         """Write rows and quarantine of the ranges, check that they are all there is, and return commit and files."""
         registry = self._registry or SchemaRegistry(client)
