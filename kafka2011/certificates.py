@@ -67,7 +67,7 @@ class Authority:
 
     def _run(self, name: str, key: Path, certificate: Path, extensions: Iterable[str], *more: str) -> None:
         """Make a key and a certificate of it; OpenSSL lets only the owner read keys."""
-        added = [word for each in extensions for word in ("-addext", each)]
+        added = [word for extension in extensions for word in ("-addext", extension)]
         where = ("-keyout", str(key), "-out", str(certificate), "-days", str(self._days), "-subj", f"/CN={name}")
         command = ["openssl", "req", "-x509", "-config", "/dev/null", *_KEY, *where, *added, *more]
         try:

@@ -118,7 +118,7 @@ class _Machine:
 
     def _reached(self, numbers: set[int], name: str, position: int) -> set[int]:
         """Return the steps that are come to from these without a character, and they themselves."""
-        found, left = set(numbers), list(numbers)
+        closure, left = set(numbers), list(numbers)
         while left:
             number = left.pop()
             if number == self._end:
@@ -127,10 +127,10 @@ class _Machine:
             if (step.at_beginning and position) or (step.at_end and position < len(name)):
                 continue
             for other in step.others:
-                if other not in found:
-                    found.add(other)
+                if other not in closure:
+                    closure.add(other)
                     left.append(other)
-        return found
+        return closure
 
     def _refused(self) -> re.error:
         return re.error("it has too many choices to be tried: matching it could take for ever", self._regex)

@@ -276,13 +276,13 @@ class BrokerRegistrar:
         while SYSTEM_CLOCK.monotonic_s() < deadline_s:
             changed.clear()
             try:
-                found = self._registry.brokers(lambda _event: changed.set()).get(self._broker.id)
+                registered = self._registry.brokers(lambda _event: changed.set()).get(self._broker.id)
             except ZkUnavailable:
                 gevent.sleep(RETRY_S)
                 continue
-            if found is None or (found.host, found.port) == (self._broker.host, self._broker.port):
+            if registered is None or (registered.host, registered.port) == (self._broker.host, self._broker.port):
                 break
-            old = found
+            old = registered
             changed.wait(RETRY_S)  # a watch can be lost with its connection
         if old is not None:
             logger.info("broker %d was at %s:%d: waiting before it registers again", old.id, old.host, old.port)

@@ -28,8 +28,8 @@ def is_label(name: str) -> bool:
 
 def labelled_broker(log_dir: Path) -> int | None:
     """Return the id of the broker whose directory it is; None where no label says so, or several do. Raises OSError."""
-    found = [name for path in log_dir.iterdir() if (name := _LABEL.fullmatch(path.name))]
-    return int(found[0][1]) if len(found) == 1 else None
+    labels = [name for path in log_dir.iterdir() if (name := _LABEL.fullmatch(path.name))]
+    return int(labels[0][1]) if len(labels) == 1 else None
 
 
 class Label:

@@ -56,15 +56,15 @@ class PartitionCounts:
             self._grown = {}
             return
         try:
-            found = json.loads(text)
+            grown = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or not all(
-            type(count) is int and 0 < count <= MAX_INT32 for count in found.values()
+            grown = None
+        if not isinstance(grown, dict) or not all(
+            type(count) is int and 0 < count <= MAX_INT32 for count in grown.values()
         ):
             raise LogError(f"{path} does not hold topics with their numbers of partitions, like {{'views': 8}}")
-        self._grown = found
-        for topic in found:
+        self._grown = grown
+        for topic in grown:
             logger.info("topic %s has %d partitions, as %s says", topic, self.of(topic), path)
 
     def grow(self, topic: str, count: int) -> None:

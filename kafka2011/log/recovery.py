@@ -235,13 +235,13 @@ def _find_survivors(fd: int, bad: int, size: int, start_offset: int) -> Survivor
     messages = found_bytes = 0
     position = bad
     while True:
-        found = _find_message(fd, position + 1, size, effort)
-        if found is None:
+        position_of_good = _find_message(fd, position + 1, size, effort)
+        if position_of_good is None:
             break
-        walk = walk_messages(fd, found, size)
-        first = start_offset + found if first is None else first
+        walk = walk_messages(fd, position_of_good, size)
+        first = start_offset + position_of_good if first is None else first
         messages += walk.messages
-        found_bytes += walk.end - found
+        found_bytes += walk.end - position_of_good
         position = walk.end
     return Survivors(first, messages, found_bytes, not effort.is_spent)
 

@@ -44,14 +44,14 @@ def segment_path(directory: Path, start_offset: int) -> Path:
 
 def find_segment_files(directory: Path, *, warn_of_others: bool = False) -> list[tuple[int, Path]]:
     """Return (start offset, path) of every segment file in the directory, by offset."""
-    found = []
+    files = []
     for path in directory.iterdir():
         name = _SEGMENT_NAME.fullmatch(path.name)
         if name and is_regular_file(path):
-            found.append((int(name[1]), path))
+            files.append((int(name[1]), path))
         elif warn_of_others and path.suffix != CUT_SUFFIX:
             logger.warning("skipped %s: not a segment file", path)
-    return sorted(found)
+    return sorted(files)
 
 
 def os_error_text(doing: str, path: Path, error: OSError) -> str:

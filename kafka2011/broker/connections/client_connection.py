@@ -203,10 +203,10 @@ class Connection:
         """Say whether the client has ended the connection, and nothing of it is left to be read."""
         events = select.poll()
         events.register(self.socket.fileno(), select.POLLIN)
-        found = events.poll(0)
-        if not found:
+        polled = events.poll(0)
+        if not polled:
             return False
-        return bool(found[0][1] & (select.POLLHUP | select.POLLERR)) or not self._arrived_bytes()
+        return bool(polled[0][1] & (select.POLLHUP | select.POLLERR)) or not self._arrived_bytes()
 
     def _arrived_bytes(self) -> int:
         arrived = array("i", [0])

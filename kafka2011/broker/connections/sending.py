@@ -93,15 +93,15 @@ def is_in_memory(fd: int, position: int, size: int) -> bool:
 
 def pieces_between(parts: tuple[Part, ...], from_bytes: int, until_bytes: int) -> list[Piece]:
     """Return what the files of parts give for these bytes of all parts."""
-    found = []
+    pieces = []
     before_bytes = 0
     for head, fd, position, size in parts:
         start_bytes = before_bytes + len(head)
         before_bytes = start_bytes + size
         begin, end = max(from_bytes, start_bytes), min(until_bytes, before_bytes)
         if begin < end:
-            found.append((fd, position + begin - start_bytes, end - begin))
-    return found
+            pieces.append((fd, position + begin - start_bytes, end - begin))
+    return pieces
 
 
 def batches(parts: tuple[bytes | LogSlice, ...]) -> Iterator[list[tuple[bytes, LogSlice | None]]]:

@@ -88,5 +88,5 @@ def _is_allowed() -> bool:
 
 
 def _release() -> tuple[int, ...]:
-    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    return tuple(map(int, found.groups())) if found else (0,)
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return tuple(map(int, release.groups())) if release else (0,)

@@ -229,12 +229,12 @@ def broker_samples(broker: Measured, broker_id: int, max_partitions: int) -> Sam
 def disk_samples(directory: Path) -> Samples:
     """Return what a file system has and had room for; nothing while it cannot tell. May wait for the disk."""
     try:
-        found = os.statvfs(directory)
+        space = os.statvfs(directory)
     except OSError:
         return {}
     return {
-        DISK_FREE: {(): float(found.f_bavail * found.f_frsize)},
-        DISK_SIZE: {(): float(found.f_blocks * found.f_frsize)},
+        DISK_FREE: {(): float(space.f_bavail * space.f_frsize)},
+        DISK_SIZE: {(): float(space.f_blocks * space.f_frsize)},
     }
 
 
@@ -264,9 +264,9 @@ def _of_logs(logs: Iterable[Log], broker: str, max_partitions: int) -> Samples:
 
 def _named(counts: Mapping[str, int], pattern: str) -> dict[tuple[str, ...], float]:
     """Return those counts whose whole name a pattern fits, by its group."""
-    found: Counter[tuple[str, ...]] = Counter()
+    by_name: Counter[tuple[str, ...]] = Counter()
     for name, count in counts.items():
         match = re.fullmatch(pattern, name)
         if match is not None:
-            found[match.groups()] += count
-    return dict(found)
+            by_name[match.groups()] += count
+    return dict(by_name)

@@ -57,14 +57,16 @@ class ReplicaFacts(NamedTuple):
 def replica_samples(facts: ReplicaFacts, broker: str) -> Samples:
     """Return what a replica says of itself and its followers now."""
     me, followers = (broker, facts.name), facts.followers
-    known = {(broker, name): each for name, each in (followers or {}).items() if each is not None}
-    is_in_sync = {(broker, name): each is not None and each.is_in_sync for name, each in (followers or {}).items()}
+    known = {(broker, name): standing for name, standing in (followers or {}).items() if standing is not None}
+    is_in_sync = {
+        (broker, name): standing is not None and standing.is_in_sync for name, standing in (followers or {}).items()
+    }
     return {
         LEADS: {me: float(followers is not None)},
         EPOCH: {me: float(facts.epoch)},
-        IN_SYNC: {} if followers is None else {me: 1.0, **{who: float(each) for who, each in is_in_sync.items()}},
-        BEHIND_BYTES: {who: float(each.bytes_behind) for who, each in known.items()},
-        BEHIND_TIME: {who: each.seconds_behind for who, each in known.items()},
+        IN_SYNC: {} if followers is None else {me: 1.0, **{who: float(flag) for who, flag in is_in_sync.items()}},
+        BEHIND_BYTES: {who: float(standing.bytes_behind) for who, standing in known.items()},
+        BEHIND_TIME: {who: standing.seconds_behind for who, standing in known.items()},
         TAKEOVERS: {me: float(facts.takeovers)},
         CUT: {me: float(facts.cut_bytes)},
     }

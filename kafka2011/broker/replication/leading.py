@@ -198,8 +198,8 @@ class Leading:
 
     def alive(self, now_s: float) -> dict[str, Standing | None]:
         """Return how far each that is alive is behind, by name; None if it has not asked for anything yet."""
-        standings = {each.replica: each for each in self.term.standings(now_s)}
-        return {each.name: standings.get(each) for each in self.followers}
+        standings = {standing.replica: standing for standing in self.term.standings(now_s)}
+        return {replica.name: standings.get(replica) for replica in self.followers}
 
     def answer(self, request: WaitingFetch, connection: Connection) -> Reply | None:
         """Answer a follower, once there is something for it. Raises WrongEpochError and RefusedError."""
@@ -215,7 +215,7 @@ class Leading:
             self._hear(fetch)
         data = self._give(fetch)
         try:
-            slices = [each.data for each in data.given.values() if isinstance(each.data, LogSlice)]
+            slices = [given.data for given in data.given.values() if isinstance(given.data, LogSlice)]
             for piece in slices[1:]:  # the first to be sent keeps its file open, the others wait for their turn
                 piece.park()
             return Reply(cast("tuple[bytes | LogSlice, ...]", encode_data(data)))
@@ -231,7 +231,7 @@ class Leading:
         if turn.wait_s:
             gevent.sleep(turn.wait_s)
         data = self.term.give(fetch, turn.max_bytes)
-        size_bytes = sum(each.data_bytes for each in data.given.values())
+        size_bytes = sum(given.data_bytes for given in data.given.values())
         self._catch_up.given(follower, size_bytes, self._clock.monotonic_s())
         return data
 

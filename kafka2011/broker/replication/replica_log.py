@@ -120,11 +120,11 @@ class ReplicaLog:
 
         Raises LogError if the first is not good: it was damaged on its way, or on the leader's disk.
         """
-        found = scan(data)
+        scanned = scan(data)
         end = self.appended_end_offset
-        if not found.end:
-            raise LogError(f"what the leader has of {self._log.log} at offset {end} is no message: {found.fault}")
-        self._log.append_at(Place(end, segment), data[: found.end], found.messages)
+        if not scanned.end:
+            raise LogError(f"what the leader has of {self._log.log} at offset {end} is no message: {scanned.fault}")
+        self._log.append_at(Place(end, segment), data[: scanned.end], scanned.messages)
         self._log.note_modified(modified_ms)
 
     def cut(self, offset: int) -> None:

@@ -112,8 +112,8 @@ class _Walk:
                     data = b"".join((pending, chunk)) if pending else chunk
                     pending = bytearray()
                     self._hold(held_outside_bytes + len(data))
-                    end, found = self.count(data, _scan_step(data, 0), depth)
-                    messages += found
+                    end, counted = self.count(data, _scan_step(data, 0), depth)
+                    messages += counted
                     complete_bytes += end
                     pending += data[end:]
                     wanted_bytes = _announced_bytes(pending)

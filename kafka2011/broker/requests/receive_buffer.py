@@ -83,10 +83,10 @@ class ReceiveBuffer:
 
     def receive(self, fd: int, kept: bytearray, most_bytes: int) -> Received | None:
         """Receive what has come behind the beginning of a frame; None if nothing has. Raises OSError."""
-        found = self._code.receive(fd, self._bytes, kept, most_bytes, self._max_frame_bytes, self._max_message_bytes)
-        if found is None:
+        received = self._code.receive(fd, self._bytes, kept, most_bytes, self._max_frame_bytes, self._max_message_bytes)
+        if received is None:
             return None
-        size, start, end, runs = found
+        size, start, end, runs = received
         return Received(size, runs or [], start, end, runs is None)
 
     def sets(self, run: Run) -> memoryview:

@@ -64,7 +64,7 @@ class Access:
 def _rules_of(what: str, table: dict[str, object]) -> list[_Rule]:
     rules = []
     for topics, principals in table.items():
-        if not isinstance(principals, list) or not all(isinstance(each, str) for each in principals):
+        if not isinstance(principals, list) or not all(isinstance(principal, str) for principal in principals):
             raise ValueError(f'[{what}] "{topics}" must be a list of names')
         try:
             rules.append(_Rule(TopicPattern(topics), frozenset(principals)))

@@ -80,8 +80,8 @@ def principal_of(certificate: Mapping[str, Any], rule: re.Pattern[str]) -> str:
         for relative in certificate.get("subject", ())
         for name, value in relative
     ]
-    found = rule.search(",".join(parts))
-    return (found[1] or NOBODY) if found else NOBODY
+    principal = rule.search(",".join(parts))
+    return (principal[1] or NOBODY) if principal else NOBODY
 
 
 _SHORT = {

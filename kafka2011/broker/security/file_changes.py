@@ -32,12 +32,12 @@ class FileChanges:
         return seen != self._seen
 
     def _look(self) -> list[tuple[int, int, int]]:
-        found = []
+        identities = []
         for path in self.paths:
             try:
                 status = path.stat()
             except OSError:
-                found.append((0, 0, 0))
+                identities.append((0, 0, 0))
             else:
-                found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-        return found
+                identities.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        return identities

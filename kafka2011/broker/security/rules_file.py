@@ -56,12 +56,12 @@ class RulesFile(Generic[RulesT]):
 
     def _read(self) -> dict[str, RulesT]:
         try:
-            found = tomllib.loads(self._path.read_text(encoding="utf-8"))
-            strange = set(found) - set(self._tables)
+            tables = tomllib.loads(self._path.read_text(encoding="utf-8"))
+            strange = set(tables) - set(self._tables)
             if strange:
                 known = " and ".join(f"[{name}]" for name in self._tables)
                 raise ValueError(f"there is no [{min(strange)}], only {known}")  # noqa: TRY301
-            return {name: self._table(name, found.get(name, {})) for name in self._tables}
+            return {name: self._table(name, tables.get(name, {})) for name in self._tables}
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{self._setting} {self._path}: {error}") from error
 
