@@ -62,14 +62,7 @@ def derive(
     before = results.newest()
     if before is not None:
         results.point_to(before.number)  # a derivation may have been killed before it did
-    goes_on = (
-        before is not None
-        and not again
-        and before.kind == inputs.kind
-        and before.settings == settings.to_json(reports)
-        and set(before.days) == {report.name for report in reports}
-        and inputs.goes_on(before.through)
-    )
+    goes_on = not again and _goes_on(before, inputs, settings, reports)
     after = before.through if before is not None and goes_on else {}
     if before is not None and goes_on and dict(after) == dict(inputs.through):
         results.remove_old(keep)
@@ -101,6 +94,19 @@ def derive(
         results.publish(staging, derivation)
     results.remove_old(keep)
     return derivation
+
+
+def _goes_on(
+    before: Derivation | None, inputs: ReportInputs, settings: ReportSettings, reports: Sequence[Report]
+) -> bool:
+    """Say whether a derivation can be continued: nothing but more commits has come since."""
+    return (
+        before is not None
+        and before.kind == inputs.kind
+        and before.settings == settings.to_json(reports)
+        and set(before.days) == {report.name for report in reports}
+        and inputs.goes_on(before.through)
+    )
 
 
 def _touched(

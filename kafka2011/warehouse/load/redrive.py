@@ -24,7 +24,7 @@ from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kafka2011.warehouse.load.counting import LoadAudit
     from kafka2011.warehouse.load.load_settings import LoadSettings
@@ -56,20 +56,7 @@ def redrive(
         registry = SchemaRegistry(client)
         known = registry.schemas(topic)
         decoder = BatchDecoder(topic, registry.snapshot(topic), newest.number + 1)
-    rows: list[pa.RecordBatch] = []
-    still: list[str] = []
-    for commit in waiting:
-        entries = 0
-        for batch in _batches(quarantine, topic, commit):
-            found, refused = decoder.decode(batch)
-            rows.append(found)
-            still += [json_line(batch, each, topic) for each in refused]
-            entries += batch.num_rows
-        if entries != commit.quarantined:
-            raise CoverageError(
-                f"topic {topic}: {quarantine.directory(commit.number)} has {entries} messages, and commit"
-                f" {commit.number} says {commit.quarantined}"
-            )
+    rows, still = _decode(quarantine, topic, waiting, decoder)
     decoded = pa.Table.from_batches(rows, decoder.schema)
     if not decoded.num_rows:
         return None
@@ -85,19 +72,19 @@ def redrive(
         quarantined=len(still),
         schema=known[-1].number if known else newest.schema,
         complete_through_ms=newest.complete_through_ms,
-        replaces=tuple(each.number for each in waiting),
+        replaces=tuple(commit.number for commit in waiting),
         extra=newest.extra,
     )
     try:
         files = RowFiles(table.output(staging), settings.held_bytes)
-        for each in decoded.to_batches():
-            files.add(each)
+        for batch in decoded.to_batches():
+            files.add(batch)
         files.end()
         quarantine.write(commit.number, attempt, still)
         if audit is not None:
             with audit.begin() as account:
-                for each in rows:
-                    account.count(counted_in(topic, each), commit.offsets)
+                for batch in rows:
+                    account.count(counted_in(topic, batch), commit.offsets)
                 account.tell_counted(commit, {}, 0)
     except BaseException:
         quarantine.remove(commit.number, attempt)
@@ -105,6 +92,27 @@ def redrive(
         raise
     table.commit(staging, commit, files.files)
     return commit
+
+
+def _decode(
+    quarantine: Quarantine, topic: str, waiting: Iterable[Commit], decoder: BatchDecoder
+) -> tuple[list[pa.RecordBatch], list[str]]:
+    """Return the rows that can be decoded now, and the lines of those that still cannot. Raises CoverageError."""
+    rows: list[pa.RecordBatch] = []
+    still: list[str] = []
+    for commit in waiting:
+        entries = 0
+        for batch in _batches(quarantine, topic, commit):
+            decoded, refused = decoder.decode(batch)
+            rows.append(decoded)
+            still += [json_line(batch, refusal, topic) for refusal in refused]
+            entries += batch.num_rows
+        if entries != commit.quarantined:
+            raise CoverageError(
+                f"topic {topic}: {quarantine.directory(commit.number)} has {entries} messages, and commit"
+                f" {commit.number} says {commit.quarantined}"
+            )
+    return rows, still
 
 
 def _batches(quarantine: Quarantine, topic: str, commit: Commit) -> Iterator[pa.RecordBatch]:

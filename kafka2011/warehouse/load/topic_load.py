@@ -152,7 +152,9 @@ class TopicLoad:
             resolved, checks = self._resolve(lookup, newest, stored)
             self._on_step(Step.RESOLVED)
             watermark = Watermark.after(newest, resolved, seen_ms)
-            ends: dict[TopicPartition, int | None] = {each.topic_partition: each.end for each in resolved.ranges}
+            ends: dict[TopicPartition, int | None] = {
+                to_load.topic_partition: to_load.end for to_load in resolved.ranges
+            }
             ends.update(dict.fromkeys(resolved.away))
             if not resolved.size_bytes and not resolved.lost:
                 through_ms = watermark.through_ms(account)
@@ -180,16 +182,19 @@ class TopicLoad:
             self._on_step(Step.COMMITTING)
             self._commit(staging, commit, files)
         self._on_step(Step.COMMITTED)
+        return self._loaded(commit, resolved.away, began_s)
+
+    def _loaded(self, commit: Commit, away: tuple[TopicPartition, ...], began_s: float) -> Loaded:
         return Loaded(
             self._topic,
-            number,
+            commit.number,
             commit.rows,
             commit.quarantined,
-            sum(each.end - each.start for each in commit.ranges),
-            sum(each.lost_bytes for each in commit.ranges),
-            sum(each.empty_bytes for each in commit.ranges),
+            sum(loaded.end - loaded.start for loaded in commit.ranges),
+            sum(loaded.lost_bytes for loaded in commit.ranges),
+            sum(loaded.empty_bytes for loaded in commit.ranges),
             self._clock.monotonic_s() - began_s,
-            resolved.away,
+            away,
             commit.offsets,
         )
 
