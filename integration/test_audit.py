@@ -15,7 +15,7 @@ from integration.cli.calling import TIMEOUT_S, command
 from integration.scraping import metrics_of
 from kafka2011 import LocalCluster, Producer
 from kafka2011.audit.publishing import open_counter
-from kafka2011.audit.reading import AuditReader, has_audit
+from kafka2011.audit.reader import AuditReader, has_audit
 from kafka2011.cli.app import main
 from kafka2011.events.codec import EventEncoder, Stamp
 from kafka2011.events.publisher import EventPublisher
@@ -130,7 +130,7 @@ def test_the_audit_names_the_window_and_the_tier(
     assert main([*audit, *good, "--json"]) == 3
     output, errors = capfd.readouterr()
     assert f"cannot tell of what was published since {WINDOW}: {KILLED}: " in errors
-    [dead] = [doubt["accept"] for doubt in json.loads(output)["doubts"]]
+    [dead] = [unknown["accept"] for unknown in json.loads(output)["doubts"]]
     assert main([*now, "--accept", f"{dead}x"]) == 1
     assert "nobody has heard of" in capfd.readouterr().err
     assert main([*now, "--accept", dead]) == 0

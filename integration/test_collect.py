@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.scraping import metrics_of
-from kafka2011.audit.reading import AuditReader
+from kafka2011.audit.reader import AuditReader
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.events.codec import EventDecoder
 from kafka2011.events.schema_registry import SchemaRegistry

@@ -15,7 +15,7 @@ from kafka2011.audit import consumer as consumer_module
 from kafka2011.audit.consumer import AuditedConsumer
 from kafka2011.audit.counter import AuditCounter
 from kafka2011.audit.encoding import AUDIT_COUNT, open_decoder, to_event
-from kafka2011.audit.reading import AuditReader
+from kafka2011.audit.reader import AuditReader
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.cli.decoding import Decoding
 from kafka2011.cli.formats import named

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.audit.evidence import DEFAULT_RULES, Doubt
+from kafka2011.audit.received import DEFAULT_RULES, Unknown
 
 if TYPE_CHECKING:
     from kafka2011.audit.compare import Ledger
-    from kafka2011.audit.evidence import Evidence, Reading, Rules
+    from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
 
 
 class Complete(NamedTuple):
     """A tier has every event of a topic that was published before `through_ms`; None: it cannot be told.
 
-    `missing` is how many it misses in the window that begins then, or `doubts` say why later windows cannot be judged.
-    An earlier result may be taken back, as when an instance is first heard of only now.
+    `missing` is how many it misses in the window that begins then, or `unknowns` say why later windows have no
+    verdict. An earlier result may be taken back, as when an instance is first known only now.
     """
 
     through_ms: int | None
     missing: int
-    doubts: tuple[Doubt, ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
 
 
 def complete(
     ledger: Ledger,
-    evidence: Evidence,
+    received: ReceivedReports,
     topic: str,
     tier: str,
-    reading: Reading,
+    scan: AuditScan,
     *,
     read_ms: int | None = None,
     from_ms: int | None = None,
@@ -38,21 +38,21 @@ def complete(
     """Return the time up to which a tier has every event of a topic; None if no producer counts it.
 
     `read_ms` is when the partition ends that the tier has now reached were looked up, if the caller knows; otherwise
-    the tier's statements say. Only events published at `from_ms` or later are considered; the ledger has their
-    reports. The tier was complete through `before_ms` at the last look, which holds unless there is contrary evidence.
+    the tier's progress reports say. Only events published at `from_ms` or later are considered; the ledger has their
+    reports. The tier was complete through `before_ms` at the last scan, which holds unless there is contrary evidence.
     This tier is compared with those that read from no partition, such as producers and collectors.
     """
-    if not evidence.is_counted(topic):
+    if not received.is_counted(topic):
         return None
-    doubts = evidence.doubts(topic, [tier] if read_ms is None else [], reading, from_ms, rules)
+    unknowns = received.unknowns(topic, [tier] if read_ms is None else [], scan, from_ms, rules)
     if read_ms is not None:
-        doubts.append(Doubt(read_ms - rules.margin_ms, f"tier {tier} has seen the ends of partitions then"))
-    since_ms = min(doubt.since_ms for doubt in doubts if doubt.since_ms is not None)
-    wholly = tuple(doubt for doubt in doubts if doubt.since_ms is None)
+        unknowns.append(Unknown(read_ms - rules.margin_ms, f"tier {tier} has seen the ends of partitions then"))
+    since_ms = min(unknown.since_ms for unknown in unknowns if unknown.since_ms is not None)
+    wholly = tuple(unknown for unknown in unknowns if unknown.since_ms is None)
     if wholly:
         return Complete(None if before_ms is None else min(before_ms, ledger.window_of(since_ms)), 0, wholly)
     through_ms = ledger.window_of(since_ms)
-    holding = tuple(doubt for doubt in doubts if doubt.since_ms == since_ms)
+    holding = tuple(unknown for unknown in unknowns if unknown.since_ms == since_ms)
     for start_ms, missing in ledger.missing(topic, tier, through_ms):
         if missing:
             return Complete(start_ms, missing)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
-from kafka2011.audit.pending import FOREVER_S, Pending
+from kafka2011.audit.progress import Instance
 from kafka2011.audit.report import AUDIT_TOPIC, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places, short_ids
 from kafka2011.audit.stamp_columns import stamp_columns
-from kafka2011.audit.standing import Instance
+from kafka2011.audit.unpublished import FOREVER_S, UnpublishedReports
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
 from kafka2011.events.codec import read_stamps
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kafka2011.audit.pending import Look
-    from kafka2011.audit.statement import Statement
+    from kafka2011.audit.progress_report import ProgressReport
+    from kafka2011.audit.unpublished import TimedEnds
     from kafka2011.events.codec import Stamp
     from kafka2011.message.message_set import Message
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-_LOOK_INTERVAL_S = 1.0
+_POLL_INTERVAL_S = 1.0
 _LATE_S = 1.0
 """How long past a window's length its first report waits for messages still being confirmed."""
 _STAMPS = 1000
@@ -52,17 +52,17 @@ _CLOSE_S = 30.0
 class Publisher(Protocol):
     """Publishes reports; `publishing.ReportPublisher` is one."""
 
-    def publish(self, reports: Sequence[AuditReport | Statement]) -> None:
-        """Publish reports and statements, and return when they are confirmed. Raises KafkaError."""
+    def publish(self, reports: Sequence[AuditReport | ProgressReport]) -> None:
+        """Publish reports, and return when they are confirmed. Raises KafkaError."""
 
     def close(self) -> None:
         """Release what it has opened."""
 
 
-class Looking(Protocol):
-    """Looks up where partitions begin and end; `looking.PartitionLook` is one."""
+class EndsLookup(Protocol):
+    """Looks up where partitions begin and end; `ends_lookup.ClusterEndsLookup` is one."""
 
-    def look(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
+    def look_up(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
         """Return each partition's bounds, None if its broker is away; None altogether if nothing can be looked up."""
 
     def close(self) -> None:
@@ -83,8 +83,8 @@ class AuditCounter:
     The counter's thread reports a window once it has been counted for a window's length; later messages make another
     report. It holds at most what its limits say, messages and windows; at half of either it reports
     everything at once. A process that dies loses what it has not reported, so call `report` before committing offsets.
-    It also states what its reports prove (see `statement`). For that a producer stamps its events here, and a reader is
-    given `look`, which is closed with the counter. `home` is the id of the cluster that it reports to. It `follows`
+    It also reports its progress (see `progress_report`). For that a producer stamps its events here, and a reader is
+    given `ends_lookup`, which is closed with the counter. `home` is the id of the cluster it reports to. It `follows`
     instances that have ended if everything they did not report is sent again.
     Unreadable messages, such as those that are not events, cannot be counted: `counts()` has their number.
     A forked child starts from zero, as an instance of its own.
@@ -98,7 +98,7 @@ class AuditCounter:
         cluster: str = "",
         home: str = "",
         follows: Sequence[str] = (),
-        look: Looking | None = None,
+        ends_lookup: EndsLookup | None = None,
         windows: Windows | None = None,
         limits: CounterLimits = CounterLimits(),
         clock: Clock = SYSTEM_CLOCK,
@@ -110,7 +110,7 @@ class AuditCounter:
         self._has_ended = False
         self._cluster = cluster
         self._home = home
-        self._look = look
+        self._ends_lookup = ends_lookup
         self._windows = windows or Windows()
         self._limits = limits
         self._clock = clock
@@ -129,7 +129,7 @@ class AuditCounter:
         if topic == AUDIT_TOPIC or topic in self._begun:
             return
         with self._lock:
-            self._unconfirmed += self._pending.begin_source(topic, self._now_us() if now_us is None else now_us)
+            self._unconfirmed += self._unpublished.begin_source(topic, self._now_us() if now_us is None else now_us)
         self._publish(-FOREVER_S)
         self._begun.add(topic)
         self._start()
@@ -146,7 +146,7 @@ class AuditCounter:
         if topic in self._begun:
             return
         with self._lock:
-            self._unconfirmed += self._pending.begin_reader(topic, self._now_us(), copies)
+            self._unconfirmed += self._unpublished.begin_reader(topic, self._now_us(), copies)
         self._publish(-FOREVER_S)
         self._begun.add(topic)
         self._start()
@@ -160,7 +160,7 @@ class AuditCounter:
             return now_us
         self.begin(topic, now_us)
         with self._lock:
-            return self._pending.stamp(topic, now_us)
+            return self._unpublished.stamp(topic, now_us)
 
     def ended(self, topic: str, stamped_us: Iterable[int]) -> None:
         """Note that the events stamped with these times were counted or failed."""
@@ -168,14 +168,14 @@ class AuditCounter:
             return
         with self._lock:
             if topic in self._begun:  # else they were stamped before a fork
-                self._pending.ended(topic, stamped_us)
+                self._unpublished.ended(topic, stamped_us)
 
     def count(self, topic: str, stamps: Sequence[Stamp]) -> None:
         """Count published events, by their stamps. Never waits: messages beyond the limit are dropped and logged."""
         if topic == AUDIT_TOPIC or not stamps:
             return
         with self._lock:
-            self._unconfirmed += self._pending.begin_source(topic, self._first_us(stamps))
+            self._unconfirmed += self._unpublished.begin_source(topic, self._first_us(stamps))
             if self._held_messages() + len(stamps) > self._limits.max_messages:
                 self._drop(topic, stamps)
                 return
@@ -213,8 +213,8 @@ class AuditCounter:
         places = Places(offsets, indexes)
         with self._lock:
             self._note(topic, len(ids), len(messages) - len(ids), f" from offset {messages[0].offset} on")
-            self._unconfirmed += self._pending.begin_reader(topic, self._now_us())
-            self._pending.count_read(where, published_at_us, ids, places, read, self._clock.monotonic_s())
+            self._unconfirmed += self._unpublished.begin_reader(topic, self._now_us())
+            self._unpublished.count_read(where, published_at_us, ids, places, read, self._clock.monotonic_s())
             is_full = self._is_half_full()
         self._start()
         if is_full:
@@ -238,11 +238,11 @@ class AuditCounter:
             self._thread.join(_CLOSE_S)
         try:
             is_last, self._has_ended = not self._has_ended, True
-            self._publish(FOREVER_S, self._looks() if is_last else None, is_last=is_last)
+            self._publish(FOREVER_S, self._ends_now() if is_last else None, is_last=is_last)
         finally:
             self._publisher.close()
-            if self._look is not None:
-                self._look.close()
+            if self._ends_lookup is not None:
+                self._ends_lookup.close()
 
     def __enter__(self) -> Self:
         return self
@@ -265,11 +265,11 @@ class AuditCounter:
         self._stamps: dict[str, list[Stamp]] = {}  # by topic, not yet sorted into windows
         self._waiting_messages = 0
         who = Instance(self._tier, self.instance, self._home, self._cluster, follows)
-        self._pending = Pending(who, self._windows)
+        self._unpublished = UnpublishedReports(who, self._windows)
         self._begun: set[str] = set()  # topics for which that is confirmed
         self._has_ended = False
-        self._looked_s = self._clock.monotonic_s()
-        self._unconfirmed: list[AuditReport | Statement] = []
+        self._ends_known_s = self._clock.monotonic_s()
+        self._unconfirmed: list[AuditReport | ProgressReport] = []
         self._unconfirmed_messages = 0
         self._counts: Counter[str] = Counter(counted=0, reports=0, failed_reports=0, unreadable=0, dropped=0)
         self._publishing = threading.Lock()  # one report at a time
@@ -288,15 +288,15 @@ class AuditCounter:
         _, published_at_us, ids = columns_of_stamps(stamps)
         self._note(topic, len(ids), len(stamps) - len(ids))
         if len(ids):
-            self._pending.count(topic, published_at_us, ids, self._clock.monotonic_s())
+            self._unpublished.count(topic, published_at_us, ids, self._clock.monotonic_s())
 
     def _copied(self, where: TopicPartition, read: tuple[int, int]) -> None:
         """Note that reports were passed on, if `begin_reading` was called with `copies`."""
         with self._lock:
-            if where.topic in self._pending.read_topics:
+            if where.topic in self._unpublished.read_topics:
                 nothing = np.empty(0, np.int64)
                 places = Places(nothing, nothing.astype(INDEX_TYPE))
-                self._pending.count_read(where, nothing, nothing.astype(np.uint64), places, read, 0.0)
+                self._unpublished.count_read(where, nothing, nothing.astype(np.uint64), places, read, 0.0)
 
     def _now_us(self) -> int:
         return int(self._clock.wall_s() * 1_000_000)
@@ -317,38 +317,38 @@ class AuditCounter:
             held = self._held_messages()
             logger.error("Messages of topic %s are not counted: %d wait to be reported", topic, held)
         self._counts["dropped"] += len(stamps)
-        self._pending.uncounted(topic, [stamp.published_at_us for stamp in stamps])
+        self._unpublished.uncounted(topic, [stamp.published_at_us for stamp in stamps])
         self._wake.set()
 
     def _held_messages(self) -> int:
-        return self._waiting_messages + self._pending.messages + self._unconfirmed_messages
+        return self._waiting_messages + self._unpublished.messages + self._unconfirmed_messages
 
     def _is_half_full(self) -> bool:
-        held_windows = self._pending.windows + sum(isinstance(each, AuditReport) for each in self._unconfirmed)
+        held_windows = self._unpublished.windows + sum(isinstance(each, AuditReport) for each in self._unconfirmed)
         return 2 * self._held_messages() >= self._limits.max_messages or 2 * held_windows >= self._limits.max_windows
 
-    def _looks(self) -> dict[str, Look]:
+    def _ends_now(self) -> dict[str, TimedEnds]:
         """Look up where the partitions that are read end, as far as they can be looked up."""
-        self._looked_s = self._clock.monotonic_s()
-        if self._look is None:
+        self._ends_known_s = self._clock.monotonic_s()
+        if self._ends_lookup is None:
             return {}
         with self._lock:
-            topics = self._pending.read_topics
-        looks: dict[str, Look] = {}
+            topics = self._unpublished.read_topics
+        ends: dict[str, TimedEnds] = {}
         for topic in topics:
             now_ms = self._now_us() // 1000
-            found = self._look.look(topic)
+            found = self._ends_lookup.look_up(topic)
             if found is not None:
-                looks[topic] = (now_ms, found)
-        return looks
+                ends[topic] = (now_ms, found)
+        return ends
 
-    def _publish(self, before_s: float, looks: Mapping[str, Look] | None = None, *, is_last: bool = False) -> None:
+    def _publish(self, before_s: float, ends: Mapping[str, TimedEnds] | None = None, *, is_last: bool = False) -> None:
         """Publish unconfirmed reports, then counts that began before a time and what they prove."""
         with self._publishing:
             with self._lock:
                 for topic in list(self._stamps):
                     self._sort(topic)
-                self._unconfirmed += self._pending.take(self._now_us(), before_s, looks, is_last=is_last)
+                self._unconfirmed += self._unpublished.take(self._now_us(), before_s, ends, is_last=is_last)
                 self._unconfirmed_messages = sum(_messages(each) for each in self._unconfirmed)
                 reports = list(self._unconfirmed)
             if not reports:
@@ -376,29 +376,29 @@ class AuditCounter:
     def _run(self) -> None:
         outages = Outages(logger)
         while not self._closing.is_set():
-            self._wake.wait(_LOOK_INTERVAL_S)
+            self._wake.wait(_POLL_INTERVAL_S)
             self._wake.clear()
             with self._lock:
                 is_full = self._is_half_full()
-                is_reading = self._look is not None and bool(self._pending.read_topics)
+                is_reading = self._ends_lookup is not None and bool(self._unpublished.read_topics)
             length_s = self._windows.length_ms / 1000
             now_s = self._clock.monotonic_s()
             try:
-                if is_reading and now_s - self._looked_s >= length_s:
-                    self._publish(FOREVER_S, self._looks())
+                if is_reading and now_s - self._ends_known_s >= length_s:
+                    self._publish(FOREVER_S, self._ends_now())
                 else:
                     self._publish(FOREVER_S if is_full else now_s - length_s - _LATE_S)
             except KafkaError as error:
                 outages.failed("Counts of tier %s are not reported for now: %s", self._tier, error)
-                self._closing.wait(_LOOK_INTERVAL_S)
+                self._closing.wait(_POLL_INTERVAL_S)
             except Exception:
                 logger.exception("An unexpected error while counts of tier %s were reported", self._tier)
-                self._closing.wait(_LOOK_INTERVAL_S)
+                self._closing.wait(_POLL_INTERVAL_S)
             else:
                 outages.over()
 
 
-def _messages(each: AuditReport | Statement) -> int:
+def _messages(each: AuditReport | ProgressReport) -> int:
     return each.count if isinstance(each, AuditReport) else 0
 
 

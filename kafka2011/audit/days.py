@@ -82,9 +82,9 @@ def by_day(verdict: Verdict, until_ms: int) -> list[DayVerdict]:
     for (number, topic), accounts in sorted(windows.items()):
         end_ms = min((number + 1) * _DAY_MS, until_ms)
         whys = [
-            doubt.why
-            for of, doubt in verdict.doubts
-            if of == topic and (doubt.since_ms is None or doubt.since_ms < end_ms)
+            unknown.why
+            for of, unknown in verdict.unknowns
+            if of == topic and (unknown.since_ms is None or unknown.since_ms < end_ms)
         ]
         concluded = GAP if (number, topic) in gaps else CANNOT_TELL if whys else COMPLETE
         day = datetime.fromtimestamp(number * _DAY_MS / 1000, UTC).date()

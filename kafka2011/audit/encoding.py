@@ -1,4 +1,4 @@
-"""The monitoring event: a report, or a statement, as an Avro event of the topic `audit`, and back."""
+"""The monitoring event: a report of counts or of progress, as an Avro event of the topic `audit`, and back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kafka2011.audit.packing import pack, unpack
+from kafka2011.audit.progress_report import Acceptance, Ends, ProgressReport, Reported
 from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, MAX_REPORT_MESSAGES, OFFSET_TYPE, AuditReport, Places
-from kafka2011.audit.statement import Acceptance, Ends, Reported, Statement
 from kafka2011.errors import KafkaError
 from kafka2011.events.codec import EventDecoder
 from kafka2011.events.schemas import event_schema
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from kafka2011.events.codec import Event, Schemas
 
-    Said = AuditReport | Statement | Acceptance
+    Said = AuditReport | ProgressReport | Acceptance
 
 _NO_PLACES = Places(np.empty(0, OFFSET_TYPE), np.empty(0, INDEX_TYPE))
 _PACKED = 1
 """The layout of what is written; 0 is what was written before there were layouts."""
 
-_STATEMENT = {
+_PROGRESS_REPORT = {
     "type": "record",
     "name": "AuditStatement",
     "fields": [
@@ -104,20 +104,20 @@ AUDIT_COUNT = event_schema(
         "doc": "of ids, offsets and indexes. 0: little-endian. 1: packed; ids sorted, and apart from them the places",
     },
     {"name": "number", "type": ["null", "int"], "default": None, "doc": "among all that it says of the topic"},
-    {"name": "statement", "type": ["null", _STATEMENT], "default": None, "doc": "what it says beside counting"},
+    {"name": "statement", "type": ["null", _PROGRESS_REPORT], "default": None, "doc": "what it says beside counting"},
     {"name": "accepted", "type": ["null", "string"], "default": None, "doc": "of what nothing more is expected"},
     doc="What one counter has counted of one topic in one window, one more part of it, or what it says beside that.",
 )
 
 
 class InvalidReportError(KafkaError):
-    """An event that is not a valid report or statement."""
+    """An event that is not a valid report."""
 
 
 def to_event(each: Said, now_us: int, server: str) -> dict[str, Any]:
-    """Return a report or statement as the fields of its event."""
-    if isinstance(each, Statement):
-        return _statement_event(each, now_us, server)
+    """Return a report as the fields of its event."""
+    if isinstance(each, ProgressReport):
+        return _progress_report_event(each, now_us, server)
     if isinstance(each, Acceptance):
         nothing = {"tier": "", "instance": "", "topic": "", "window_ms": 0, "window_start": each.at_ms, "count": 0}
         head = {"time": now_us, "published_at": now_us, "server": server, "id": each.acceptance_id}
@@ -125,38 +125,38 @@ def to_event(each: Said, now_us: int, server: str) -> dict[str, Any]:
     return _report_event(each, now_us, server)
 
 
-def _statement_event(statement: Statement, now_us: int, server: str) -> dict[str, Any]:
+def _progress_report_event(progress_report: ProgressReport, now_us: int, server: str) -> dict[str, Any]:
     return {
         "time": now_us,
         "published_at": now_us,
         "server": server,
-        "id": statement.statement_id,
-        "tier": statement.tier,
-        "instance": statement.instance,
-        "topic": statement.topic,
+        "id": progress_report.report_id,
+        "tier": progress_report.tier,
+        "instance": progress_report.instance,
+        "topic": progress_report.topic,
         "window_ms": 0,
         "window_start": 0,
         "count": 0,
         "ids": b"",
-        "cluster": statement.cluster,
-        "number": statement.number,
+        "cluster": progress_report.cluster,
+        "number": progress_report.number,
         "statement": {
-            "first": statement.first,
-            "at": statement.at_ms,
-            "home": statement.home,
-            "follows": list(statement.follows),
-            "through": statement.through_ms,
-            "is_last": statement.is_last,
+            "first": progress_report.first,
+            "at": progress_report.at_ms,
+            "home": progress_report.home,
+            "follows": list(progress_report.follows),
+            "through": progress_report.through_ms,
+            "is_last": progress_report.is_last,
             "reported": [
                 {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
-                for where, start, end in statement.reported
+                for where, start, end in progress_report.reported
             ],
-            "ends_at": statement.ends_at_ms,
+            "ends_at": progress_report.ends_at_ms,
             "ends": [
                 {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
-                for where, start, end in statement.ends
+                for where, start, end in progress_report.ends
             ],
-            "copies": statement.copies,
+            "copies": progress_report.copies,
         },
     }
 
@@ -195,20 +195,20 @@ def open_decoder(schemas: Schemas) -> EventDecoder:
 
 
 def said_of(event: Event) -> Said:
-    """Return the report or statement in an event that `open_decoder` decodes. Raises InvalidReportError."""
+    """Return the report in an event that `open_decoder` decodes. Raises InvalidReportError."""
     fields = event.fields
     try:
         if fields.get("accepted") is not None:
             accepted, at_ms = fields["accepted"], fields["window_start"]
             return Acceptance(accepted=accepted, at_ms=at_ms, acceptance_id=fields["id"])
         if fields.get("statement") is not None:
-            return _statement_of(fields, fields["statement"])
+            return _progress_report_of(fields, fields["statement"])
         return _report_of(fields)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidReportError(f"{event.schema.name} {fields.get('id')} is no report: {error}") from error
 
 
-def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
+def _progress_report_of(fields: dict[str, Any], said: dict[str, Any]) -> ProgressReport:
     number, first = fields["number"], said["first"]
     if number is None or not 0 <= first <= number:
         raise ValueError(f"number {number}, first {first}")
@@ -216,7 +216,7 @@ def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
     def place(each: dict[str, Any]) -> tuple[TopicPartition, Any, Any]:
         return TopicPartition(fields["topic"], each["broker_id"], each["partition"]), each["start"], each["end"]
 
-    return Statement(
+    return ProgressReport(
         tier=fields["tier"],
         instance=fields["instance"],
         topic=fields["topic"],
@@ -232,7 +232,7 @@ def _statement_of(fields: dict[str, Any], said: dict[str, Any]) -> Statement:
         ends_at_ms=said["ends_at"],
         ends=tuple(Ends(*place(each)) for each in said["ends"]),
         copies=said["copies"],
-        statement_id=fields["id"],
+        report_id=fields["id"],
     )
 
 

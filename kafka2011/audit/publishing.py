@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.audit.counter import AuditCounter
 from kafka2011.audit.encoding import AUDIT_COUNT, to_event
-from kafka2011.audit.looking import PartitionLook
+from kafka2011.audit.ends_lookup import ClusterEndsLookup
 from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.events.codec import EventEncoder
 from kafka2011.events.schema_registry import SchemaRegistry
@@ -53,7 +53,7 @@ class ReportPublisher:
         self._clock = clock
 
     def publish(self, reports: Sequence[Said]) -> None:
-        """Publish reports and statements, and return when all have arrived.
+        """Publish reports, and return when all have arrived.
 
         Raises the first error if any has not, and ZkError when their brokers cannot be noted.
         """
@@ -81,25 +81,25 @@ def open_counter(
     producer: Mapping[str, object] | None = None,
     cluster: str = "",
     follows: Sequence[str] = (),
-    look: PartitionLook | None = None,
+    ends_lookup: ClusterEndsLookup | None = None,
     windows: Windows | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AuditCounter:
     """Return a counter that reports to a cluster.
 
-    `cluster` names the cluster that the tier reads from, where tiers of one name read from several; `look` looks up
+    `cluster` names the cluster that the tier reads from, where tiers of one name read from several; `ends_lookup` finds
     where its partitions end, by default in the cluster reported to. For `follows` see `AuditCounter`, for
     `producer` and errors `open_publisher`.
     """
     publisher = open_publisher(zk_connect, producer)
-    look = look or PartitionLook(zk_connect)
+    ends_lookup = ends_lookup or ClusterEndsLookup(zk_connect)
     return AuditCounter(
         tier,
         publisher,
         cluster=cluster,
         home=publisher.home,
         follows=follows,
-        look=look,
+        ends_lookup=ends_lookup,
         windows=windows,
         clock=clock,
     )

@@ -50,7 +50,7 @@ class AuditReport:
     `cluster`, [start_offset, end_offset) is what was read while this was counted, and `places` has one for each
     message, but which of them is whose is not said: both are sets, and come back from the topic sorted.
     When it is unclear whether a report arrived, it is published again with the same `report_id`. `number` is its place
-    among the instance's reports and statements on the topic (see `statement`); None in reports from before numbering.
+    among the instance's reports on the topic (see `progress_report`); None in reports from before numbering.
     """
 
     tier: str

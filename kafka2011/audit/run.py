@@ -1,4 +1,4 @@
-"""One run of the audit: reads the topic `audit`, judges, and keeps what is judged for good."""
+"""One run of the audit: scans the topic `audit`, judges, and keeps the final verdicts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import tempfile
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kafka2011.audit.compare import Ledger
-from kafka2011.audit.evidence import AGAIN_MS, Evidence, Rules
-from kafka2011.audit.judged import KEEP_MS, AuditStateError, Judged, ReadPlace, until_when
-from kafka2011.audit.reading import AuditReader
+from kafka2011.audit.reader import AuditReader
+from kafka2011.audit.received import AGAIN_MS, ReceivedReports, Rules
+from kafka2011.audit.state import KEEP_MS, AuditState, AuditStateError, ReadPlace, until_when
 from kafka2011.audit.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafka2011.audit.evidence import Reading
+    from kafka2011.audit.received import AuditScan
     from kafka2011.config import SimpleConsumerConfig
     from zk.client import ZkClient
 
@@ -50,66 +50,66 @@ class Outcome(NamedTuple):
     unreadable: int
 
 
-def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, state: Path | None = None) -> Outcome:
-    """Judge a scope. With the file `state`, go on where the last run ended, and save there how far this one has got.
+def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, path: Path | None = None) -> Outcome:
+    """Judge a scope. With a state file at `path`, go on where the last run ended, and save how far this one got.
 
     A state needs a scope with tiers. Raises KafkaError, and AuditStateError if the state is of something else.
     """
-    if state is None:
+    if path is None:
         return _run(client, config, scope, None)[0]
     assert scope.tiers is not None
-    judged = Judged.load(state, scope.tiers, scope.topics, scope.from_ms)
-    outcome, reader = _run(client, config, scope, judged)
-    if judged is not None and (late := reader.late & set(judged.tiers)):
+    state = AuditState.load(path, scope.tiers, scope.topics, scope.from_ms)
+    outcome, reader = _run(client, config, scope, state)
+    if state is not None and (late := reader.late & set(state.tiers)):
         logger.warning("tier %s has reported on windows that were judged for good: all is read again", min(late))
-        judged = None
+        state = None
         outcome, reader = _run(client, config, scope, None)
-    keep(outcome, reader.place, reader.reading.home, scope, judged).save(state)
+    keep(outcome, reader.place, reader.scan.home, scope, state).save(path)
     return outcome
 
 
 def _run(
-    client: ZkClient, config: SimpleConsumerConfig, scope: Scope, judged: Judged | None
+    client: ZkClient, config: SimpleConsumerConfig, scope: Scope, state: AuditState | None
 ) -> tuple[Outcome, AuditReader]:
     from_ms = scope.from_ms
-    if judged is not None and judged.until_ms is not None:
-        from_ms = judged.until_ms if from_ms is None else max(from_ms, judged.until_ms)
-    reader, evidence = AuditReader(config, place=None if judged is None else judged.place), Evidence()
+    if state is not None and state.until_ms is not None:
+        from_ms = state.until_ms if from_ms is None else max(from_ms, state.until_ms)
+    reader, received = AuditReader(config, place=None if state is None else state.place), ReceivedReports()
     with tempfile.TemporaryFile() as file:
         ledger = Ledger(cast("BinaryIO", file), 0)
-        for report in reader.read(client, scope.topics, from_ms, evidence):
+        for report in reader.read(client, scope.topics, from_ms, received):
             ledger.add(report)
-        if judged is not None:
-            check(judged, reader.reading, ledger)
+        if state is not None:
+            check(state, reader.scan, ledger)
         verdict = judge(
             ledger,
-            evidence,
-            reader.reading,
+            received,
+            reader.scan,
             scope.topics,
             scope.tiers,
             from_ms=from_ms,
             until_ms=scope.until_ms,
             rules=scope.rules,
-            judged=None if judged is None else judged.ended_by(scope.until_ms),
+            state=None if state is None else state.ended_by(scope.until_ms),
         )
-        window_ms = ledger.window_ms if ledger.topics or judged is None else judged.window_ms
+        window_ms = ledger.window_ms if ledger.topics or state is None else state.window_ms
         return Outcome(verdict, ledger.open_windows(scope.until_ms), window_ms, reader.unreadable), reader
 
 
-def check(judged: Judged, reading: Reading, ledger: Ledger) -> None:
+def check(state: AuditState, scan: AuditScan, ledger: Ledger) -> None:
     """Raise AuditStateError if what was judged is of something else than what was read."""
-    if judged.home != reading.home:
-        raise AuditStateError(f"the state is of cluster {judged.home}, and this one is {reading.home}")
-    if judged.windows and ledger.topics and judged.window_ms != ledger.window_ms:
-        raise AuditStateError(f"the state has windows of {judged.window_ms} ms, and now they have {ledger.window_ms}")
+    if state.home != scan.home:
+        raise AuditStateError(f"the state is of cluster {state.home}, and this one is {scan.home}")
+    if state.windows and ledger.topics and state.window_ms != ledger.window_ms:
+        raise AuditStateError(f"the state has windows of {state.window_ms} ms, and now they have {ledger.window_ms}")
 
 
 def keep(
-    outcome: Outcome, place: ReadPlace, home: str, scope: Scope, before: Judged | None, again_ms: int = AGAIN_MS
-) -> Judged:
+    outcome: Outcome, place: ReadPlace, home: str, scope: Scope, before: AuditState | None, again_ms: int = AGAIN_MS
+) -> AuditState:
     """Return what is judged for good after a run, in a cluster, that began where `before` ended. Pure.
 
-    The last `again_ms` of what is beyond doubt may be judged again.
+    The last `again_ms` of what is known may be judged again.
     """
     verdict, window_ms = outcome.verdict, outcome.window_ms
     settled_ms = None if verdict.settled_ms is None else verdict.settled_ms // window_ms * window_ms
@@ -120,7 +120,7 @@ def keep(
         new = [each for each in verdict.accounts if each not in windows and each.start_ms < until_ms]
         windows |= {each: each in gaps for each in new}
     assert scope.tiers is not None
-    return Judged(
+    return AuditState(
         home=home,
         tiers=scope.tiers,
         topics=tuple(sorted(scope.topics)),

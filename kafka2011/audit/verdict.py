@@ -4,74 +4,74 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.audit.evidence import DEFAULT_RULES, Doubt
+from kafka2011.audit.received import DEFAULT_RULES, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka2011.audit.compare import Ledger, WindowAccount
-    from kafka2011.audit.evidence import Evidence, Reading, Rules
-    from kafka2011.audit.judged import Judged
+    from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+    from kafka2011.audit.state import AuditState
 
 
 class Verdict(NamedTuple):
     """The findings about windows that end by a time.
 
-    `gaps` are windows in which messages are missing for sure: the tier has stated that it read everything. `doubts`, by
-    topic, hold for part of the time; `lost_reports` counts the numbers that are missing. Windows that end by
-    `settled_ms` are beyond doubt, None if there are none.
+    `gaps` are windows in which messages are missing for sure: the tier has reported that it read everything.
+    `unknowns`, by topic, hold for part of the time; `lost_reports` counts the missing numbers. Windows that end by
+    `settled_ms` are known for good, None if there are none.
     """
 
     accounts: list[WindowAccount]
     gaps: list[WindowAccount]
-    doubts: list[tuple[str, Doubt]]
+    unknowns: list[tuple[str, Unknown]]
     lost_reports: int
     settled_ms: int | None
 
 
 def judge(
     ledger: Ledger,
-    evidence: Evidence,
-    reading: Reading,
+    received: ReceivedReports,
+    scan: AuditScan,
     topics: Sequence[str] = (),
     tiers: Sequence[str] | None = None,
     *,
     from_ms: int | None,
     until_ms: int,
     rules: Rules = DEFAULT_RULES,
-    judged: Judged | None = None,
+    state: AuditState | None = None,
 ) -> Verdict:
     """Judge all windows that end by a time, for these topics, or for all if none are given.
 
     With `tiers`, each of them is expected to have counted every topic; without, only those that reported on it.
-    The ledger and `from_ms` begin where `judged` ends, whose windows count as they were judged.
+    The ledger and `from_ms` begin where `state` ends, whose windows count as they were judged.
     """
-    earlier: Mapping[WindowAccount, bool] = {} if judged is None else judged.windows
+    earlier: Mapping[WindowAccount, bool] = {} if state is None else state.windows
     accounts = list(ledger.accounts(until_ms, tiers))
-    chosen = sorted(topics or evidence.topics)
+    chosen = sorted(topics or received.topics)
     end_ms = ledger.window_of(until_ms)
-    doubts: list[tuple[str, Doubt]] = []
+    unknowns: list[tuple[str, Unknown]] = []
     lost_reports = 0
     read_until: dict[tuple[str, str], int | None] = {}
     for topic in chosen:
-        named = list(tiers) if tiers is not None else evidence.tiers_of(topic)
-        found = evidence.doubts(topic, named, reading, from_ms, rules)
-        if not evidence.is_counted(topic):
-            found.append(Doubt(None, "no producer has said anything of it"))
-        doubts += [(topic, doubt) for doubt in found if doubt.since_ms is None or doubt.since_ms < end_ms]
+        named = list(tiers) if tiers is not None else received.tiers_of(topic)
+        found = received.unknowns(topic, named, scan, from_ms, rules)
+        if not received.is_counted(topic):
+            found.append(Unknown(None, "no producer has said anything of it"))
+        unknowns += [(topic, unknown) for unknown in found if unknown.since_ms is None or unknown.since_ms < end_ms]
         for tier in named:
-            lost_reports += evidence.lost_reports(topic, tier, from_ms)
-            since = [doubt.since_ms for doubt in evidence.doubts_of_tier(topic, tier, rules)]
+            lost_reports += received.lost_reports(topic, tier, from_ms)
+            since = [unknown.since_ms for unknown in received.unknowns_of_tier(topic, tier, rules)]
             known = [each for each in since if each is not None]
             read_until[topic, tier] = None if len(known) < len(since) else min(known, default=until_ms)
-    since_ms = [doubt.since_ms for _, doubt in doubts]
+    since_ms = [unknown.since_ms for _, unknown in unknowns]
     if not accounts and not earlier:
-        doubts.append((", ".join(chosen), Doubt(None, "no window was compared")))
+        unknowns.append((", ".join(chosen), Unknown(None, "no window was compared")))
     gaps = [account for account in accounts if _is_gap(account, read_until, ledger)]
     gaps = sorted([*gaps, *(account for account, is_gap in earlier.items() if is_gap)])
     is_settled = bool(chosen) and None not in since_ms
     settled_ms = min([end_ms, *(each for each in since_ms if each is not None)]) if is_settled else None
-    return Verdict(sorted([*earlier, *accounts]), gaps, doubts, lost_reports, settled_ms)
+    return Verdict(sorted([*earlier, *accounts]), gaps, unknowns, lost_reports, settled_ms)
 
 
 def _is_gap(account: WindowAccount, read_until: dict[tuple[str, str], int | None], ledger: Ledger) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kafka2011.audit.compare import TierCount, WindowAccount
-    from kafka2011.audit.evidence import Doubt
+    from kafka2011.audit.received import Unknown
     from kafka2011.audit.run import Outcome
     from zk.client import ZkClient
 
@@ -154,7 +154,7 @@ def command(
     exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
     """
     from kafka2011.audit.days import by_day
-    from kafka2011.audit.evidence import Rules
+    from kafka2011.audit.received import Rules
     from kafka2011.audit.run import Scope, judgeable_until_ms, run
 
     rules = Rules(margin_ms=int(grace_s * 1000), dead_after_ms=int(dead_after_s * 1000))
@@ -187,7 +187,7 @@ def command(
                 "unreadable_reports": unreadable,
                 "gaps": len(found.gaps),
                 "lost_reports": found.lost_reports,
-                "doubts": [_doubt_json(topic, doubt) for topic, doubt in found.doubts],
+                "doubts": [_unknown_json(topic, unknown) for topic, unknown in found.unknowns],
                 "until_ms": scope.until_ms,
                 "days": [each.to_json() for each in by_day(found, scope.until_ms)],
             }
@@ -197,11 +197,11 @@ def command(
         if shown:
             click.echo()
             show_table(("topic", "window", *_COLUMNS), shown, as_json=False)
-        if found.doubts:
+        if found.unknowns:
             click.echo()
             rows = [
-                (topic, "ever" if doubt.since_ms is None else _time(doubt.since_ms), doubt.why, doubt.accept)
-                for topic, doubt in found.doubts
+                (topic, "ever" if unknown.since_ms is None else _time(unknown.since_ms), unknown.why, unknown.accept)
+                for topic, unknown in found.unknowns
             ]
             show_table(("topic", "cannot tell since", "because", "or accept"), rows, as_json=False)
         not_read = f", {counted(unreadable, 'report')} not readable" if unreadable else ""
@@ -211,17 +211,17 @@ def command(
         raise KafkaError(_verdict(bad))
     if unreadable and strict:
         raise KafkaError(f"{counted(unreadable, 'report')} could not be read")
-    if found.doubts:
-        topic, doubt = found.doubts[0]
-        since = "" if doubt.since_ms is None else f" of what was published since {_time(doubt.since_ms)}"
-        more = f"; {counted(len(found.doubts) - 1, 'more doubt')}" if len(found.doubts) > 1 else ""
-        click.echo(f"{context.command_path}: cannot tell{since}: {topic}: {printable(doubt.why)}{more}", err=True)
+    if found.unknowns:
+        topic, unknown = found.unknowns[0]
+        since = "" if unknown.since_ms is None else f" of what was published since {_time(unknown.since_ms)}"
+        more = f"; {counted(len(found.unknowns) - 1, 'more doubt')}" if len(found.unknowns) > 1 else ""
+        click.echo(f"{context.command_path}: cannot tell{since}: {topic}: {printable(unknown.why)}{more}", err=True)
         context.exit(EXIT_CANNOT_TELL)
 
 
 def audit_now(client: ZkClient, tiers: tuple[str, ...], state_path: Path | None) -> Outcome:
     """Audit all topics up to when that is possible, as the command does unless it is told otherwise."""
-    from kafka2011.audit.evidence import DEFAULT_RULES
+    from kafka2011.audit.received import DEFAULT_RULES
     from kafka2011.audit.run import Scope, judgeable_until_ms, run
 
     until_ms = judgeable_until_ms(DEFAULT_RULES, int(time.time() * 1000))
@@ -230,18 +230,18 @@ def audit_now(client: ZkClient, tiers: tuple[str, ...], state_path: Path | None)
 
 def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
     """Publish that nothing more is expected of these. Raises KafkaError for one that nobody has heard of."""
-    from kafka2011.audit.evidence import Evidence
+    from kafka2011.audit.progress_report import Acceptance
     from kafka2011.audit.publishing import open_publisher
-    from kafka2011.audit.reading import AuditReader
-    from kafka2011.audit.statement import Acceptance
+    from kafka2011.audit.reader import AuditReader
+    from kafka2011.audit.received import ReceivedReports
     from zk.audit import AuditNodes
 
-    evidence, reader = Evidence(), AuditReader(_consumer_config())
+    received, reader = ReceivedReports(), AuditReader(_consumer_config())
     with open_session(zk_connect) as client:
-        for _ in reader.read(client, evidence=evidence):
+        for _ in reader.read(client, received=received):
             pass
         brokers = {f"broker {each}" for each in AuditNodes(client).brokers()}
-        unknown = sorted(set(names) - evidence.names() - brokers)
+        unknown = sorted(set(names) - received.names() - brokers)
         if unknown:
             raise KafkaError(f"nobody has heard of {unknown[0]}: accept a name that `kafka2011 audit` shows")
         for name in brokers & set(names):
@@ -258,8 +258,8 @@ def _consumer_config() -> SimpleConsumerConfig:
     return SimpleConsumerConfig.from_sources(environ=os.environ)
 
 
-def _doubt_json(topic: str, doubt: Doubt) -> dict[str, object]:
-    return {"topic": topic, "since_ms": doubt.since_ms, "why": doubt.why, "accept": doubt.accept}
+def _unknown_json(topic: str, unknown: Unknown) -> dict[str, object]:
+    return {"topic": topic, "since_ms": unknown.since_ms, "why": unknown.why, "accept": unknown.accept}
 
 
 def _totals(accounts: Iterable[WindowAccount]) -> Iterator[tuple[object, ...]]:

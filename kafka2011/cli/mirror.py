@@ -194,17 +194,17 @@ def command(
 
 def _counter(tier: str, target: str, source: str) -> AuditCounter:
     """Return a counter of what comes from one source: partitions of others have the same names."""
-    from kafka2011.audit.looking import PartitionLook
+    from kafka2011.audit.ends_lookup import ClusterEndsLookup
     from kafka2011.audit.publishing import open_counter
 
-    return open_counter(tier, target, cluster=source, look=PartitionLook(source))
+    return open_counter(tier, target, cluster=source, ends_lookup=ClusterEndsLookup(source))
 
 
 def _begin_copying_reports(
     counter: AuditCounter, source: str, topic_filter: TopicFilter, stop: threading.Event
 ) -> None:
     """Say that reports of a source are copied from now on, before anything of it is; tried until that is confirmed."""
-    from kafka2011.audit.looking import cluster_id
+    from kafka2011.audit.ends_lookup import cluster_id
     from kafka2011.audit.report import AUDIT_TOPIC
 
     while topic_filter.allows(AUDIT_TOPIC) and not counter.has_begun(AUDIT_TOPIC) and not stop.is_set():

@@ -84,20 +84,20 @@ def group_samples(
 def audit_samples(verdict: Verdict) -> Samples:
     """Return what an audit has found; topics without a gap or a doubt are there with 0."""
     topics = {account.topic for account in verdict.accounts}
-    gaps, doubts = Counter[str](), Counter[str]()
+    gaps, unknowns = Counter[str](), Counter[str]()
     missing: Counter[tuple[str, ...]] = Counter()
     for account in verdict.accounts:
         missing.update({(account.topic, count.tier): 0 for count in account.tiers})
     for account in verdict.gaps:
         gaps[account.topic] += 1
         missing.update({(account.topic, count.tier): count.missing for count in account.tiers})
-    for topic, _ in verdict.doubts:
-        doubts[topic] += 1
+    for topic, _ in verdict.unknowns:
+        unknowns[topic] += 1
     return {
         AUDIT_GAPS: {(topic,): gaps[topic] for topic in sorted(topics)},
         AUDIT_MISSING: missing,
-        AUDIT_DOUBTS: {(topic,): doubts[topic] for topic in sorted(topics | doubts.keys())},
-        AUDIT_UNHEARD: {(): len({doubt.accept for _, doubt in verdict.doubts if doubt.accept})},
+        AUDIT_DOUBTS: {(topic,): unknowns[topic] for topic in sorted(topics | unknowns.keys())},
+        AUDIT_UNHEARD: {(): len({unknown.accept for _, unknown in verdict.unknowns if unknown.accept})},
         AUDIT_COMPLETE: {} if verdict.settled_ms is None else {(): verdict.settled_ms / 1000},
     }
 

@@ -51,8 +51,8 @@ class PipelineReads:
             return self._found
 
     def _audit(self, now_ms: int) -> dict[str, Any]:
-        from kafka2011.audit.evidence import DEFAULT_RULES  # noqa: PLC0415  # an extra
-        from kafka2011.audit.reading import has_audit  # noqa: PLC0415
+        from kafka2011.audit.reader import has_audit  # noqa: PLC0415
+        from kafka2011.audit.received import DEFAULT_RULES  # noqa: PLC0415  # an extra
         from kafka2011.audit.report import AUDIT_TOPIC  # noqa: PLC0415
         from kafka2011.audit.run import Scope, judgeable_until_ms, run  # noqa: PLC0415
 
@@ -103,8 +103,9 @@ def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:
         for count in account.tiers
         if count.has_gap
     ]
-    doubts = [
-        {"topic": topic, "since_ms": doubt.since_ms, "why": doubt.why} for topic, doubt in verdict.doubts[:MOST_ROWS]
+    unknowns = [
+        {"topic": topic, "since_ms": unknown.since_ms, "why": unknown.why}
+        for topic, unknown in verdict.unknowns[:MOST_ROWS]
     ]
     return {
         "until_ms": until_ms,
@@ -113,7 +114,7 @@ def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:
         "days": [day.to_json() for day in by_day(verdict, until_ms)][-MOST_ROWS:],
         "tiers": list(tiers.values())[:MOST_ROWS],
         "gaps": gaps[-MOST_ROWS:],
-        "doubts": doubts,
+        "doubts": unknowns,
     }
 
 

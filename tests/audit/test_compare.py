@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka2011.audit.compare import Ledger, MixedWindowsError, TierCount, WindowAccount, is_before
-from kafka2011.audit.tally import Tally
+from kafka2011.audit.window_counts import WindowCounts
 from kafka2011.audit.windows import Windows
 from tests.support.audit_streams import (
     TOPIC,
@@ -30,29 +30,29 @@ WHERE = TopicPartition(TOPIC, 0, 0)
 FOREVER_MS = 10**9
 
 
-def new_tally(tier: str, instance: str = "one") -> Tally:
-    return Tally(tier, instance, "", WINDOWS)
+def new_counts(tier: str, instance: str = "one") -> WindowCounts:
+    return WindowCounts(tier, instance, "", WINDOWS)
 
 
-def ledger_of(*tallies: Tally) -> Ledger:
+def ledger_of(*every_counts: WindowCounts) -> Ledger:
     ledger = Ledger(io.BytesIO(), grace_ms=0)
-    for tally in tallies:
-        for report in tally.take():
+    for counts in every_counts:
+        for report in counts.take():
             assert ledger.add(report)
     return ledger
 
 
-def producer_of(*messages: tuple[str, int], tier: str = "producer") -> Tally:
-    tally = new_tally(tier)
-    count_sent(tally, Seen(), messages)
-    return tally
+def producer_of(*messages: tuple[str, int], tier: str = "producer") -> WindowCounts:
+    counts = new_counts(tier)
+    count_sent(counts, Seen(), messages)
+    return counts
 
 
-def reader_of(*messages: tuple[str, int], tier: str = "live", first_offset: int = 0) -> Tally:
-    tally = new_tally(tier)
+def reader_of(*messages: tuple[str, int], tier: str = "live", first_offset: int = 0) -> WindowCounts:
+    counts = new_counts(tier)
     copies = [Copy(each, at, WHERE, first_offset + number, 0) for number, (each, at) in enumerate(messages)]
-    count_read(tally, Seen(), copies)
-    return tally
+    count_read(counts, Seen(), copies)
+    return counts
 
 
 @pytest.fixture
@@ -121,9 +121,9 @@ def test_partitions_of_two_clusters_are_different(ids: list[str]) -> None:
     """A mirror of two live clusters reads from two partitions that are called the same."""
     ledger = Ledger(io.BytesIO(), grace_ms=0)
     for cluster, message_id in (("east", ids[0]), ("west", ids[1])):
-        tally = Tally("mirror", "one", cluster, WINDOWS)
-        count_read(tally, Seen(), [Copy(message_id, 5, WHERE, 0, 0)])
-        for report in tally.take():
+        counts = WindowCounts("mirror", "one", cluster, WINDOWS)
+        count_read(counts, Seen(), [Copy(message_id, 5, WHERE, 0, 0)])
+        for report in counts.take():
             ledger.add(report)
     [account] = ledger.accounts(FOREVER_MS)
     assert account.tiers == (TierCount("mirror", 2, 2, 0, 0),)
@@ -177,7 +177,7 @@ def test_tiers_that_are_named_must_count_every_topic(ids: list[str]) -> None:
 def test_windows_of_different_lengths_are_refused(ids: list[str]) -> None:
     """They would be compared with windows that are not theirs."""
     ledger = ledger_of(producer_of((ids[0], 5)))
-    other = Tally("live", "one", "", Windows(5))
+    other = WindowCounts("live", "one", "", Windows(5))
     count_sent(other, Seen(), [(ids[0], 5)])
     [report] = other.take()
     with pytest.raises(MixedWindowsError, match="tier live counts topic views in windows of 5 ms"):
@@ -195,10 +195,10 @@ def test_any_stream_is_accounted_for_as_by_hand(seed: int, messages: int) -> Non
     rest = list(published)
     while rest:  # several producers, each of which may die with what it has not reported
         sent = [rest.pop() for _ in range(min(len(rest), chance.randrange(1, 20)))]
-        tally = new_tally("producer", str(len(rest)))
+        counts = new_counts("producer", str(len(rest)))
         is_dead = chance.random() < 0.2
-        count_sent(tally, Seen() if is_dead else seen["producer"], sent)
-        reports += [] if is_dead else tally.take()
+        count_sent(counts, Seen() if is_dead else seen["producer"], sent)
+        reports += [] if is_dead else counts.take()
 
     stored = [each for each in published for _ in range(chance.choice((1, 1, 1, 2)))]  # sent again, in doubt
     chance.shuffle(stored)
@@ -207,12 +207,12 @@ def test_any_stream_is_accounted_for_as_by_hand(seed: int, messages: int) -> Non
             lost = {place for place in range(len(log)) if chance.random() < 0.05}
             place = 0
             while place < len(log):
-                tally = new_tally(tier, str(place))
+                counts = new_counts(tier, str(place))
                 read = [log[i] for i in range(place, min(len(log), place + chance.randrange(1, 12))) if i not in lost]
                 some = chance.randrange(len(read) + 1)
-                count_read(tally, seen[tier], read[:some])
-                count_read(tally, seen[tier], read[some:])
-                reports += tally.take()
+                count_read(counts, seen[tier], read[:some])
+                count_read(counts, seen[tier], read[some:])
+                reports += counts.take()
                 place = max(place + 1, place + 12 - chance.choice((0, 0, 3, 7)))  # a takeover goes back a bit
 
     ledger = Ledger(io.BytesIO(), grace_ms=0)

@@ -8,9 +8,9 @@ import pytest
 
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.complete import Complete, complete
-from kafka2011.audit.evidence import Doubt, Evidence, Reading, Rules
-from kafka2011.audit.standing import Instance, Standing
-from kafka2011.audit.tally import Tally
+from kafka2011.audit.progress import Instance, Progress
+from kafka2011.audit.received import AuditScan, ReceivedReports, Rules, Unknown
+from kafka2011.audit.window_counts import WindowCounts
 from kafka2011.audit.windows import Windows
 from tests.support.audit_streams import TOPIC, WINDOW_MS, Copy, Seen, count_read, count_sent
 from zk.cluster import TopicPartition
@@ -28,26 +28,26 @@ class Known:
 
     def __init__(self, *, closed: bool = True, **tiers: list[tuple[str, int]]) -> None:
         self.ledger = Ledger(io.BytesIO(), 0)
-        self.evidence = Evidence()
+        self.received = ReceivedReports()
         for tier, messages in tiers.items():
-            tally = Tally(tier, tier, "", WINDOWS)
-            standing = Standing(Instance(tier, tier), TOPIC)
+            counts = WindowCounts(tier, tier, "", WINDOWS)
+            progress = Progress(Instance(tier, tier), TOPIC)
             is_reader = tier in {"load", "live"}
             if is_reader:
-                count_read(tally, Seen(), [Copy(each, at, WHERE, at, 0) for each, at in messages])
+                count_read(counts, Seen(), [Copy(each, at, WHERE, at, 0) for each, at in messages])
             else:
-                count_sent(tally, Seen(), messages)
-                self.evidence.add(standing.through(0, None))
-            for report in standing.number(tally.take()):
-                self.evidence.add(report)
+                count_sent(counts, Seen(), messages)
+                self.received.add(progress.through(0, None))
+            for report in progress.number(counts.take()):
+                self.received.add(report)
                 self.ledger.add(report)
             if not is_reader:
-                self.evidence.add(standing.through(50_000, None, is_last=closed))
+                self.received.add(progress.through(50_000, None, is_last=closed))
 
     def complete(self, at_ms: int, before_ms: int | None = None, *faults: str) -> Complete | None:
-        reading = Reading(at_ms=at_ms, faults=faults)
+        scan = AuditScan(at_ms=at_ms, faults=faults)
         options = {"read_ms": at_ms, "from_ms": before_ms, "before_ms": before_ms}
-        return complete(self.ledger, self.evidence, TOPIC, "load", reading, **options, rules=RULES)
+        return complete(self.ledger, self.received, TOPIC, "load", scan, **options, rules=RULES)
 
 
 def through(found: Complete | None) -> tuple[int | None, int]:
@@ -85,7 +85,7 @@ def test_nothing_is_said_of_what_no_producer_counts(known: Known) -> None:
 def test_silence_proves_nothing() -> None:
     """A producer that has not closed, and says nothing, is through no more than it has said."""
     found = Known(closed=False, producer=[FIRST], load=[FIRST]).complete(1_000_000)
-    assert found == Complete(50, 0, (Doubt(50, "producer died", "producer"),))
+    assert found == Complete(50, 0, (Unknown(50, "producer died", "producer"),))
 
 
 def test_what_cannot_be_read_takes_nothing_back() -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.audit.counter import AuditCounter, CounterLimits
+from kafka2011.audit.progress_report import Ends, Reported
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
-from kafka2011.audit.statement import Ends, Reported
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
 from kafka2011.events.codec import Stamp
@@ -267,7 +267,7 @@ def test_nothing_is_stamped_before_it_is_known_who_begins(
         counter.stamp(TOPIC, 5_000)
     sink.is_away = False
     assert counter.stamp(TOPIC, 7_000) == 7_000
-    assert [(each.number, each.through_ms) for each in sink.statements[:1]] == [(0, 5)]
+    assert [(each.number, each.through_ms) for each in sink.progress_reports[:1]] == [(0, 5)]
     assert counter.has_begun(TOPIC)
     assert not counter.has_begun("clicks")
 
@@ -286,7 +286,7 @@ def test_it_is_through_what_has_ended(
     counter.ended(TOPIC, [two])
     clock.now_s = 60
     counter.report()
-    assert [each.through_ms for each in sink.statements] == [5, 5, 6, 60_000]
+    assert [each.through_ms for each in sink.progress_reports] == [5, 5, 6, 60_000]
     assert counter.stamp(TOPIC, 7_000) == 60_000_000
     assert counter.stamp(AUDIT_TOPIC, 7_000) == 7_000
 
@@ -302,7 +302,7 @@ def test_what_was_dropped_is_never_through(
     sink.is_away = False
     clock.now_s = 50
     counter.close()
-    assert (sink.statements[-1].through_ms, sink.statements[-1].is_last) == (5_000, False)
+    assert (sink.progress_reports[-1].through_ms, sink.progress_reports[-1].is_last) == (5_000, False)
 
 
 def test_closing_says_that_nothing_more_comes(
@@ -313,8 +313,8 @@ def test_closing_says_that_nothing_more_comes(
     counter.count(TOPIC, stamps)
     counter.close()
     counter.close()
-    assert [each.is_last for each in sink.statements] == [False, True]
-    assert [sink.reports[0].number, sink.statements[-1].number] == [1, 2]
+    assert [each.is_last for each in sink.progress_reports] == [False, True]
+    assert [sink.reports[0].number, sink.progress_reports[-1].number] == [1, 2]
 
 
 def test_a_reader_says_what_it_has_reported_and_where_partitions_end(
@@ -322,19 +322,19 @@ def test_a_reader_says_what_it_has_reported_and_where_partitions_end(
 ) -> None:
     """What it has read only says that with all its reports; where partitions end, it says each window."""
     where = TopicPartition(TOPIC, 0, 0)
-    look = EndsInMemory({where: (0, 50)})
-    with AuditCounter("live", sink, clock=clock, home="here", look=look) as counter:
+    lookup = EndsInMemory({where: (0, 50)})
+    with AuditCounter("live", sink, clock=clock, home="here", ends_lookup=lookup) as counter:
         counter.count_messages(messages_of([payload_of(stamp) for stamp in stamps[:3]]))
         counter.report()
-        begun, reported = sink.statements
+        begun, reported = sink.progress_reports
         assert (begun.reported, begun.ends) == ((), ())
         assert (reported.reported, reported.ends) == ((Reported(where, 0, 30),), ())
         assert (reported.home, reported.first, reported.number) == ("here", 1, 2)
         clock.now_s = 11
         counter._wake.set()
-        eventually(lambda: len(sink.statements) == 3, what="a look")
-        assert (sink.statements[-1].ends_at_ms, sink.statements[-1].ends) == (11_000, (Ends(where, 0, 50),))
-    assert look.is_closed
+        eventually(lambda: len(sink.progress_reports) == 3, what="a lookup")
+        assert (sink.progress_reports[-1].ends_at_ms, sink.progress_reports[-1].ends) == (11_000, (Ends(where, 0, 50),))
+    assert lookup.is_closed
 
 
 def test_a_mirror_says_which_reports_it_has_copied(
@@ -345,6 +345,6 @@ def test_a_mirror_says_which_reports_it_has_copied(
     counter.begin_reading(AUDIT_TOPIC, "there")
     counter.count_messages(messages_of([payload_of(stamps[0])], topic=AUDIT_TOPIC))
     counter.report()
-    assert [each.copies for each in sink.statements] == ["there", "there"]
-    assert sink.statements[1].reported == (Reported(TopicPartition(AUDIT_TOPIC, 0, 0), 0, 10),)
+    assert [each.copies for each in sink.progress_reports] == ["there", "there"]
+    assert sink.progress_reports[1].reported == (Reported(TopicPartition(AUDIT_TOPIC, 0, 0), 0, 10),)
     assert sink.reports == []

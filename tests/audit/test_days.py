@@ -10,7 +10,7 @@ import pytest
 
 from kafka2011.audit.compare import TierCount, WindowAccount
 from kafka2011.audit.days import AuditDocumentError, by_day, read_days
-from kafka2011.audit.evidence import Doubt
+from kafka2011.audit.received import Unknown
 from kafka2011.audit.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def test_each_day_has_the_verdict_of_its_windows() -> None:
         window("views", FIRST_MS + 2 * DAY_MS, 0, 2),
         window("clicks", FIRST_MS + 2 * DAY_MS, 0, 0),
     ]
-    doubts = [("views", Doubt(FIRST_MS + 2 * DAY_MS + 5, "tier1 is silent"))]
-    found = by_day(Verdict(accounts, [gap], doubts, 0, None), FIRST_MS + 2 * DAY_MS + 50_000)
+    unknowns = [("views", Unknown(FIRST_MS + 2 * DAY_MS + 5, "tier1 is silent"))]
+    found = by_day(Verdict(accounts, [gap], unknowns, 0, None), FIRST_MS + 2 * DAY_MS + 50_000)
     assert [(each.day.day, each.topic, each.verdict, each.why) for each in found] == [
         (12, "views", "gap", None),
         (13, "views", "complete", None),
@@ -51,7 +51,7 @@ def test_a_doubt_of_ever_and_one_that_begins_after_the_last_window() -> None:
     """The first is about every day, the other about none."""
     accounts = [window("views", FIRST_MS, 0, 0)]
     for since_ms, concluded in ((None, "cannot tell"), (FIRST_MS + 10_000, "complete")):
-        verdict = Verdict(accounts, [], [("views", Doubt(since_ms, "silence"))], 0, None)
+        verdict = Verdict(accounts, [], [("views", Unknown(since_ms, "silence"))], 0, None)
         assert [each.verdict for each in by_day(verdict, FIRST_MS + 10_000)] == [concluded]
 
 

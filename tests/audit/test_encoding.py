@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kafka2011.audit.encoding import AUDIT_COUNT, InvalidReportError, said_of, to_event
+from kafka2011.audit.progress_report import Acceptance, Ends, ProgressReport, Reported
 from kafka2011.audit.report import AUDIT_TOPIC, MAX_REPORT_MESSAGES, AuditReport, Places
-from kafka2011.audit.statement import Acceptance, Ends, Reported, Statement
 from kafka2011.events.codec import Event, EventDecoder, EventEncoder, read_stamp
 from zk.cluster import TopicPartition
 
@@ -146,7 +146,7 @@ def test_events_that_are_no_reports(change: dict[str, Any], words: str) -> None:
 def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
     """Statements of sources and readers, and what an operator accepts."""
     where = TopicPartition("views", 3, 1)
-    source = Statement(
+    source = ProgressReport(
         tier="producer",
         instance="one",
         topic="views",
@@ -158,7 +158,7 @@ def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
         through_ms=10,
         is_last=True,
     )
-    reader = Statement(
+    reader = ProgressReport(
         tier="mirror",
         instance="two",
         topic="views",
@@ -179,7 +179,7 @@ def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize(("number", "first"), [(None, 0), (3, 4), (3, -1)])
 def test_a_statement_without_numbers_that_make_sense(number: int | None, first: int) -> None:
     """It would prove something of nothing."""
-    said = Statement(tier="producer", instance="one", topic="views", number=3, first=0, at_ms=20)
+    said = ProgressReport(tier="producer", instance="one", topic="views", number=3, first=0, at_ms=20)
     fields = to_event(said, NOW_US, "web1")
     fields |= {"number": number, "statement": {**fields["statement"], "first": first}}
     with pytest.raises(InvalidReportError, match=f"number {number}, first {first}"):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from kafka2011.audit.encoding import AUDIT_COUNT, to_event
-from kafka2011.audit.pending import FOREVER_S, Pending
+from kafka2011.audit.progress import Instance
 from kafka2011.audit.report import AUDIT_TOPIC, Places, short_ids
-from kafka2011.audit.standing import Instance
+from kafka2011.audit.unpublished import FOREVER_S, UnpublishedReports
 from kafka2011.audit.windows import Windows
 from kafka2011.events.codec import EventEncoder
 from kafka2011.events.event_ids import EventIds
@@ -25,8 +25,8 @@ from zk.cluster import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kafka2011.audit.progress_report import ProgressReport
     from kafka2011.audit.report import AuditReport
-    from kafka2011.audit.statement import Statement
 
 SECONDS = 60
 PRODUCERS = 4
@@ -53,7 +53,7 @@ class AuditTopic:
         self._encoder = EventEncoder(KnownSchemas({AUDIT_TOPIC: AUDIT_COUNT}))
         self.bytes = 0
 
-    def publish(self, said: Sequence[AuditReport | Statement], now_us: int) -> None:
+    def publish(self, said: Sequence[AuditReport | ProgressReport], now_us: int) -> None:
         if said:
             payloads = [self._encoder.encode(AUDIT_TOPIC, to_event(each, now_us, "web1.example.com")) for each in said]
             self.bytes += len(bytes(MessageSet(payloads, Codec.GZIP)))
@@ -63,8 +63,10 @@ def bytes_an_event(new_ids: Sequence[Callable[[], str]], *, in_sets: bool) -> fl
     """Pass 1000 events a second, of four producers, through four tiers for a minute; all report every ten seconds."""
     chance = random.Random(7)
     topic, logs = AuditTopic(), {where: Log() for where in PARTITIONS}
-    producers = [Pending(Instance("producer", f"web{n}-4711-0c0ffee0", "home"), Windows()) for n in range(PRODUCERS)]
-    readers = {tier: Pending(Instance(tier, f"{tier}-4711-0c0ffee0", "home"), Windows()) for tier in TIERS}
+    producers = [
+        UnpublishedReports(Instance("producer", f"web{n}-4711-0c0ffee0", "home"), Windows()) for n in range(PRODUCERS)
+    ]
+    readers = {tier: UnpublishedReports(Instance(tier, f"{tier}-4711-0c0ffee0", "home"), Windows()) for tier in TIERS}
     for producer in producers:
         topic.publish(producer.begin_source("views", START_S * 1_000_000), START_S * 1_000_000)
     for reader in readers.values():
@@ -84,7 +86,7 @@ def bytes_an_event(new_ids: Sequence[Callable[[], str]], *, in_sets: bool) -> fl
                 for where, log in logs.items():
                     read(reader, tier, where, log)
                 ends = {where: (0, log.end) for where, log in logs.items()}
-                topic.publish(reader.take(now_us, looks={"views": (now_us // 1000, ends)}), now_us)
+                topic.publish(reader.take(now_us, ends={"views": (now_us // 1000, ends)}), now_us)
     return topic.bytes / (SECONDS * RATE * PRODUCERS)
 
 
@@ -95,7 +97,7 @@ def write(chance: random.Random, log: Log, events: Sequence[tuple[str, int]], *,
     log.end += chance.randint(4000, 6000) if in_sets else 0
 
 
-def read(reader: Pending, tier: str, where: TopicPartition, log: Log) -> None:
+def read(reader: UnpublishedReports, tier: str, where: TopicPartition, log: Log) -> None:
     known, start = log.read[tier]
     log.read[tier] = len(log.messages), log.end
     if new := log.messages[known:]:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kafka2011.audit.compare import Ledger, TierCount, WindowAccount
-from kafka2011.audit.evidence import Reading, Rules
-from kafka2011.audit.judged import KEEP_MS, AuditStateError, Judged, ReadPlace
+from kafka2011.audit.received import AuditScan, Rules
 from kafka2011.audit.report import AuditReport
 from kafka2011.audit.run import Outcome, Scope, check, keep
+from kafka2011.audit.state import KEEP_MS, AuditState, AuditStateError, ReadPlace
 from kafka2011.audit.verdict import Verdict
 
 PLACE = ReadPlace(None, {(0, 0): 5}, {(0, 0): 9})
@@ -23,7 +23,7 @@ def account(start_ms: int) -> WindowAccount:
     return WindowAccount("views", start_ms, (TierCount("producer", 1, 1, 0, 0),))
 
 
-def kept(settled_ms: int | None, before: Judged | None = None, starts: range = range(0, 100, 10)) -> Judged:
+def kept(settled_ms: int | None, before: AuditState | None = None, starts: range = range(0, 100, 10)) -> AuditState:
     """Keep what is judged when windows have begun at these times; the one at 10 has a gap."""
     accounts = [account(start_ms) for start_ms in starts]
     verdict = Verdict(accounts, [each for each in accounts if each.start_ms == 10], [], 0, settled_ms)
@@ -66,12 +66,12 @@ def test_windows_are_kept_for_a_week() -> None:
 
 def test_a_state_of_another_cluster_or_other_windows_is_refused() -> None:
     """Its windows cannot stand beside those that were read."""
-    judged, ledger = kept(55), Ledger(io.BytesIO())
-    there, here = Reading(at_ms=0, home="there"), Reading(at_ms=0, home="here")
+    state, ledger = kept(55), Ledger(io.BytesIO())
+    there, here = AuditScan(at_ms=0, home="there"), AuditScan(at_ms=0, home="here")
     with pytest.raises(AuditStateError, match="the state is of cluster here, and this one is there"):
-        check(judged, there, ledger)
-    check(judged, here, ledger)
+        check(state, there, ledger)
+    check(state, here, ledger)
     report = AuditReport(tier="a", instance="b", topic="c", window_ms=20, start_ms=0, ids=np.ones(2, np.uint64))
     ledger.add(report)
     with pytest.raises(AuditStateError, match="windows of 10 ms, and now they have 20"):
-        check(judged, here, ledger)
+        check(state, here, ledger)

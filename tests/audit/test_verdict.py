@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from kafka2011.audit.compare import Ledger, TierCount, WindowAccount
-from kafka2011.audit.evidence import Evidence, Reading, Rules
-from kafka2011.audit.judged import Judged, ReadPlace
-from kafka2011.audit.standing import Instance, Standing
-from kafka2011.audit.tally import Tally
+from kafka2011.audit.progress import Instance, Progress
+from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+from kafka2011.audit.state import AuditState, ReadPlace
 from kafka2011.audit.verdict import Verdict, judge
+from kafka2011.audit.window_counts import WindowCounts
 from kafka2011.audit.windows import Windows
 from tests.support.audit_streams import TOPIC, WINDOW_MS, Copy, Seen, count_read, count_sent
 from zk.cluster import TopicPartition
@@ -30,25 +30,25 @@ class Tiers:
 
     def __init__(self) -> None:
         self.ledger = Ledger(io.BytesIO(), 0)
-        self.evidence = Evidence()
+        self.received = ReceivedReports()
 
     def count(self, tier: str, messages: list[tuple[str, int]], *, read_ms: int | None = None, loses: int = 0) -> None:
-        tally, standing = Tally(tier, tier, "", WINDOWS), Standing(Instance(tier, tier), TOPIC)
+        counts, progress = WindowCounts(tier, tier, "", WINDOWS), Progress(Instance(tier, tier), TOPIC)
         if read_ms is None:
-            count_sent(tally, Seen(), messages)
+            count_sent(counts, Seen(), messages)
         else:
-            count_read(tally, Seen(), [Copy(each, at, WHERE, at, 0) for each, at in messages])
-            standing.read(WHERE, 0, 100)
-        reports = standing.number(tally.take())
-        said = standing.covered(50, read_ms, {WHERE: (0, 100)}) if read_ms else standing.through(50, None, is_last=True)
-        self.evidence.add(said)
+            count_read(counts, Seen(), [Copy(each, at, WHERE, at, 0) for each, at in messages])
+            progress.read(WHERE, 0, 100)
+        reports = progress.number(counts.take())
+        said = progress.covered(50, read_ms, {WHERE: (0, 100)}) if read_ms else progress.through(50, None, is_last=True)
+        self.received.add(said)
         for report in reports[loses:]:
-            self.evidence.add(report)
+            self.received.add(report)
             self.ledger.add(report)
 
-    def judge(self, *tiers: str, until_ms: int = 30, judged: Judged | None = None) -> Verdict:
-        known = self.ledger, self.evidence, Reading(at_ms=50)
-        return judge(*known, (), tiers or None, from_ms=None, until_ms=until_ms, rules=RULES, judged=judged)
+    def judge(self, *tiers: str, until_ms: int = 30, state: AuditState | None = None) -> Verdict:
+        known = self.ledger, self.received, AuditScan(at_ms=50)
+        return judge(*known, (), tiers or None, from_ms=None, until_ms=until_ms, rules=RULES, state=state)
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def tiers() -> Tiers:
 def test_all_is_well(tiers: Tiers) -> None:
     tiers.count("live", ALL, read_ms=40)
     found = tiers.judge()
-    assert (len(found.accounts), found.gaps, found.doubts, found.lost_reports) == (3, [], [], 0)
+    assert (len(found.accounts), found.gaps, found.unknowns, found.lost_reports) == (3, [], [], 0)
     assert found.settled_ms == 30
 
 
 def test_what_is_missing_where_all_was_read_is_a_gap(tiers: Tiers) -> None:
     tiers.count("live", [FIRST, THIRD], read_ms=40)
     found = tiers.judge()
-    assert ([account.start_ms for account in found.gaps], found.doubts) == ([10], [])
+    assert ([account.start_ms for account in found.gaps], found.unknowns) == ([10], [])
 
 
 def test_what_a_tier_has_not_read_yet_is_in_doubt(tiers: Tiers) -> None:
@@ -76,9 +76,9 @@ def test_what_a_tier_has_not_read_yet_is_in_doubt(tiers: Tiers) -> None:
     tiers.count("live", [SECOND], read_ms=15)
     found = tiers.judge()
     assert [account.start_ms for account in found.gaps] == [0]
-    assert [doubt.since_ms for _, doubt in found.doubts] == [15]
+    assert [unknown.since_ms for _, unknown in found.unknowns] == [15]
     assert found.settled_ms == 15
-    assert tiers.judge(until_ms=10).doubts == []
+    assert tiers.judge(until_ms=10).unknowns == []
 
 
 def test_a_lost_report_is_no_lost_message(tiers: Tiers) -> None:
@@ -88,7 +88,7 @@ def test_a_lost_report_is_no_lost_message(tiers: Tiers) -> None:
     found = tiers.judge("producer", "mirror", "load")
     assert found.gaps == []
     assert found.lost_reports == 1
-    assert [doubt.since_ms for _, doubt in found.doubts] == [None]
+    assert [unknown.since_ms for _, unknown in found.unknowns] == [None]
     assert found.settled_ms is None
     assert [count.missing_since_first for count in found.accounts[0].tiers] == [0, 1, 1]
     assert [count.missing for count in found.accounts[0].tiers] == [0, 1, 0]
@@ -99,21 +99,23 @@ def test_what_was_judged_before_counts_as_it_was_judged(tiers: Tiers) -> None:
     counts = TierCount("producer", 5, 5, 0, 0), TierCount("live", 4, 4, 1, 0, 1)
     early, lossy = (WindowAccount(TOPIC, start_ms, counts) for start_ms in (-30, -20))
     place = ReadPlace(None, {}, {})
-    judged = Judged(home="", tiers=("producer", "live"), topics=(), from_ms=None, window_ms=10, until_ms=0, place=place)
-    judged = replace(judged, windows={lossy: True, early: False})
+    state = AuditState(
+        home="", tiers=("producer", "live"), topics=(), from_ms=None, window_ms=10, until_ms=0, place=place
+    )
+    state = replace(state, windows={lossy: True, early: False})
     tiers.count("live", [FIRST, THIRD], read_ms=40)
-    found = tiers.judge("producer", "live", judged=judged)
+    found = tiers.judge("producer", "live", state=state)
     assert [account.start_ms for account in found.accounts] == [-30, -20, 0, 10, 20]
     assert [account.start_ms for account in found.gaps] == [-20, 10]
-    nothing_new = tiers.judge("producer", "live", until_ms=0, judged=judged)
-    assert (nothing_new.gaps, nothing_new.doubts) == ([lossy], [])
+    nothing_new = tiers.judge("producer", "live", until_ms=0, state=state)
+    assert (nothing_new.gaps, nothing_new.unknowns) == ([lossy], [])
 
 
 def test_nothing_that_was_compared_is_no_proof(tiers: Tiers) -> None:
     """Neither is a tier that nobody has heard of, nor a topic that nobody counts."""
-    assert [doubt.why for _, doubt in tiers.judge("producer", until_ms=0).doubts] == ["no window was compared"]
-    whys = [doubt.why for _, doubt in tiers.judge("producer", "lvie").doubts]
+    assert [unknown.why for _, unknown in tiers.judge("producer", until_ms=0).unknowns] == ["no window was compared"]
+    whys = [unknown.why for _, unknown in tiers.judge("producer", "lvie").unknowns]
     assert whys == ["tier lvie has said nothing of topic views"]
     readers = Tiers()
     readers.count("live", ALL, read_ms=40)
-    assert [doubt.why for _, doubt in readers.judge().doubts] == ["no producer has said anything of it"]
+    assert [unknown.why for _, unknown in readers.judge().unknowns] == ["no producer has said anything of it"]

@@ -53,12 +53,12 @@ def account(topic: str, **missing: int) -> SimpleNamespace:
 def test_an_audit() -> None:
     """Gaps and doubts by topic, what is missing by tier, and who was not heard of, each once."""
     well, gap = account("views", producer=0, mirror=0), account("clicks", producer=0, mirror=3)
-    doubts = [
+    unknowns = [
         ("clicks", SimpleNamespace(accept="web-1")),
         ("views", SimpleNamespace(accept="web-1")),
         ("views", SimpleNamespace(accept="")),
     ]
-    verdict: Any = SimpleNamespace(accounts=[well, gap], gaps=[gap], doubts=doubts, settled_ms=5000)
+    verdict: Any = SimpleNamespace(accounts=[well, gap], gaps=[gap], unknowns=unknowns, settled_ms=5000)
     found = by_name(audit_samples(verdict))
     assert (found["audit_gap_windows", "clicks"], found["audit_gap_windows", "views"]) == (1, 0)
     assert found["audit_missing_messages", "clicks", "mirror"] == 3
@@ -66,7 +66,7 @@ def test_an_audit() -> None:
     assert (found["audit_doubts", "views"], found["audit_doubts", "clicks"]) == (2, 1)
     assert found["audit_unheard",] == 1
     assert found["audit_complete_timestamp_seconds",] == 5
-    unsettled: Any = SimpleNamespace(accounts=[], gaps=[], doubts=[], settled_ms=None)
+    unsettled: Any = SimpleNamespace(accounts=[], gaps=[], unknowns=[], settled_ms=None)
     assert ("audit_complete_timestamp_seconds",) not in by_name(audit_samples(unsettled))
 
 

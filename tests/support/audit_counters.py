@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
-    from kafka2011.audit.statement import Statement
+    from kafka2011.audit.progress_report import ProgressReport
     from zk.cluster import TopicPartition
 
 TOPIC = "views"
@@ -28,19 +28,19 @@ class ReportsInMemory:
 
     def __init__(self) -> None:
         self.reports: list[AuditReport] = []
-        self.statements: list[Statement] = []
+        self.progress_reports: list[ProgressReport] = []
         self.is_away = False
         self.on_publish: Callable[[], object] = lambda: None
         self.is_closed = False
 
-    def publish(self, reports: Sequence[AuditReport | Statement]) -> None:
+    def publish(self, reports: Sequence[AuditReport | ProgressReport]) -> None:
         if self.is_away:
             raise KafkaError("the broker is away")
         for each in reports:
             if isinstance(each, AuditReport):
                 self.reports.append(each)
             else:
-                self.statements.append(each)
+                self.progress_reports.append(each)
         self.on_publish()
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class EndsInMemory:
         self.ends = ends
         self.is_closed = False
 
-    def look(self, _topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
+    def look_up(self, _topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
         return self.ends
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafka2011.audit.report import AuditReport
-    from kafka2011.audit.tally import Tally
+    from kafka2011.audit.window_counts import WindowCounts
 
 TOPIC = "views"
 WINDOW_MS = 10
@@ -54,16 +54,16 @@ def new_id(chance: random.Random) -> str:
     return str(uuid.UUID(int=chance.getrandbits(128), version=4))
 
 
-def count_sent(tally: Tally, seen: Seen, sent: Sequence[tuple[str, int]], now_s: float = 0.0) -> None:
+def count_sent(counts: WindowCounts, seen: Seen, sent: Sequence[tuple[str, int]], now_s: float = 0.0) -> None:
     """Count what a producer has sent: ids with the times when they were published."""
     if not sent:
         return
-    tally.add(TOPIC, np.array([at for _, at in sent]), short_ids([each for each, _ in sent]), now_s)
+    counts.add(TOPIC, np.array([at for _, at in sent]), short_ids([each for each, _ in sent]), now_s)
     for message_id, at in sent:
         seen.note(message_id, at)
 
 
-def count_read(tally: Tally, seen: Seen, copies: Sequence[Copy], now_s: float = 0.0) -> None:
+def count_read(counts: WindowCounts, seen: Seen, copies: Sequence[Copy], now_s: float = 0.0) -> None:
     """Count what was read from one partition."""
     if not copies:
         return
@@ -73,7 +73,7 @@ def count_read(tally: Tally, seen: Seen, copies: Sequence[Copy], now_s: float = 
     times = np.array([copy.published_at_us for copy in copies])
     read = (copies[0].offset, copies[-1].offset + 1)
     ids = short_ids([copy.id for copy in copies])
-    tally.add(TOPIC, times, ids, now_s, where=copies[0].where, places=places, read=read)
+    counts.add(TOPIC, times, ids, now_s, where=copies[0].where, places=places, read=read)
     for copy in copies:
         seen.note(copy.id, copy.published_at_us, (copy.where, copy.offset, copy.in_set))
 

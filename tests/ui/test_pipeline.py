@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from kafka2011.audit.compare import TierCount, WindowAccount
-from kafka2011.audit.evidence import Doubt
+from kafka2011.audit.received import Unknown
 from kafka2011.audit.run import Outcome
 from kafka2011.audit.verdict import Verdict
 from kafka2011.errors import KafkaError
@@ -30,7 +30,7 @@ BAD = WindowAccount("views", HOUR_MS, (TierCount("producer", 10, 10, 0, 0), Tier
 
 def test_a_verdict_becomes_days_tiers_gaps_and_doubts() -> None:
     """A tier's sums, and the end of the newest window that it has counted in."""
-    verdict = Verdict([GOOD, BAD], [BAD], [("clicks", Doubt(None, "silence"))], 0, HOUR_MS)
+    verdict = Verdict([GOOD, BAD], [BAD], [("clicks", Unknown(None, "silence"))], 0, HOUR_MS)
     found = as_document(Outcome(verdict, 3, HOUR_MS, 0), 5 * HOUR_MS)
     assert found["tiers"] == [
         {"topic": "views", "tier": "producer", "counted": 20, "missing": 0, "until_ms": 2 * HOUR_MS},

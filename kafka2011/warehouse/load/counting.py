@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
 from kafka2011.audit.compare import Ledger, is_before
 from kafka2011.audit.complete import complete
-from kafka2011.audit.evidence import AGAIN_MS, Evidence
-from kafka2011.audit.pending import FOREVER_S, Pending
+from kafka2011.audit.progress import Instance
 from kafka2011.audit.publishing import open_publisher
-from kafka2011.audit.reading import AuditReader, has_audit
+from kafka2011.audit.reader import AuditReader, has_audit
+from kafka2011.audit.received import AGAIN_MS, ReceivedReports
 from kafka2011.audit.report import AuditReport
-from kafka2011.audit.standing import Instance
+from kafka2011.audit.unpublished import FOREVER_S, UnpublishedReports
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
 from zk.clock import SYSTEM_CLOCK
@@ -30,10 +30,10 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafka2011.audit.evidence import Reading
-    from kafka2011.audit.pending import Look
+    from kafka2011.audit.progress_report import ProgressReport
     from kafka2011.audit.publishing import ReportPublisher
-    from kafka2011.audit.statement import Statement
+    from kafka2011.audit.received import AuditScan
+    from kafka2011.audit.unpublished import TimedEnds
     from kafka2011.warehouse.load.load_job import Count
     from kafka2011.warehouse.table.commits import Commit
     from zk.clock import Clock
@@ -66,8 +66,8 @@ class LoadAudit:
         self._windows = windows or Windows()
         self._instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._publisher: ReportPublisher | None = None
-        self._pending: Pending | None = None
-        self._unconfirmed: list[AuditReport | Statement] = []
+        self._unpublished: UnpublishedReports | None = None
+        self._unconfirmed: list[AuditReport | ProgressReport] = []
         self._clock = clock
         self._looked_s = -LOOK_INTERVAL_S
 
@@ -79,20 +79,22 @@ class LoadAudit:
             self._looked_s = now_s
         return LoadAccount(self, is_due)
 
-    def pending(self) -> Pending:
+    def unpublished(self) -> UnpublishedReports:
         """Return what sorts rows into windows, and says what was loaded. Raises KafkaError."""
         if self._publisher is None:
             self._publisher = open_publisher(self.zk_connect)
-        if self._pending is None:
-            self._pending = Pending(Instance(self.tier, self._instance, self._publisher.home), self._windows)
-            self._unconfirmed += self._pending.begin_reader(self.topic, _now_us())
-        return self._pending
+        if self._unpublished is None:
+            self._unpublished = UnpublishedReports(
+                Instance(self.tier, self._instance, self._publisher.home), self._windows
+            )
+            self._unconfirmed += self._unpublished.begin_reader(self.topic, _now_us())
+        return self._unpublished
 
-    def publish(self, before_s: float = FOREVER_S, look: Look | None = None) -> list[AuditReport]:
-        """Publish what is pending, and return its reports when all is confirmed. Raises KafkaError."""
-        pending = self.pending()
+    def publish(self, before_s: float = FOREVER_S, ends: TimedEnds | None = None) -> list[AuditReport]:
+        """Publish what is not yet, and return its reports when all is confirmed. Raises KafkaError."""
+        unpublished = self.unpublished()
         assert self._publisher is not None
-        taken = pending.take(_now_us(), before_s, None if look is None else {self.topic: look})
+        taken = unpublished.take(_now_us(), before_s, None if ends is None else {self.topic: ends})
         self._unconfirmed += taken
         self._publisher.publish(self._unconfirmed)
         self._unconfirmed.clear()
@@ -114,8 +116,8 @@ class LoadAccount:
         self._stack = ExitStack()
         file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the account)
         self._ledger = Ledger(cast("BinaryIO", file), 0)
-        self._evidence = Evidence()
-        self._reading: Reading | None = None
+        self._received = ReceivedReports()
+        self._scan: AuditScan | None = None
 
     def read(self, stored: Mapping[TopicPartition, int], before_ms: int | None) -> None:
         """Read what is reported by now, before anybody looks where partitions end.
@@ -130,19 +132,19 @@ class LoadAccount:
             with connect(audit.zk_connect) as client:
                 if not has_audit(client):
                     return
-                for report in audit.reader.read(client, [audit.topic], _again_from(before_ms), self._evidence):
+                for report in audit.reader.read(client, [audit.topic], _again_from(before_ms), self._received):
                     if report.tier != audit.tier or is_before(report, stored):
                         self._ledger.add(report)
-            self._reading = audit.reader.reading
+            self._scan = audit.reader.scan
         except KafkaError as error:
             logger.warning("topic %s: through when it is complete is not known now: %s", audit.topic, error)
 
     def count(self, counts: Iterable[Count], offsets: Mapping[TopicPartition, int]) -> None:
         """Count rows that were written for a commit with these offsets. Raises KafkaError."""
-        pending = self._audit.pending()
+        unpublished = self._audit.unpublished()
         for each in counts:
-            pending.count_read(*each, None, 0.0)
-            if pending.messages >= MAX_HELD_MESSAGES:
+            unpublished.count_read(*each, None, 0.0)
+            if unpublished.messages >= MAX_HELD_MESSAGES:
                 self._report(offsets, before_s=_SOON_S)
 
     def tell_counted(self, commit: Commit, ends: Mapping[TopicPartition, int | None], at_ms: int) -> None:
@@ -150,32 +152,32 @@ class LoadAccount:
 
         Partitions ended at `ends` at that time, None for those whose broker is away; without any nobody has looked.
         """
-        pending = self._audit.pending()
+        unpublished = self._audit.unpublished()
         for each in commit.ranges:
-            pending.note_read(each.partition, each.start, each.end)
+            unpublished.note_read(each.partition, each.start, each.end)
         for where, end in ends.items():  # those with nothing new too
             if end is not None:
-                pending.note_read(where, end, end)
-        self._report(commit.offsets, look=_look(ends, at_ms))
+                unpublished.note_read(where, end, end)
+        self._report(commit.offsets, ends=_timed_ends(ends, at_ms))
 
     def tell(self, ends: Mapping[TopicPartition, int | None], at_ms: int) -> None:
         """Report that the table had everything up to where partitions ended at that time."""
         if not ends or not self._is_due:
             return
         try:
-            pending = self._audit.pending()
+            unpublished = self._audit.unpublished()
             for where, end in ends.items():
                 if end is not None:
-                    pending.note_read(where, end, end)
-            self._audit.publish(look=_look(ends, at_ms))
+                    unpublished.note_read(where, end, end)
+            self._audit.publish(ends=_timed_ends(ends, at_ms))
         except KafkaError as error:
             logger.warning("topic %s: that nothing is new is not reported: %s", self._audit.topic, error)
 
     def _report(
-        self, offsets: Mapping[TopicPartition, int], before_s: float = FOREVER_S, look: Look | None = None
+        self, offsets: Mapping[TopicPartition, int], before_s: float = FOREVER_S, ends: TimedEnds | None = None
     ) -> None:
-        for report in self._audit.publish(before_s, look):
-            self._evidence.add(report)
+        for report in self._audit.publish(before_s, ends):
+            self._received.add(report)
             if is_before(report, offsets):
                 self._ledger.add(report)
 
@@ -184,15 +186,15 @@ class LoadAccount:
 
         The ends of all partitions that the table has reached were seen at `seen_ms`.
         """
-        if self._reading is None or not seen_ms:
+        if self._scan is None or not seen_ms:
             return None
         audit = self._audit
         found = complete(
             self._ledger,
-            self._evidence,
+            self._received,
             audit.topic,
             audit.tier,
-            self._reading,
+            self._scan,
             read_ms=seen_ms,
             from_ms=_again_from(before_ms),
             before_ms=before_ms,
@@ -205,7 +207,7 @@ class LoadAccount:
                 *(audit.topic, found.missing, found.through_ms),
             )
         if before_ms is not None and found.through_ms is not None and found.through_ms < before_ms:
-            why = "; ".join(doubt.why for doubt in found.doubts) or "messages are missing"
+            why = "; ".join(unknown.why for unknown in found.unknowns) or "messages are missing"
             logger.warning(
                 "topic %s was said to be complete through %d ms, and is through %d ms only: %s",
                 *(audit.topic, before_ms, found.through_ms, why),
@@ -224,7 +226,7 @@ def _again_from(before_ms: int | None) -> int | None:
     return None if before_ms is None else before_ms - AGAIN_MS
 
 
-def _look(ends: Mapping[TopicPartition, int | None], at_ms: int) -> Look | None:
+def _timed_ends(ends: Mapping[TopicPartition, int | None], at_ms: int) -> TimedEnds | None:
     return (at_ms, {where: None if end is None else (0, end) for where, end in ends.items()}) if ends else None
 
 

@@ -7,11 +7,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.audit.compare import Ledger
-from kafka2011.audit.evidence import Evidence, Reading, Rules
-from kafka2011.audit.judged import Judged, ReadPlace
+from kafka2011.audit.progress_report import ProgressReport
+from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.run import Outcome, Scope, keep
-from kafka2011.audit.statement import Statement
+from kafka2011.audit.state import AuditState, ReadPlace
 from kafka2011.audit.verdict import Verdict, judge
 from tests.models.audit.clusters import BROKERS, VIEWS, AwayError
 
@@ -28,7 +28,7 @@ class Auditor:
 
     def __init__(self, seed: int, cluster: Cluster, rules: Rules, window_ms: int, again_ms: int) -> None:
         self.chance = Random(f"{seed} audit")
-        self.kept: Judged | None = None
+        self.kept: AuditState | None = None
         self._cluster = cluster
         self._rules = rules
         self._window_ms = window_ms
@@ -58,30 +58,30 @@ class Auditor:
                 self.kept = None
                 continue
             scope = Scope((VIEWS,), TIERS, None, at_ms, self._rules)
-            reading = Reading(at_ms=at_ms, home=self._cluster.home, faults=tuple(faults))
-            outcome = self._judge(found, reading, scope, before)
-            check(outcome.verdict, {each.instance for each in found if isinstance(each, Statement)})
+            scan = AuditScan(at_ms=at_ms, home=self._cluster.home, faults=tuple(faults))
+            outcome = self._judge(found, scan, scope, before)
+            check(outcome.verdict, {each.instance for each in found if isinstance(each, ProgressReport)})
             place = ReadPlace(from_ms, {}, ends)
             self.kept = keep(outcome, place, self._cluster.home, scope, before, self._again_ms)
             yield
 
-    def _judge(self, found: list[Any], reading: Reading, scope: Scope, before: Judged | None) -> Outcome:
-        evidence, ledger = Evidence(), Ledger(io.BytesIO(), 0)
+    def _judge(self, found: list[Any], scan: AuditScan, scope: Scope, before: AuditState | None) -> Outcome:
+        received, ledger = ReceivedReports(), Ledger(io.BytesIO(), 0)
         from_ms = None if before is None else before.until_ms
         for each in found:
-            evidence.add(each)
+            received.add(each)
             if isinstance(each, AuditReport) and not _is_before(each, from_ms):
                 ledger.add(each)
         verdict = judge(
             ledger,
-            evidence,
-            reading,
+            received,
+            scan,
             scope.topics,
             scope.tiers,
             from_ms=from_ms,
             until_ms=scope.until_ms,
             rules=scope.rules,
-            judged=before,
+            state=before,
         )
         return Outcome(verdict, 0, self._window_ms, 0)
 

@@ -17,11 +17,11 @@ import numpy as np
 from kafka2011.audit.compare import Ledger, is_before
 from kafka2011.audit.complete import complete
 from kafka2011.audit.encoding import AUDIT_COUNT, said_of, to_event
-from kafka2011.audit.evidence import Evidence, Reading, Rules
-from kafka2011.audit.pending import Pending
+from kafka2011.audit.progress import Instance
+from kafka2011.audit.progress_report import Acceptance, ProgressReport
+from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport, Places
-from kafka2011.audit.standing import Instance
-from kafka2011.audit.statement import Acceptance, Statement
+from kafka2011.audit.unpublished import UnpublishedReports
 from kafka2011.audit.windows import Windows
 from kafka2011.events.codec import Event as AvroEvent
 from tests.models.audit.auditing import Auditor
@@ -138,7 +138,7 @@ class World:
 
     # The tiers -------------------------------------------------------------------------------------------------------
 
-    def publish(self, cluster: Cluster, outbox: Sequence[AuditReport | Statement], favourite: int = 0) -> Step:
+    def publish(self, cluster: Cluster, outbox: Sequence[AuditReport | ProgressReport], favourite: int = 0) -> Step:
         """Publish reports until each is confirmed; any may arrive twice, late or, after it was confirmed, be lost."""
         left = list(outbox)
         while left:
@@ -164,37 +164,37 @@ class World:
     def producing(self, who: Producer) -> Step:
         """Publish events and count them, from `begun` to `closed`."""
         chance, cluster, favourite = self.chance, who.cluster, self.chance.choice(BROKERS)
-        pending = Pending(Instance("producer", who.name, cluster.home), WINDOWS)
+        unpublished = UnpublishedReports(Instance("producer", who.name, cluster.home), WINDOWS)
 
         def now_us() -> int:
             return (self.now_ms + who.skew_ms) * 1000
 
-        yield from self.publish(cluster, pending.begin_source(VIEWS, now_us()), favourite)
-        outbox: list[AuditReport | Statement] = []
+        yield from self.publish(cluster, unpublished.begin_source(VIEWS, now_us()), favourite)
+        outbox: list[AuditReport | ProgressReport] = []
         while not who.is_ending or outbox:
             what = chance.random()
             under_way = [event for event in who.events if event.state == "under way"]
             if what < 0.35 and not who.is_ending:
-                who.events.append(Event(next(self.numbers), who, pending.stamp(VIEWS, now_us())))
+                who.events.append(Event(next(self.numbers), who, unpublished.stamp(VIEWS, now_us())))
             elif what < 0.7 and under_way:
-                self.end(pending, chance.choice(under_way))
+                self.end(unpublished, chance.choice(under_way))
             elif not outbox:
                 before_s = chance.choice((float("inf"), (self.now_ms - WINDOW_MS * chance.randint(1, 4)) / 1000))
-                outbox = pending.take(now_us(), before_s)
+                outbox = unpublished.take(now_us(), before_s)
                 yield from self.publish(cluster, outbox, favourite)
                 outbox = []
             yield
         is_hasty = not self.calm and chance.random() < 0.5
         while under_way := [event for event in who.events if event.state == "under way"]:
             if is_hasty and chance.random() < 0.3:  # it closes with events under way
-                yield from self.publish(cluster, pending.take(now_us(), is_last=True), favourite)
+                yield from self.publish(cluster, unpublished.take(now_us(), is_last=True), favourite)
                 is_hasty, who.speed = False, 0.01
-            self.end(pending, under_way[0])
+            self.end(unpublished, under_way[0])
             yield
-        yield from self.publish(cluster, pending.take(now_us(), is_last=True), favourite)
+        yield from self.publish(cluster, unpublished.take(now_us(), is_last=True), favourite)
         who.has_ended = True
 
-    def end(self, pending: Pending, event: Event) -> None:
+    def end(self, unpublished: UnpublishedReports, event: Event) -> None:
         """Let one event arrive, or not, and its producer learn of it, or not."""
         broker = self.chance.choice(BROKERS)
         fate = "well" if self.calm else self.chance.choice(("well", "well", "well", "unknown", "fails"))
@@ -210,14 +210,14 @@ class World:
         event.state = "confirmed" if fate == "well" else "failed"
         if fate == "well":
             ids = np.array([event.number], np.uint64)
-            pending.count(VIEWS, np.array([event.stamped_us]), ids, self.now_ms / 1000)
-        pending.ended(VIEWS, [event.stamped_us])
+            unpublished.count(VIEWS, np.array([event.stamped_us]), ids, self.now_ms / 1000)
+        unpublished.ended(VIEWS, [event.stamped_us])
 
     def mirroring(self) -> Step:
         """Copy what is new, report it, and only then commit, as one process from its begin on."""
         chance = self.chance
         who = Instance("mirror", f"mirror-{next(self.names)}", "O", cluster="live")
-        pending = Pending(who, WINDOWS)
+        unpublished = UnpublishedReports(who, WINDOWS)
 
         def now_ms() -> int:
             return self.now_ms + self.mirror_skew_ms
@@ -225,29 +225,29 @@ class World:
         topics = (AUDIT_TOPIC, VIEWS)
         for topic in topics:
             copies = "L" if topic == AUDIT_TOPIC else ""
-            yield from self.publish(self.offline, pending.begin_reader(topic, now_ms() * 1000, copies))
+            yield from self.publish(self.offline, unpublished.begin_reader(topic, now_ms() * 1000, copies))
         at = dict(self.copied)
         while True:
             topic, broker = chance.choice(topics), chance.choice(BROKERS)
             if (topic, broker) in self.stuck:
                 yield
                 continue
-            yield from self.copy(pending, at, topic, broker)
+            yield from self.copy(unpublished, at, topic, broker)
             if chance.random() < 0.4:
-                looks = {}
+                ends = {}
                 for each in topics:
                     if chance.random() < 0.7:
-                        looks[each] = (now_ms(), self.ends(self.live, each))
+                        ends[each] = (now_ms(), self.ends(self.live, each))
                         yield
                 due = dict(at)
                 if chance.random() < 0.3:  # what is old enough alone proves nothing of offsets
                     before_s = self.now_ms / 1000 - WINDOW_MS / 1000
-                    yield from self.publish(self.offline, pending.take(now_ms() * 1000, before_s))
-                yield from self.publish(self.offline, pending.take(now_ms() * 1000, looks=looks))
+                    yield from self.publish(self.offline, unpublished.take(now_ms() * 1000, before_s))
+                yield from self.publish(self.offline, unpublished.take(now_ms() * 1000, ends=ends))
                 self.copied.update(due)
             yield
 
-    def copy(self, pending: Pending, at: dict[tuple[str, int], int], topic: str, broker: int) -> Step:
+    def copy(self, unpublished: UnpublishedReports, at: dict[tuple[str, int], int], topic: str, broker: int) -> Step:
         """Copy some of a partition, and count what was copied."""
         start = upto = at.get((topic, broker), 0)
         try:
@@ -263,7 +263,7 @@ class World:
             pass
         if upto > start:
             payloads = [entry.payload for entry in self.live.logs[topic, broker][start:upto]]
-            count_read(pending, place_of(broker, topic), payloads, start, self.now_ms)
+            count_read(unpublished, place_of(broker, topic), payloads, start, self.now_ms)
             at[topic, broker] = upto
 
     def ends(self, cluster: Cluster, topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
@@ -277,21 +277,21 @@ class World:
 
     def loading(self) -> Step:
         """Load again and again, and say through when all is there, as one process."""
-        pending = Pending(Instance("load", f"load-{next(self.names)}", "O", cluster="offline"), WINDOWS)
+        unpublished = UnpublishedReports(Instance("load", f"load-{next(self.names)}", "O", cluster="offline"), WINDOWS)
 
         def now_ms() -> int:
             return self.now_ms + self.loader_skew_ms
 
-        yield from self.publish(self.offline, pending.begin_reader(VIEWS, now_ms() * 1000))
+        yield from self.publish(self.offline, unpublished.begin_reader(VIEWS, now_ms() * 1000))
         own: list[AuditReport] = []
         while True:
             yield
             before_ms = self.chance.choice((self.through_ms, None))
             from_ms = None if before_ms is None else before_ms - AGAIN_MS
-            reading_ms, faults = now_ms(), list[str]()
+            scan_ms, faults = now_ms(), list[str]()
             found: list[Any] = []
             yield from self.read_reports(from_ms, found, faults)
-            reading = Reading(at_ms=reading_ms, home="O", faults=tuple(faults))
+            scan = AuditScan(at_ms=scan_ms, home="O", faults=tuple(faults))
             seen = dict.fromkeys(map(place_of, BROKERS), 0) | self.seen
             looked_ms = now_ms()
             ends = self.ends(self.offline, VIEWS)
@@ -301,16 +301,16 @@ class World:
                     seen[where] = looked_ms
                     start = offsets.get(where, 0)
                     events = [entry.payload for entry in self.offline.logs[VIEWS, where.broker_id][start : each[1]]]
-                    count_read(pending, where, events, start, self.now_ms)
+                    count_read(unpublished, where, events, start, self.now_ms)
                     rows.update(event.number for event in events)
                     offsets[where] = each[1]
                     yield
             self.counted |= rows
-            taken = pending.take(now_ms() * 1000, looks={VIEWS: (looked_ms, ends)})
+            taken = unpublished.take(now_ms() * 1000, ends={VIEWS: (looked_ms, ends)})
             yield from self.publish(self.offline, taken)
             own += [each for each in taken if isinstance(each, AuditReport)]
             self.rows, self.loaded, self.seen = rows, offsets, seen  # the commit
-            self.judge([*found, *own], reading, before_ms, from_ms)
+            self.judge([*found, *own], scan, before_ms, from_ms)
 
     def read_reports(self, from_ms: int | None, found: list[Any], faults: list[str]) -> Step:
         """Read one partition of the topic audit after the other, from some time before what is wanted."""
@@ -327,11 +327,11 @@ class World:
                     faults.append(f"broker {broker} is away")
             yield
 
-    def judge(self, found: Sequence[Any], reading: Reading, before_ms: int | None, from_ms: int | None) -> None:
+    def judge(self, found: Sequence[Any], scan: AuditScan, before_ms: int | None, from_ms: int | None) -> None:
         """Say through when all is loaded, and look whether it is."""
-        evidence, ledger = Evidence(), Ledger(io.BytesIO())
+        received, ledger = ReceivedReports(), Ledger(io.BytesIO())
         for item in found:
-            evidence.add(item)
+            received.add(item)
             if not isinstance(item, AuditReport) or (from_ms is not None and item.start_ms < from_ms):
                 continue
             if item.tier != "load" or is_before(item, self.loaded):
@@ -340,11 +340,11 @@ class World:
         if not read_ms:
             return
         options: dict[str, Any] = {"from_ms": from_ms, "before_ms": before_ms, "rules": RULES, "read_ms": read_ms}
-        said = complete(ledger, evidence, VIEWS, "load", reading, **options)
+        said = complete(ledger, received, VIEWS, "load", scan, **options)
         if said is not None:
             self.newest = said
             self.through_ms = said.through_ms
-            self.check(said.through_ms, {each.instance for each in found if isinstance(each, Statement)})
+            self.check(said.through_ms, {each.instance for each in found if isinstance(each, ProgressReport)})
 
     def check(self, through_ms: int | None, known: set[str]) -> None:
         """Look whether anything published before that time is not loaded.
@@ -505,11 +505,13 @@ class World:
         return said is not None and said.through_ms is not None and said.through_ms * 1000 > newest_us - 10_000
 
 
-def count_read(pending: Pending, where: TopicPartition, payloads: Sequence[Any], start: int, now_ms: int) -> None:
+def count_read(
+    unpublished: UnpublishedReports, where: TopicPartition, payloads: Sequence[Any], start: int, now_ms: int
+) -> None:
     """Count what was read of a partition; of the topic audit only how far."""
     events = [each if isinstance(each, Event) else None for each in payloads]
     good = [(start + index, event) for index, event in enumerate(events) if event is not None]
-    pending.count_read(
+    unpublished.count_read(
         where,
         np.array([event.stamped_us for _, event in good], np.int64),
         np.array([event.number for _, event in good], np.uint64),

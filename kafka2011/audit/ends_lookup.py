@@ -1,4 +1,4 @@
-"""Looks up where the partitions of a topic begin and end, for a reader's statements."""
+"""Looks up where the partitions of a topic begin and end, for a reader's progress reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cluster_id(zk_connect: str) -> str:
         return AuditNodes(client).cluster_id()
 
 
-class PartitionLook:
+class ClusterEndsLookup:
     """Looks up partitions in one cluster, as often as asked; connects the first time. Not thread-safe."""
 
     def __init__(self, zk_connect: str) -> None:
@@ -37,7 +37,7 @@ class PartitionLook:
         self._pid = os.getpid()
         self._outages = Outages(logger)
 
-    def look(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
+    def look_up(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
         """Return each partition's bounds, None if its broker is away; None altogether if nothing can be looked up."""
         try:
             found = self._ends(topic)

@@ -1,4 +1,4 @@
-"""Tracks an instance's standing in one topic: the numbers it has given out, and what it may state."""
+"""Tracks an instance's progress in one topic: the numbers it has given out, and what it may report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.audit.statement import Ends, Reported, Statement
+from kafka2011.audit.progress_report import Ends, ProgressReport, Reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Instance(NamedTuple):
-    """The instance that makes a statement; see `Statement`."""
+    """The instance that reports; see `ProgressReport`."""
 
     tier: str
     instance: str
@@ -26,11 +26,11 @@ class Instance(NamedTuple):
     copies: str = ""
 
 
-class Standing:
-    """Numbers what one instance publishes on one topic, and makes its statements. Pure; not thread-safe.
+class Progress:
+    """Numbers what one instance publishes on one topic, and makes its progress reports. Pure; not thread-safe.
 
     For a source: `stamp` each event, and call `ended` once it was counted or has failed; `through` then returns what it
-    may state. For a reader: `read` what is counted, and `covered` once numbered reports hold all of that.
+    may report. For a reader: `read` what is counted, and `covered` once numbered reports hold all of that.
     """
 
     def __init__(self, who: Instance, topic: str) -> None:
@@ -41,12 +41,12 @@ class Standing:
         self._under_way: Counter[int] = Counter()  # stamped but not ended
         self._uncounted_us: int | None = None  # the first stamp of what will never be counted
         self._counted_until: dict[int, int] = {}  # by number, the end of the newest window that it counts
-        self._unsaid = 0  # the first number that no statement about offsets covers
+        self._uncovered = 0  # the first number that no report of offsets covers
         self._read: dict[TopicPartition, list[list[int]]] = {}
 
     @property
     def has_read(self) -> bool:
-        """Whether offsets were read that no statement names yet."""
+        """Whether offsets were read that no report names yet."""
         return bool(self._read)
 
     # What a source does ----------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Standing:
         known = [] if self._uncounted_us is None else [self._uncounted_us]
         self._uncounted_us = min([*stamped_us, *known], default=None)
 
-    def through(self, now_us: int, held_ms: int | None, *, is_last: bool = False) -> Statement:
+    def through(self, now_us: int, held_ms: int | None, *, is_last: bool = False) -> ProgressReport:
         """State up to when all is counted; `held_ms` is the first window with counts not numbered yet."""
         bounds_us = [now_us, *self._under_way]
         if held_ms is not None:
@@ -105,13 +105,13 @@ class Standing:
         ends: Mapping[TopicPartition, tuple[int, int] | None] | None = None,
         *,
         is_last: bool = False,
-    ) -> Statement:
+    ) -> ProgressReport:
         """State what was read, all of it numbered by now, and where partitions ended, if that was looked up."""
         reported = tuple(Reported(where, *each) for where, every in sorted(self._read.items()) for each in every)
         self._read.clear()
         if self._floor_us is None:  # only a source uses it
             self._counted_until.clear()
-        first, self._unsaid = self._unsaid, self._next + 1
+        first, self._uncovered = self._uncovered, self._next + 1
         found = tuple(Ends(where, *(each or (None, None))) for where, each in sorted((ends or {}).items()))
         return self._say(now_ms, first, reported=reported, ends_at_ms=ends_at_ms, ends=found, is_last=is_last)
 
@@ -136,10 +136,10 @@ class Standing:
         reported: tuple[Reported, ...] = (),
         ends_at_ms: int | None = None,
         ends: tuple[Ends, ...] = (),
-    ) -> Statement:
+    ) -> ProgressReport:
         number = self._next
         self._next += 1
-        return Statement(
+        return ProgressReport(
             tier=self._who.tier,
             instance=self._who.instance,
             topic=self._topic,

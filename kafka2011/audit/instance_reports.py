@@ -1,4 +1,4 @@
-"""Tracks what was read from one instance about one topic: its numbers, and what its statements prove."""
+"""Holds the reports received from one instance about one topic: their numbers, and what its progress reports prove."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from kafka2011.audit.progress_report import ProgressReport, Reported
     from kafka2011.audit.report import AuditReport
-    from kafka2011.audit.statement import Reported, Statement
 
 
 class _Through(NamedTuple):
@@ -18,8 +18,8 @@ class _Through(NamedTuple):
 
 
 @dataclass(slots=True)
-class Heard:
-    """One instance in one topic. Statements and reports may come in any order, and more than once."""
+class InstanceReports:
+    """The reports of one instance about one topic. They may come in any order, and more than once."""
 
     tier: str
     instance: str
@@ -27,30 +27,32 @@ class Heard:
     follows: frozenset[str] = frozenset()
     is_source: bool = False
     last_ms: int | None = None
-    """When it last made a statement; None if it only counted, as before there were statements."""
+    """When it last reported its progress; None if it only counted, as before there were progress reports."""
     _numbers: set[int] = field(default_factory=set)
     _unnumbered: int = 0
     _through: dict[int, _Through] = field(default_factory=dict)
     _last_number: int | None = None
 
     def add_report(self, report: AuditReport) -> None:
-        """Add one of its reports."""
+        """Add one of its reports of counts."""
         self.is_source |= report.where is None
         if report.number is None:
             self._unnumbered += 1
         else:
             self._numbers.add(report.number)
 
-    def add_statement(self, statement: Statement) -> None:
-        """Add one of its statements."""
-        self._numbers.add(statement.number)
-        self.home, self.follows = statement.home, frozenset(statement.follows)
-        self.last_ms = statement.at_ms if self.last_ms is None else max(self.last_ms, statement.at_ms)
-        if statement.through_ms is not None:
+    def add_progress_report(self, progress_report: ProgressReport) -> None:
+        """Add one of its progress reports."""
+        self._numbers.add(progress_report.number)
+        self.home, self.follows = progress_report.home, frozenset(progress_report.follows)
+        self.last_ms = progress_report.at_ms if self.last_ms is None else max(self.last_ms, progress_report.at_ms)
+        if progress_report.through_ms is not None:
             self.is_source = True
-            self._through[statement.number] = _Through(statement.first, statement.number, statement.through_ms)
-        if statement.is_last:
-            self._last_number = statement.number
+            self._through[progress_report.number] = _Through(
+                progress_report.first, progress_report.number, progress_report.through_ms
+            )
+        if progress_report.is_last:
+            self._last_number = progress_report.number
 
     @property
     def is_numbered(self) -> bool:
@@ -90,7 +92,7 @@ class Heard:
         return max((each.first for each in self._through.values() if each.through_ms <= from_ms), default=0)
 
     def _in_sequence(self, from_ms: int | None) -> list[_Through]:
-        """Return the statements before the first number that is missing."""
+        """Return the progress before the first number that is missing."""
         base = self._base(from_ms)
         known = sorted(number for number in self._numbers if number >= base)
         unbroken = base + bisect.bisect_left(range(len(known)), True, key=lambda index: known[index] != base + index)
@@ -98,7 +100,7 @@ class Heard:
 
 
 @dataclass(slots=True)
-class Reach:
+class ReportedOffsets:
     """How far one partition's offsets were reported without a gap, from the first reported one."""
 
     spans: list[tuple[int, int]] = field(default_factory=list)

@@ -1,8 +1,8 @@
-"""Statements: what an instance says about itself, besides its counts. Silence proves nothing.
+"""Progress reports: what an instance has counted all of. Silence proves nothing.
 
-An instance is one process of a tier. For each topic it publishes counts and statements, all numbered from 0 on, so that
-a lost one is noticed. Its first statement, *begun*, is confirmed before its first event of the topic is published or
-passed on; its last one, *closed*, says that nothing more will come.
+An instance is one process of a tier. For each topic it publishes reports of counts and of progress, all numbered from 0
+on, so that a lost one is noticed. Its first one, *begun*, is confirmed before its first event of the topic is published
+or passed on; its last one, *closed*, says that nothing more will come.
 
     a source, such as a producer, says `through T`: whatever it has stamped before T is counted in what it numbered
     before, or was reported as failed to its publisher; and it will stamp nothing before T any more
@@ -38,10 +38,10 @@ class Ends(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A statement of one instance about one topic.
+class ProgressReport:
+    """The progress of one instance in one topic.
 
-    `home` is the id of the cluster it reports to. The statement holds once everything numbered from `first` on is
+    `home` is the id of the cluster it reports to. The report holds once everything numbered from `first` on is
     there: for a source those are the only numbers that count anything stamped at `through_ms` or later.
     It `follows` instances that have ended if it sends again whatever they have not reported.
     `ends` were asked for at `ends_at_ms`. With `copies` the topic is `audit` itself, and the reported offsets were
@@ -63,7 +63,7 @@ class Statement:
     ends_at_ms: int | None = None
     ends: tuple[Ends, ...] = ()
     copies: str = ""
-    statement_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    report_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

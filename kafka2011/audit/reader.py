@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from kafka2011.admin.partition_cursor import open_cursors, to_the_end
 from kafka2011.audit.encoding import InvalidReportError, open_decoder, said_of
-from kafka2011.audit.evidence import AGAIN_MS, Reading
-from kafka2011.audit.judged import ReadPlace
+from kafka2011.audit.progress_report import Acceptance
+from kafka2011.audit.received import AGAIN_MS, AuditScan
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
-from kafka2011.audit.statement import Acceptance
+from kafka2011.audit.state import ReadPlace
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError, OffsetOutOfRangeError
 from kafka2011.events.codec import read_stamps
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafka2011.admin.partition_cursor import PartitionCursor
     from kafka2011.audit.encoding import Said
-    from kafka2011.audit.evidence import Evidence
+    from kafka2011.audit.received import ReceivedReports
     from kafka2011.events.codec import EventDecoder
     from kafka2011.message.message_set import Message
     from zk.client import ZkClient
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BACK_MS = AGAIN_MS
-"""How far before the wanted windows statements are read: instances make them every window."""
+"""How far before the wanted windows progress reports are read: instances make them every window."""
 
 
 class AuditReader:
     """Reads the reports of windows from a time on, as often as asked. Not thread-safe.
 
-    `unreadable` counts the messages in the last reading that were not reports; each is logged. `reading` says what
+    `unreadable` counts the messages in the last scan that were not reports; each is logged. `scan` says what
     could not be read at all, such as partitions whose broker is away. A reader may go on at the `place` of another:
     then `late` has the tiers in reports of earlier windows that have come since.
     """
@@ -58,11 +58,11 @@ class AuditReader:
         self.late: set[str] = set()
         self._since_ms: int | None = None  # the time since when no report was deleted
         self.unreadable = 0
-        self.reading = Reading(at_ms=0)
+        self.scan = AuditScan(at_ms=0)
 
     @property
     def place(self) -> ReadPlace:
-        """Where the next reading goes on, if it is for windows that begin no earlier."""
+        """Where the next scan goes on, if it is for windows that begin no earlier."""
         return ReadPlace(self._from_ms, dict(self._starts), dict(self._ends))
 
     def read(
@@ -70,12 +70,12 @@ class AuditReader:
         client: ZkClient,
         topics: Collection[str] = (),
         from_ms: int | None = None,
-        evidence: Evidence | None = None,
+        received: ReceivedReports | None = None,
     ) -> Iterator[AuditReport]:
         """Yield all reports of windows that begin at `from_ms` or later, for these topics or, without any, all.
 
-        `evidence` gets everything said about the topics from half an hour before that on. `reading` describes this
-        reading once everything was yielded. When asked again for windows that begin no earlier, it skips what it need
+        `received` gets every report about the topics from half an hour before that on. `scan` describes this
+        scan once everything was yielded. When asked again for windows that begin no earlier, it skips what it need
         not read again. Raises KafkaError when there is no topic `audit`.
         """
         self.unreadable = 0
@@ -92,15 +92,15 @@ class AuditReader:
         for broker, partition in partitions:
             try:
                 for said in self._read(broker, partition, decoder, topics, from_ms):
-                    if evidence is not None:
-                        evidence.add(said)
+                    if received is not None:
+                        received.add(said)
                     if isinstance(said, AuditReport) and not _is_before(said, from_ms):
                         yield said
             except KafkaError as error:
                 logger.warning("partition %d of broker %d may hold reports: %s", partition, broker.id, error)
                 faults.append(f"broker {broker.id} cannot be read, and may hold reports")
         self._from_ms = from_ms
-        self.reading = Reading(at_ms=at_ms, home=nodes.cluster_id(), faults=tuple(faults), since_ms=self._since_ms)
+        self.scan = AuditScan(at_ms=at_ms, home=nodes.cluster_id(), faults=tuple(faults), since_ms=self._since_ms)
 
     def _read(
         self,
@@ -181,7 +181,7 @@ def _is_before(said: Said, from_ms: int | None) -> TypeGuard[AuditReport]:
 
 
 def _is_of(said: Said, topics: Collection[str]) -> bool:
-    """Say whether it matters for some topics: statements about copying the topic audit itself matter for all."""
+    """Say whether it matters for some topics: progress reports on copies of the topic audit itself matter for all."""
     return not topics or isinstance(said, Acceptance) or said.topic in topics or said.topic == AUDIT_TOPIC
 
 

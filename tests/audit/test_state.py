@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.audit.compare import TierCount, WindowAccount
-from kafka2011.audit.evidence import AGAIN_MS
-from kafka2011.audit.judged import AuditStateError, Judged, ReadPlace, until_when
+from kafka2011.audit.received import AGAIN_MS
+from kafka2011.audit.state import AuditState, AuditStateError, ReadPlace, until_when
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def account(start_ms: int, missing: int = 0) -> WindowAccount:
     )
 
 
-JUDGED = Judged(
+STATE = AuditState(
     home="here",
     tiers=TIERS,
     topics=("views",),
@@ -39,10 +39,10 @@ JUDGED = Judged(
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     """Without a file there is nothing yet, nor before anything was judged."""
     path = tmp_path / "audit.json"
-    assert Judged.load(path, TIERS, ["views"], None) is None
-    for each in (JUDGED, replace(JUDGED, until_ms=None, windows={}, place=ReadPlace(None, {}, {}))):
+    assert AuditState.load(path, TIERS, ["views"], None) is None
+    for each in (STATE, replace(STATE, until_ms=None, windows={}, place=ReadPlace(None, {}, {}))):
         each.save(path)
-        assert Judged.load(path, TIERS, ["views"], None) == each
+        assert AuditState.load(path, TIERS, ["views"], None) == each
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -60,12 +60,12 @@ def test_a_state_of_something_else_is_refused(
 ) -> None:
     """Its windows were compared in another way."""
     path = tmp_path / "audit.json"
-    JUDGED.save(path)
+    STATE.save(path)
     with pytest.raises(AuditStateError, match=r"audit.json is of tiers producer,live and topics views: name another"):
-        Judged.load(path, tiers, topics, from_ms)
-    replace(JUDGED, from_ms=5).save(path)
+        AuditState.load(path, tiers, topics, from_ms)
+    replace(STATE, from_ms=5).save(path)
     with pytest.raises(AuditStateError, match="and topics views, from @5 on: name another"):
-        Judged.load(path, tiers, topics, from_ms)
+        AuditState.load(path, tiers, topics, from_ms)
 
 
 @pytest.mark.parametrize(
@@ -82,25 +82,25 @@ def test_a_state_of_something_else_is_refused(
 def test_a_damaged_state_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
     """The error names the file."""
     path = tmp_path / "audit.json"
-    JUDGED.save(path)
+    STATE.save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(AuditStateError, match=rf"audit.json is no state of an audit: .*{words}"):
-        Judged.load(path, TIERS, ["views"], None)
+        AuditState.load(path, TIERS, ["views"], None)
 
 
 def test_a_file_that_cannot_be_read_or_written(tmp_path: Path) -> None:
     """Such as a directory."""
     with pytest.raises(AuditStateError, match="cannot read"):
-        Judged.load(tmp_path, TIERS, ["views"], None)
+        AuditState.load(tmp_path, TIERS, ["views"], None)
     with pytest.raises(AuditStateError, match="cannot write"):
-        JUDGED.save(tmp_path / "none" / "audit.json")
+        STATE.save(tmp_path / "none" / "audit.json")
 
 
 def test_windows_that_end_later_are_left_out() -> None:
     """As they are of those that are judged now."""
-    assert list(JUDGED.ended_by(40).windows) == [account(10), account(20, 1), account(30)]
-    assert JUDGED.ended_by(39).windows == {account(10): False, account(20, 1): True}
-    assert JUDGED.ended_by(19).windows == {}
+    assert list(STATE.ended_by(40).windows) == [account(10), account(20, 1), account(30)]
+    assert STATE.ended_by(39).windows == {account(10): False, account(20, 1): True}
+    assert STATE.ended_by(19).windows == {}
 
 
 def test_windows_are_judged_for_good_half_an_hour_later() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kafka2011.audit.report import MAX_REPORT_MESSAGES, Places, short_ids
-from kafka2011.audit.tally import Tally
+from kafka2011.audit.window_counts import WindowCounts
 from kafka2011.audit.windows import Windows
 from zk.cluster import TopicPartition
 
@@ -15,24 +15,24 @@ IDS = np.arange(10, dtype=np.uint64)
 
 
 @pytest.fixture
-def tally() -> Tally:
-    return Tally("live", "one", "east", Windows(10))
+def counts() -> WindowCounts:
+    return WindowCounts("live", "one", "east", Windows(10))
 
 
-def test_each_window_is_a_report_of_its_own(tally: Tally) -> None:
+def test_each_window_is_a_report_of_its_own(counts: WindowCounts) -> None:
     """Messages are sorted by their time, whenever they are counted."""
-    tally.add("views", np.array([5_000, 25_000, 9_999, 10_000]), IDS[:4], 0.0)
-    tally.add("views", np.array([0]), IDS[4:5], 1.0)
-    assert (tally.messages, tally.windows) == (5, 3)
-    assert {report.start_ms: report.ids.tolist() for report in tally.take()} == {0: [0, 2, 4], 20: [1], 10: [3]}
-    assert (tally.messages, tally.windows, tally.take()) == (0, 0, [])
+    counts.add("views", np.array([5_000, 25_000, 9_999, 10_000]), IDS[:4], 0.0)
+    counts.add("views", np.array([0]), IDS[4:5], 1.0)
+    assert (counts.messages, counts.windows) == (5, 3)
+    assert {report.start_ms: report.ids.tolist() for report in counts.take()} == {0: [0, 2, 4], 20: [1], 10: [3]}
+    assert (counts.messages, counts.windows, counts.take()) == (0, 0, [])
 
 
-def test_a_report_names_where_its_messages_were(tally: Tally) -> None:
+def test_a_report_names_where_its_messages_were(counts: WindowCounts) -> None:
     """It has the places of its own messages, and the range that was read meanwhile."""
     for start in (100, 300):
         places = Places(np.array([start, start, start + 50]), np.array([0, 1, 0], np.int32))
-        tally.add(
+        counts.add(
             "views",
             np.array([1_000, 11_000, 2_000]),
             IDS[:3],
@@ -41,7 +41,7 @@ def test_a_report_names_where_its_messages_were(tally: Tally) -> None:
             places=places,
             read=(start, start + 90),
         )
-    first, second = tally.take()
+    first, second = counts.take()
     assert (first.tier, first.instance, first.cluster, first.where) == ("live", "one", "east", WHERE)
     assert (first.start_offset, first.end_offset) == (100, 390)
     assert first.places is not None
@@ -50,34 +50,34 @@ def test_a_report_names_where_its_messages_were(tally: Tally) -> None:
     assert (second.places.offsets.tolist(), second.places.indexes.tolist()) == ([100, 300], [1, 1])
 
 
-def test_the_range_that_was_read_is_that_of_all_reads(tally: Tally) -> None:
+def test_the_range_that_was_read_is_that_of_all_reads(counts: WindowCounts) -> None:
     """Whichever came first, as after a rewind."""
     for start in (300, 100, 200):
         places = Places(np.array([start]), np.zeros(1, np.int32))
-        tally.add("views", np.array([1_000]), IDS[:1], 0.0, where=WHERE, places=places, read=(start, start + 90))
-    [report] = tally.take()
+        counts.add("views", np.array([1_000]), IDS[:1], 0.0, where=WHERE, places=places, read=(start, start + 90))
+    [report] = counts.take()
     assert (report.start_offset, report.end_offset) == (100, 390)
 
 
-def test_only_counts_that_are_due_are_taken(tally: Tally) -> None:
+def test_only_counts_that_are_due_are_taken(counts: WindowCounts) -> None:
     """A window stays until it was counted for long enough, and begins anew after that."""
-    tally.add("views", np.array([5_000]), IDS[:1], 1.0)
-    tally.add("views", np.array([15_000]), IDS[1:2], 2.0)
-    tally.add("views", np.array([5_000]), IDS[2:3], 3.0)
-    assert [report.ids.tolist() for report in tally.take(before_s=2.0)] == [[0, 2]]
-    tally.add("views", np.array([5_000]), IDS[3:4], 4.0)
-    assert [report.ids.tolist() for report in tally.take(before_s=4.0)] == [[1]]
-    assert tally.messages == 1
+    counts.add("views", np.array([5_000]), IDS[:1], 1.0)
+    counts.add("views", np.array([15_000]), IDS[1:2], 2.0)
+    counts.add("views", np.array([5_000]), IDS[2:3], 3.0)
+    assert [report.ids.tolist() for report in counts.take(before_s=2.0)] == [[0, 2]]
+    counts.add("views", np.array([5_000]), IDS[3:4], 4.0)
+    assert [report.ids.tolist() for report in counts.take(before_s=4.0)] == [[1]]
+    assert counts.messages == 1
 
 
-def test_a_large_count_is_several_reports(tally: Tally) -> None:
+def test_a_large_count_is_several_reports(counts: WindowCounts) -> None:
     """So that each of them can be published and fetched."""
     messages = 2 * MAX_REPORT_MESSAGES + 1
     offsets = np.arange(messages)
     places = Places(offsets, np.zeros(messages, np.int32))
     ids = np.arange(messages, dtype=np.uint64)
-    tally.add("views", np.zeros(messages, np.int64), ids, 0.0, where=WHERE, places=places, read=(0, messages))
-    reports = tally.take()
+    counts.add("views", np.zeros(messages, np.int64), ids, 0.0, where=WHERE, places=places, read=(0, messages))
+    reports = counts.take()
     assert [report.count for report in reports] == [MAX_REPORT_MESSAGES, MAX_REPORT_MESSAGES, 1]
     assert len({report.report_id for report in reports}) == 3
     for report in reports:

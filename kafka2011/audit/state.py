@@ -1,7 +1,7 @@
-"""What the audit has judged for good, one line for each window, and where in the topic `audit` it goes on.
+"""The audit's state: one line for each window with a final verdict, and where in the topic `audit` it goes on.
 
-A window is judged for good once it, and all those of the half hour after it, are beyond doubt. Should a report of such
-a window come nevertheless, as when quarantined messages are loaded days later, everything is to be read again.
+A verdict is final once nothing is unknown of the window and of all those of the half hour after it. Should a report of
+such a window come nevertheless, as when quarantined messages are loaded days later, everything is to be read again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka2011.audit.compare import TierCount, WindowAccount
-from kafka2011.audit.evidence import AGAIN_MS
+from kafka2011.audit.received import AGAIN_MS
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError
 from kafka2011.json_document import read_document
@@ -41,7 +41,7 @@ class ReadPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class AuditState:
     """All windows of a cluster before `until_ms` (None: nothing is judged yet), and whether each has a gap.
 
     They were compared in these tiers, for these topics or, if there are none, all, and from a time on or ever. Reading
@@ -57,7 +57,7 @@ class Judged:
     place: ReadPlace
     windows: Mapping[WindowAccount, bool] = field(default_factory=dict)
 
-    def ended_by(self, until_ms: int) -> Judged:
+    def ended_by(self, until_ms: int) -> AuditState:
         """Return the same with only those windows that end by a time."""
         last_ms = until_ms - self.window_ms
         return replace(
@@ -137,7 +137,7 @@ def _number(value: Any) -> int | None:
 
 
 def until_when(settled_ms: int | None, before_ms: int | None, again_ms: int = AGAIN_MS) -> int | None:
-    """Return until when windows are judged for good, if nothing before `settled_ms` is in doubt; it never goes back."""
+    """Return until when windows are judged for good, if nothing before `settled_ms` is unknown; it never goes back."""
     if settled_ms is None or (before_ms is not None and settled_ms - again_ms <= before_ms):
         return before_ms
     return settled_ms - again_ms

@@ -1,4 +1,4 @@
-"""The tally: counts that a counter holds until they are reported, by topic, partition and window."""
+"""Counts that a counter holds until they are reported, by topic, partition and window."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Count:
     end_offset: int | None = None
 
 
-class Tally:
+class WindowCounts:
     """Counts by window, for one instance of one tier. Not thread-safe.
 
     `messages` is how many it holds, 8 bytes of memory each, 20 with places. Times are those of a steady clock.

@@ -1,0 +1,267 @@
+"""The reports received from all instances, and what they leave unknown.
+
+A tier has every event of a topic published before T when it lacks nothing that producers have counted, and none of
+these is unknown:
+
+    a   the topic audit was read to its ends as of R, and T is at least a margin before R. Reports of another
+        cluster's instances arrive by a mirror, so the mirror's progress counts: "copied to its ends of R"
+    b   every instance that has begun is through T or has closed, and none of its numbers is missing
+    c   every partition that the tier reads from is reported to its end as of a time R, a margin after T
+
+Each unknown holds from some time on. The margin allows for clocks that differ and brokers that flush late; an instance
+whose clock is further off is discovered only when its reports are read, and may then undo an earlier result.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.audit.instance_reports import InstanceReports, ReportedOffsets
+from kafka2011.audit.progress_report import Acceptance, ProgressReport
+from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kafka2011.audit.progress_report import Ends
+    from zk.cluster import TopicPartition
+
+DEFAULT_MARGIN_MS = 60_000
+DEFAULT_DEAD_AFTER_MS = 3_600_000
+REMOVED = "removed reports"
+"""The name that an operator accepts when reports were deleted from the topic audit before they were read."""
+AGAIN_MS = 1_800_000
+"""How far back complete windows are checked again: an instance whose clock is behind may be discovered late."""
+
+
+class Unknown(NamedTuple):
+    """Why events published at `since_ms` or later (None: any events) cannot be judged.
+
+    `accept` is the name that an operator may accept to end it; empty if only time or a repair ends it.
+    """
+
+    since_ms: int | None
+    why: str
+    accept: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditScan:
+    """One scan of the topic audit: begun at `at_ms`, up to the ends of all partitions that could be read.
+
+    `home` is the id of the cluster. `faults` say what could not be read. Reports of instances that last reported more
+    than half an hour before `since_ms` may have been deleted; None: none were.
+    """
+
+    at_ms: int
+    home: str = ""
+    faults: tuple[str, ...] = ()
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How far apart clocks may be, and how long an instance may be silent before it counts as dead."""
+
+    margin_ms: int = DEFAULT_MARGIN_MS
+    dead_after_ms: int = DEFAULT_DEAD_AFTER_MS
+
+
+DEFAULT_RULES = Rules()
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A tier's progress reports about the partitions of one topic in one cluster."""
+
+    progress_reports: dict[tuple[str, int], ProgressReport] = field(default_factory=dict)
+
+
+class ReceivedReports:
+    """The numbers of all reports, all progress and acceptances; `add` them in any order, repeatedly too."""
+
+    def __init__(self) -> None:
+        self._instances: dict[str, dict[tuple[str, str], InstanceReports]] = defaultdict(
+            dict
+        )  # by topic; tier and instance
+        self._readers: dict[tuple[str, str], dict[str, _Reader]] = defaultdict(dict)  # by topic and tier; cluster
+        self._copies: dict[str, _Reader] = {}  # by the home cluster of the copied reports
+        self._accepted: dict[str, int] = {}
+
+    def add(self, each: AuditReport | ProgressReport | Acceptance) -> None:
+        """Add a report or acceptance."""
+        if isinstance(each, Acceptance):
+            self._accepted[each.accepted] = max(each.at_ms, self._accepted.get(each.accepted, each.at_ms))
+            return
+        reports = self._instances[each.topic].setdefault(
+            (each.tier, each.instance), InstanceReports(each.tier, each.instance)
+        )
+        if isinstance(each, AuditReport):
+            reports.add_report(each)
+            return
+        reports.add_progress_report(each)
+        if each.copies:
+            reader = self._copies.setdefault(each.copies, _Reader())
+        elif each.through_ms is None:
+            reader = self._readers[each.topic, each.tier].setdefault(each.cluster, _Reader())
+        else:
+            return
+        reader.progress_reports[each.instance, each.number] = each
+
+    @property
+    def topics(self) -> set[str]:
+        """All topics in reports, except the topic audit itself."""
+        return self._instances.keys() - {AUDIT_TOPIC}
+
+    def tiers_of(self, topic: str) -> list[str]:
+        """Return the tiers that reported on a topic, sorted."""
+        return sorted({reports.tier for reports in self._of(topic)})
+
+    def names(self) -> set[str]:
+        """Return the names that may be accepted: instances, partitions, and clusters whose reports come by a mirror."""
+        instances = {reports.instance for every in self._instances.values() for reports in every.values()}
+        homes = {reports.home for every in self._instances.values() for reports in every.values()} | self._copies.keys()
+        readers = [reader for each in self._readers.values() for reader in each.values()] + list(self._copies.values())
+        partitions = {
+            str(each.where)
+            for reader in readers
+            for progress_report in reader.progress_reports.values()
+            for each in progress_report.ends
+        }
+        return instances | homes | partitions | {REMOVED}
+
+    def is_counted(self, topic: str) -> bool:
+        """Say whether any source, such as a producer, has reported on a topic."""
+        return any(reports.is_source for reports in self._of(topic))
+
+    def lost_reports(self, topic: str, tier: str, from_ms: int | None = None) -> int:
+        """Return how many numbers of a tier's instances are missing in a topic."""
+        return sum(reports.missing(from_ms) for reports in self._of(topic) if reports.tier == tier)
+
+    def unknowns(
+        self,
+        topic: str,
+        tiers: Iterable[str],
+        scan: AuditScan,
+        from_ms: int | None = None,
+        rules: Rules = DEFAULT_RULES,
+    ) -> list[Unknown]:
+        """Return what is unknown about a topic in some tiers, for events published at `from_ms` or later."""
+        if from_ms is None:
+            from_ms = scan.since_ms
+        return [
+            *self._of_scan(scan, from_ms, rules),
+            *self._of_copies(topic, scan, rules),
+            *self._of_sources(topic, scan, from_ms, rules),
+            *(unknown for tier in tiers for unknown in self.unknowns_of_tier(topic, tier, rules)),
+        ]
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _of(self, topic: str) -> list[InstanceReports]:
+        return list(self._instances.get(topic, {}).values())
+
+    def _of_scan(self, scan: AuditScan, from_ms: int | None, rules: Rules) -> Iterator[Unknown]:
+        """Yield the unknowns of (a) about the cluster itself."""
+        for fault in scan.faults:
+            yield Unknown(None, fault)
+        if scan.since_ms is not None and from_ms is not None and from_ms < scan.since_ms:
+            oldest_ms = scan.since_ms - AGAIN_MS
+            if self._accepted.get(REMOVED, oldest_ms - 1) < oldest_ms:
+                yield Unknown(None, "reports were removed before they were read", REMOVED)
+        yield Unknown(scan.at_ms - rules.margin_ms, "the topic audit was read then")
+
+    def _of_copies(self, topic: str, scan: AuditScan, rules: Rules) -> Iterator[Unknown]:
+        """Yield the unknowns of (a) about clusters whose reports come by a mirror."""
+        homes = {reports.home for reports in self._of(topic) if reports.home} | self._copies.keys()
+        for home in sorted(homes - {scan.home}):
+            reader = self._copies.get(home)
+            if reader is None:
+                yield Unknown(None, f"reports of cluster {home} come by no mirror that says so", home)
+                continue
+            newest_ms = max(each.at_ms for each in reader.progress_reports.values())
+            if self._accepted.get(home, newest_ms - 1) >= newest_ms:
+                continue
+            told = [each for each in reader.progress_reports.values() if each.at_ms <= scan.at_ms - rules.margin_ms]
+            copied_ms = self._ends_reached_ms(told)
+            why = f"reports of cluster {home} are copied by a mirror"
+            yield Unknown(None if copied_ms is None else copied_ms - rules.margin_ms, why, home)
+
+    def _of_sources(self, topic: str, scan: AuditScan, from_ms: int | None, rules: Rules) -> Iterator[Unknown]:
+        """Yield the unknowns of (b)."""
+        sources = [reports for reports in self._of(topic) if reports.is_source]
+        followed = frozenset[str]().union(*(reports.follows for reports in sources))
+        for reports in sources:
+            if reports.instance in followed:
+                continue  # its successor sends and reports again whatever it has not reported
+            last_ms = -1 if reports.last_ms is None else reports.last_ms
+            if self._accepted.get(reports.instance, last_ms - 1) >= last_ms:
+                continue
+            if not reports.is_numbered:
+                yield Unknown(None, f"{reports.instance} does not number its reports", reports.instance)
+            elif not reports.has_closed(from_ms):
+                through_ms = reports.through_ms(from_ms)
+                if through_ms is None and reports.first_ms is not None:  # its `begun` was not read, and may be earlier
+                    through_ms = reports.first_ms - AGAIN_MS
+                lost = reports.missing(from_ms)
+                if lost:
+                    why = f"{lost} of its reports are missing"
+                elif scan.at_ms - last_ms > rules.dead_after_ms:
+                    why = "died"
+                else:
+                    why = "has said nothing since"
+                yield Unknown(through_ms, f"{reports.instance} {why}", reports.instance)
+
+    def unknowns_of_tier(self, topic: str, tier: str, rules: Rules = DEFAULT_RULES) -> list[Unknown]:
+        """Return only what is unknown about a tier's reading: messages missing before them are lost."""
+        if any(reports.is_source for reports in self._of(topic) if reports.tier == tier):
+            return []
+        readers = self._readers.get((topic, tier))
+        if not readers:
+            return [Unknown(None, f"tier {tier} has said nothing of topic {topic}")]
+        return list(self._of_readers(topic, tier, readers, rules))
+
+    def _of_readers(self, topic: str, tier: str, readers: Mapping[str, _Reader], rules: Rules) -> Iterator[Unknown]:
+        """Yield the unknowns of (c)."""
+        for cluster, reader in sorted(readers.items()):
+            read_ms = self._ends_reached_ms(list(reader.progress_reports.values()))
+            where = f" in {cluster}" if cluster else ""
+            why = f"tier {tier} has not said that it has read all of topic {topic}{where}"
+            yield Unknown(None if read_ms is None else read_ms - rules.margin_ms, why)
+
+    def _ends_reached_ms(self, progress_reports: Sequence[ProgressReport]) -> int | None:
+        """Return the newest time as of which every partition is reported to its end; None if there is none."""
+        spans: dict[TopicPartition, ReportedOffsets] = defaultdict(ReportedOffsets)
+        named: set[TopicPartition] = set()
+        for each in progress_reports:
+            named.update(ends.where for ends in each.ends)
+            named.update(reported.where for reported in each.reported)
+            reports = self._instances[each.topic][each.tier, each.instance]
+            if each.reported and reports.has_all(each.first, each.number):
+                for reported in each.reported:
+                    spans[reported.where].add(reported)
+        accepted = {where for where in named if str(where) in self._accepted}
+        reached = {where: offsets.end(skips_gaps=where in accepted) for where, offsets in spans.items()}
+        wanted = named - accepted
+        return max((_at(each) for each in progress_reports if _is_reached(each, wanted, reached)), default=None)
+
+
+def _is_reached(
+    progress_report: ProgressReport, wanted: Iterable[TopicPartition], reached: Mapping[TopicPartition, int]
+) -> bool:
+    """Say whether all partitions were reported to the ends that a progress report names."""
+    if progress_report.ends_at_ms is None:
+        return False
+    ends = {each.where: each for each in progress_report.ends}
+    return all(where in ends and _is_all(ends[where], reached.get(where, 0)) for where in wanted)
+
+
+def _is_all(ends: Ends, reached: int) -> bool:
+    return ends.end is not None and (ends.end == ends.start or reached >= ends.end)
+
+
+def _at(progress_report: ProgressReport) -> int:
+    assert progress_report.ends_at_ms is not None
+    return progress_report.ends_at_ms

@@ -1,0 +1,171 @@
+"""What is in doubt, alone; tests/models/audit tries all of it together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kafka2011.audit.progress import Instance, Progress
+from kafka2011.audit.progress_report import Acceptance, ProgressReport
+from kafka2011.audit.received import AGAIN_MS, REMOVED, AuditScan, ReceivedReports, Rules, Unknown
+from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+from zk.cluster import TopicPartition
+
+TOPIC = "views"
+RULES = Rules(margin_ms=100, dead_after_ms=1000)
+NOW = AuditScan(at_ms=5000, home="here")
+LATELY = Unknown(4900, "the topic audit was read then")
+ONE, TWO = TopicPartition(TOPIC, 0, 0), TopicPartition(TOPIC, 1, 0)
+
+
+def received_of(*said: AuditReport | ProgressReport | Acceptance) -> ReceivedReports:
+    received = ReceivedReports()
+    for each in reversed(said):  # in any order
+        received.add(each)
+    return received
+
+
+def unknowns(
+    received: ReceivedReports, *tiers: str, scan: AuditScan = NOW, from_ms: int | None = None
+) -> list[Unknown]:
+    """Return those beside that the newest is in doubt."""
+    found = received.unknowns(TOPIC, tiers, scan, from_ms, RULES)
+    assert LATELY in found
+    return [unknown for unknown in found if unknown != LATELY]
+
+
+def producer(name: str = "p", home: str = "here", follows: tuple[str, ...] = ()) -> Progress:
+    return Progress(Instance("producer", name, home, follows=follows), TOPIC)
+
+
+def said_of(progress: Progress, *through_ms: int, is_closed: bool = True) -> list[ProgressReport]:
+    said = [progress.through(each * 1000, None) for each in through_ms]
+    return [*said, progress.through(through_ms[-1] * 1000, None, is_last=True)] if is_closed else said
+
+
+def report_of(number: int | None = None) -> AuditReport:
+    ids = np.array([1], np.uint64)
+    return AuditReport(tier="producer", instance="p", topic=TOPIC, window_ms=10, start_ms=0, ids=ids, number=number)
+
+
+def test_who_has_closed_leaves_no_doubt() -> None:
+    assert unknowns(received_of(*said_of(producer(), 10, 20)), "producer") == []
+
+
+def test_a_missing_number_is_missed() -> None:
+    """All before it holds; and closing does not make up for it."""
+    said = said_of(producer(), 10, 20, 30, 40)
+    received = received_of(*said[:2], *said[3:])
+    assert unknowns(received) == [Unknown(20, "p 1 of its reports are missing", "p")]
+    assert received.lost_reports(TOPIC, "producer") == 1
+
+
+def test_numbers_that_count_nothing_new_do_not_matter() -> None:
+    """Of an instance that runs for weeks the first reports were removed long ago."""
+    said = said_of(producer(), *range(0, 100, 10))
+    received = received_of(*said[5:])
+    assert unknowns(received, from_ms=60) == []
+    assert unknowns(received, from_ms=40) == [Unknown(50 - AGAIN_MS, "p 5 of its reports are missing", "p")]
+
+
+@pytest.mark.parametrize(("at_ms", "why"), [(1040, "has said nothing since"), (1041, "died")])
+def test_who_is_silent_has_died_in_the_end(at_ms: int, why: str) -> None:
+    """What it may have stamped since is in doubt, before and after."""
+    received = received_of(*said_of(producer(), 10, 40, is_closed=False))
+    found = received.unknowns(TOPIC, (), replace(NOW, at_ms=at_ms), None, RULES)
+    assert Unknown(40, f"p {why}", "p") in found
+
+
+def test_an_operator_accepts_a_death() -> None:
+    """Until it is heard of again."""
+    said = said_of(producer(), 10, 40, is_closed=False)
+    assert unknowns(received_of(*said, Acceptance(accepted="p", at_ms=40))) == []
+    assert unknowns(received_of(*said, Acceptance(accepted="p", at_ms=39))) != []
+
+
+def test_a_process_that_goes_on_speaks_for_the_one_before() -> None:
+    """What a collector has not reported it sends again."""
+    said = said_of(producer("one"), 10, is_closed=False)
+    follows = said_of(producer("two", follows=("one",)), 5)
+    assert unknowns(received_of(*said, *follows)) == []
+
+
+def test_old_reports_prove_nothing() -> None:
+    """They have no numbers, so none is missed."""
+    assert unknowns(received_of(report_of())) == [Unknown(None, "p does not number its reports", "p")]
+    assert not unknowns(received_of(report_of(1), *said_of(producer(), 0, is_closed=False)[:1], report_of(1)))[
+        0
+    ].since_ms
+
+
+def test_a_tier_that_nobody_has_heard_of_has_nothing() -> None:
+    """Such as one that is misspelt."""
+    received = received_of(*said_of(producer(), 10))
+    assert unknowns(received, "lvie") == [Unknown(None, "tier lvie has said nothing of topic views")]
+
+
+def test_what_cannot_be_read_or_was_removed_may_say_anything() -> None:
+    received = received_of(*said_of(producer(), 10))
+    assert unknowns(received, scan=replace(NOW, faults=("broker 2 is away",))) == [Unknown(None, "broker 2 is away")]
+    cut = replace(NOW, since_ms=500)
+    assert unknowns(received, scan=cut, from_ms=500) == []
+    why = "reports were removed before they were read"
+    assert unknowns(received, scan=cut, from_ms=499) == [Unknown(None, why, "removed reports")]
+    received.add(Acceptance(accepted="removed reports", at_ms=500))
+    assert unknowns(received, scan=cut, from_ms=499) == []
+
+
+def test_an_operator_accepts_that_reports_were_removed() -> None:
+    """Until some were removed that might have been checked again after that."""
+    cut = replace(NOW, since_ms=500 + AGAIN_MS)
+    said = said_of(producer(), 10)
+    assert unknowns(received_of(*said, Acceptance(accepted=REMOVED, at_ms=500)), scan=cut, from_ms=499) == []
+    assert unknowns(received_of(*said, Acceptance(accepted=REMOVED, at_ms=499)), scan=cut, from_ms=499) == [
+        Unknown(None, "reports were removed before they were read", REMOVED)
+    ]
+
+
+def reader(copies: str = "", topic: str = TOPIC) -> Progress:
+    return Progress(Instance("live", "r", "here", "live", copies=copies), topic)
+
+
+def test_a_tier_is_as_far_as_it_has_read_to_the_ends() -> None:
+    """Of all partitions that were ever named; a gap ends it, unless it is accepted."""
+    progress = reader()
+    progress.read(ONE, 0, 10)
+    progress.read(TWO, 0, 10)
+    first = progress.covered(1000, 990, {ONE: (0, 10), TWO: (0, 10)})
+    progress.read(ONE, 10, 20)
+    second = progress.covered(2000, 1990, {ONE: (0, 20), TWO: (0, 30)})
+    progress.read(TWO, 20, 30)
+    third = progress.covered(3000, 2990, {ONE: (0, 20)})
+    closed = said_of(producer(), 10)
+    why = "tier live has not said that it has read all of topic views in live"
+    assert unknowns(received_of(*closed, first, second, third), "live") == [Unknown(890, why)]
+    accepted = Acceptance(accepted=str(TWO), at_ms=1)
+    assert unknowns(received_of(*closed, first, second, third, accepted), "live") == [Unknown(2890, why)]
+    assert unknowns(received_of(*closed, first, third, accepted), "live") == [Unknown(890, why)]
+
+
+def test_an_empty_partition_is_read() -> None:
+    """Also one whose messages were all removed."""
+    said = reader().covered(1000, 990, {ONE: (70, 70)})
+    why = "tier live has not said that it has read all of topic views in live"
+    assert unknowns(received_of(*said_of(producer(), 10), said), "live") == [Unknown(890, why)]
+
+
+def test_reports_of_another_cluster_need_the_word_of_a_mirror() -> None:
+    """That says how far it has copied them, and is old enough for what it speaks of to be here."""
+    closed = said_of(producer(home="there"), 10)
+    unknown = Unknown(None, "reports of cluster there come by no mirror that says so", "there")
+    assert unknowns(received_of(*closed)) == [unknown]
+    progress = reader("there", AUDIT_TOPIC)
+    where = TopicPartition(AUDIT_TOPIC, 0, 0)
+    progress.read(where, 0, 10)
+    said = [progress.covered(4800, 4790, {where: (0, 10)}), progress.covered(4901, 4900, {where: (0, 10)})]
+    received = received_of(*closed, *said)
+    assert unknowns(received) == [Unknown(4690, "reports of cluster there are copied by a mirror", "there")]
+    received.add(Acceptance(accepted="there", at_ms=4901))
+    assert unknowns(received) == []
