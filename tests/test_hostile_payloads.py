@@ -168,7 +168,7 @@ def test_an_audited_mirror_copies_it_and_goes_on(hostile: Hostile, counter: Audi
     forwarder.forward(StoredSet(*WHERE, 0, len(data), data))
     assert forwarder.due(1.0) == {WHERE: len(data)}
     assert failures == []
-    assert forwarder.counts()["messages"] == 4
+    assert forwarder.counts.as_dict()["messages"] == 4
     assert counter.counts().items() >= counts_of(hostile).items()
 
 

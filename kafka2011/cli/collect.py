@@ -216,7 +216,7 @@ def command(
     counts = CollectCounts()
     try:
         telling = contextlib.nullcontext() if options.runs_on else told_progress(lambda: _summary(counts))
-        metrics = show_metrics(metrics_host, metrics_port, COLLECT_METRICS, lambda: collect_samples(counts()))
+        metrics = show_metrics(metrics_host, metrics_port, COLLECT_METRICS, lambda: collect_samples(counts.as_dict()))
         with stop_signals() as stop, metrics, telling:
             collect(options, config, stop, counts)
     finally:
@@ -227,7 +227,7 @@ def command(
 
 def _summary(counts: CollectCounts) -> str:
     """Return what was done in one line, leaving out what did not happen."""
-    rest = {name: number for name, number in counts().items() if number and name != "lines_confirmed"}
+    rest = {name: number for name, number in counts.as_dict().items() if number and name != "lines_confirmed"}
     if rest.get("lines_sent") == counts.lines_confirmed:
         del rest["lines_sent"]
     happened = ", ".join(f"{name.replace('_', ' ')} {number}" for name, number in rest.items())

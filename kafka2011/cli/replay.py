@@ -132,9 +132,9 @@ def command(
             to_topic=to_topic,
             skip_refused=skip_refused,
         )
-        of_bytes = sum(each.end_offset - each.offset for each in ranges)
+        of_mb = sum(planned.end_offset - planned.offset for planned in ranges) / MB
         stack.enter_context(
-            told_progress(lambda: f"replayed {copied(forwarder.counts())}, of {of_bytes / MB:,.1f} MB of the log")
+            told_progress(lambda: f"replayed {copied(forwarder.counts.as_dict())}, of {of_mb:,.1f} MB of the log")
         )
         replay(
             ranges, forwarder, fetch_bytes=config.fetch_size, stop=stop, max_messages=max_messages, delay_ms=delay_ms
@@ -142,7 +142,7 @@ def command(
         if errors:
             raise errors[0]
         early = ", and was stopped before the end" if stop.is_set() else ""
-        click.echo(f"replayed {copied(forwarder.counts())} from {topic} into {to_topic or topic}{early}")
+        click.echo(f"replayed {copied(forwarder.counts.as_dict())} from {topic} into {to_topic or topic}{early}")
 
 
 def _registered(topic: str, zk_connect: str) -> list[TopicPartition]:

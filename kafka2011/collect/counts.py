@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafka2011.counters import Counters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DeliveryCounts(Counters):
     """Lines sent, confirmed, sent again, and refused by a broker."""
 
@@ -17,7 +17,7 @@ class DeliveryCounts(Counters):
     lines_refused: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CollectCounts(DeliveryCounts):
     """What a collector counts besides.
 

@@ -33,7 +33,7 @@ _TAKEN = 1000
 _MOMENT_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogCounts(DeliveryCounts):
     """What a log handler counts: each record is a line, and `dropped` counts those for which there was no room."""
 

@@ -270,7 +270,7 @@ class ConsumerConnector:
 
     def counts(self) -> dict[str, int]:
         """Return the counters since the start: rebalances, commits, conflicts, resets, redeliveries."""
-        total = Counter(self._fetchers.counts())
+        total = Counter(self._fetchers.counts.as_dict())
         every = [self._committer.counts]
         if self._membership is not None:
             every += [self._membership.counts, self._membership.rebalancer.counts]

@@ -46,7 +46,7 @@ LONGEST_PAUSE_S = 30.0
 _STOP_TIMEOUT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FetchCounts(Counters):
     """What all fetchers of a connector count."""
 

@@ -52,7 +52,7 @@ class Counting(Protocol):
         """Publish what was counted; when it returns, that is confirmed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ForwardCounts(Counters):
     """Sets, messages (a compressed set counts as one) and bytes that are confirmed, and what was left out.
 

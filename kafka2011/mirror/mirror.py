@@ -198,7 +198,7 @@ class Mirror:
                 return
 
     def _report(self, source: Source) -> SourceReport:
-        counts = source.forwarder.counts()
+        counts = source.forwarder.counts.as_dict()
         now_s, messages, size_bytes = time.monotonic(), counts["messages"], counts["bytes"]
         before_s, before_messages, before_bytes = self._last[source.zk_connect]
         self._last[source.zk_connect] = (now_s, messages, size_bytes)

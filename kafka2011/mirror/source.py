@@ -143,7 +143,7 @@ class Source(RebalanceListener):
     def counts(self) -> dict[str, int]:
         """Return what was forwarded, and what the consumer counts of rebalances and commits."""
         of_consumer = self._connector.counts() if self._connector is not None else {}
-        return {**of_consumer, **self.forwarder.counts()}
+        return {**of_consumer, **self.forwarder.counts.as_dict()}
 
     def close(self) -> None:
         """Wait a while for confirmations, commit, and leave the group; may be called twice."""

@@ -96,7 +96,7 @@ class Target:
 
     def counts(self) -> dict[str, int]:
         """Return what the producer counts."""
-        return self._producer.counts()
+        return self._producer.counts.as_dict()
 
     def close(self, timeout_s: float = 0.0) -> None:
         """Wait for what was sent, up to this long, and end; may be called twice."""

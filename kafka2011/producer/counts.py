@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from kafka2011.counters import Counters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts(Counters):
     """Numbers that only grow.
 
     Sets are what is sent to one partition in one request. `sets_resent` counts every sending of a set after its first;
     `sets_moved` those without a key that went to another broker because theirs was gone; `broken_connections` those
     that we did not close ourselves. Without confirm=true `messages_sent` were handed to the operating system; with it
-    they were confirmed. Calling it gives all of them, so that `counts()` works alike in both clients.
+    they were confirmed.
     """
 
     messages_sent: int = 0

@@ -306,7 +306,7 @@ def test_partitions_of_a_broker_are_fetched_together(broker: ScriptedBroker) -> 
     broker.own(1)
     assert sorted(broker.read(2)) == [b"b", b"x"]
     eventually(lambda: sorted(broker.asked[-1]) == [(0, 22), (1, 11)])
-    assert broker.fetchers.counts() == {"fetched_bytes": 22, "fetch_errors": 0, "resets": 0}
+    assert broker.fetchers.counts.as_dict() == {"fetched_bytes": 22, "fetch_errors": 0, "resets": 0}
 
 
 LETTERS = [bytes([code]) for code in range(ord("a"), ord("z") + 1)]

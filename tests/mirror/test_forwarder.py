@@ -145,7 +145,7 @@ def test_a_set_is_committed_once_it_is_confirmed() -> None:
     assert rig.forwarder.due(WAIT_S) == {}
     rig.target.confirm(rig.target.futures[0])
     assert rig.forwarder.due(WAIT_S) == {WHERE: 2 * ONE}
-    assert rig.forwarder.counts() == {
+    assert rig.forwarder.counts.as_dict() == {
         "sets": 1,
         "messages": 2,
         "bytes": 2 * ONE,
