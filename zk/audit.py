@@ -53,10 +53,10 @@ class AuditNodes:
 
     def brokers(self) -> set[int]:
         """Return the brokers that may hold reports."""
-        found: set[int] = set()
+        brokers: set[int] = set()
         for name in self._nodes.children(paths.AUDIT_BROKERS):
             try:
-                found.add(broker_id_from(paths.child(paths.AUDIT_BROKERS, name), name))
+                brokers.add(broker_id_from(paths.child(paths.AUDIT_BROKERS, name), name))
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return found
+        return brokers

@@ -178,15 +178,15 @@ class BrokerRegistry:
             known_at[path].compare(changes)
 
     def _counts(self, nodes: Iterable[Node]) -> dict[int, int]:
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for node in nodes:
             name = node.path.rpartition("/")[2]
             try:
                 broker_id = broker_id_from(node.path, name)
-                found[broker_id] = decimal_from(node.path, node.data, MAX_INT32, "a number of partitions")
+                counts[broker_id] = decimal_from(node.path, node.data, MAX_INT32, "a number of partitions")
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return dict(sorted(found.items()))
+        return dict(sorted(counts.items()))
 
 
 def _some(counts: Mapping[str, int]) -> str:

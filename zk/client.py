@@ -60,7 +60,7 @@ def _may_be_said(record: logging.LogRecord) -> bool:
 
     And keep the password out of what it says of its requests.
     """
-    if isinstance(record.args, tuple) and any(isinstance(each, Auth) for each in record.args):
+    if isinstance(record.args, tuple) and any(isinstance(argument, Auth) for argument in record.args):
         return False
     if record.levelno != logging.WARNING:
         return True
@@ -120,11 +120,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
 
     def _expand_client_hosts(self) -> Any:
         self.client.is_resolving = True
-        found = super()._expand_client_hosts()
-        self._addresses = max(len(found), 1)
-        self.client.resolution_error = None if found else self._resolution_error()
+        hosts = super()._expand_client_hosts()
+        self._addresses = max(len(hosts), 1)
+        self.client.resolution_error = None if hosts else self._resolution_error()
         self.client.is_resolving = False
-        return found
+        return hosts
 
     def _resolution_error(self) -> socket.gaierror | None:
         """Return why no name resolves; one that may resolve later goes before one that does not exist."""
@@ -195,11 +195,15 @@ class _PatientForAShare:
 
     def select(self, readable: Any, writable: Any, failed: Any, timeout: float | None = None) -> Any:
         """Wait as the handler does, unless a TLS socket has decrypted bytes already, of which the system knows none."""
-        is_ready = any(each.pending() for each in readable if hasattr(each, "pending"))
-        found = self._handler.select(readable, writable, failed, 0 if is_ready else timeout)
+        is_ready = any(readable_socket.pending() for readable_socket in readable if hasattr(readable_socket, "pending"))
+        ready = self._handler.select(readable, writable, failed, 0 if is_ready else timeout)
         if is_ready:
-            found[0].extend(each for each in readable if hasattr(each, "pending") and each not in found[0])
-        return found
+            ready[0].extend(
+                readable_socket
+                for readable_socket in readable
+                if hasattr(readable_socket, "pending") and readable_socket not in ready[0]
+            )
+        return ready
 
 
 class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped

@@ -111,8 +111,8 @@ class TlsListener(NamedTuple):
         """Read a broker's znode of listeners at `path`. Raises MalformedNode."""
         text = text_from(path, data)
         try:
-            found = json.loads(text)["tls"]
-            host, _, port = found.rpartition(":")
+            address = json.loads(text)["tls"]
+            host, _, port = address.rpartition(":")
             listener = cls(host, int(port))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise MalformedNode(path, text, 'not {"tls": "host:port"}') from None

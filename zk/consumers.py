@@ -83,13 +83,13 @@ class ConsumerRegistry:
         return self._texts({paths.assignment(group, member): member for member in members}, watch_of)
 
     def _texts(self, member_at: Mapping[str, str], watch_of: Callable[[str], Watch | None]) -> dict[str, str]:
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for path, node in self._nodes.get_many(member_at, lambda path: watch_of(member_at[path])).items():
             try:
-                found[member_at[path]] = text_from(path, node.data)
+                texts[member_at[path]] = text_from(path, node.data)
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return found
+        return texts
 
     def groups(self, watch: Watch | None = None) -> list[str]:
         """List all groups that ever were, sorted."""

@@ -40,10 +40,10 @@ def claim_while(nodes: Nodes, path: str, data: bytes, check: Check) -> None:
     try:
         bound.transact([check, Creation(path, data, ephemeral=True)])
     except NodeExists:
-        found = bound.get(path)
-        if found is None or found.owner != bound.session_id:
-            raise NodeHeld(path, *((None, 0) if found is None else (found.data, found.owner))) from None
-        bound.transact([check, Write(path, data, found.version)])
+        held = bound.get(path)
+        if held is None or held.owner != bound.session_id:
+            raise NodeHeld(path, *((None, 0) if held is None else (held.data, held.owner))) from None
+        bound.transact([check, Write(path, data, held.version)])
 
 
 def claim_many(nodes: Nodes, data_by_path: Mapping[str, bytes]) -> dict[str, NodeHeld]:

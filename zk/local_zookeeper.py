@@ -331,13 +331,13 @@ def find_java() -> str:
         java = Path(home, "bin", "java")
         if java.exists():
             return str(java)
-    found = shutil.which("java")
-    if found is None:
+    on_path = shutil.which("java")
+    if on_path is None:
         raise LocalZooKeeperError(
             "a local ZooKeeper needs Java 17 or later: install it (Debian: apt-get install default-jre-headless)"
             " or set JAVA_HOME"
         )
-    return found
+    return on_path
 
 
 def find_jars() -> str:
@@ -368,10 +368,10 @@ def _pyspark_jars() -> Path | None:
 def _class_path(directory: Path, patterns: Sequence[str]) -> str:
     jars: list[str] = []
     for pattern in patterns:
-        found = sorted(str(jar) for jar in directory.glob(f"{pattern}.jar"))
-        if not found:
+        jars_of_pattern = sorted(str(jar) for jar in directory.glob(f"{pattern}.jar"))
+        if not jars_of_pattern:
             raise LocalZooKeeperError(f"no {pattern}.jar in {directory}, where ZooKeeper's others are")
-        jars += found
+        jars += jars_of_pattern
     return os.pathsep.join(jars)
 
 

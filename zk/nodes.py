@@ -174,10 +174,10 @@ class Nodes:
         names_of = self.children_of_many(wanted, watch_of)
         parent_of = {paths.child(path, name): path for path, names in names_of.items() for name in names}
         nodes = self.get_many(parent_of, lambda child: watch_of(parent_of[child]) if watch_data else None)
-        found: dict[str, dict[str, Node]] = {path: {} for path in names_of}
+        children: dict[str, dict[str, Node]] = {path: {} for path in names_of}
         for child, node in nodes.items():
-            found[parent_of[child]][child.rpartition("/")[2]] = node
-        return found
+            children[parent_of[child]][child.rpartition("/")[2]] = node
+        return children
 
     def exists(self, path: str, watch: Watch | None = None) -> bool:
         """Return whether a znode exists; the watch fires when it is created, changed or deleted."""
@@ -216,8 +216,8 @@ class Nodes:
         self, wanted: Iterable[str], watch_of: Callable[[str], Watch | None] = _no_watch
     ) -> dict[str, Listed]:
         """Do as `children_of_many` does, and say how often each list had changed."""
-        found: dict[str, Listed] = {path: Listed([], None) for path in wanted}
-        unlisted = list(found)
+        lists: dict[str, Listed] = {path: Listed([], None) for path in wanted}
+        unlisted = list(lists)
         while unlisted:
             answers = self._pipelined(
                 _Request(path, partial(self.client.get_children_async, path, watch=watch_of(path), include_data=True))
@@ -227,11 +227,11 @@ class Nodes:
             for path, answer in answers.items():
                 if not isinstance(answer, NoNode):
                     names, stat = answer
-                    found[path] = Listed(sorted(names), int(stat.cversion))
+                    lists[path] = Listed(sorted(names), int(stat.cversion))
             absent = [path for path, answer in answers.items() if isinstance(answer, NoNode)]
             exist = self.exist((path for path in absent if watch_of(path) is not None), watch_of)
             unlisted = [path for path, does_exist in exist.items() if does_exist]  # created between the two calls
-        return found
+        return lists
 
     def create(self, path: str, data: bytes | None, *, ephemeral: bool = False) -> None:
         """Create a znode. Raises NodeExists, and NoNode without a parent."""
@@ -265,7 +265,7 @@ class Nodes:
             for first, answer in answers.items():
                 if isinstance(answer, ZkError):  # nobody knows what became of it, or none of it was sent
                     outcomes.update(dict.fromkeys(chunks[first], answer))
-                elif not any(isinstance(each, Exception) for each in answer):
+                elif not any(isinstance(result, Exception) for result in answer):
                     outcomes.update(dict.fromkeys(chunks[first]))
         refused = {path: data for path, data in data_by_path.items() if path not in outcomes}
         outcomes.update(self._create_each(refused, ephemeral=ephemeral))

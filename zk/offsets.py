@@ -71,13 +71,13 @@ class OffsetRegistry:
                 for name in names
             }
             by_path = {path: where for path, where in by_path.items() if path in there}
-        found: dict[TopicPartition, CommittedOffset | MalformedNode] = {}
+        offsets: dict[TopicPartition, CommittedOffset | MalformedNode] = {}
         for path, node in self._nodes.get_many(by_path).items():
             try:
-                found[by_path[path]] = _committed(node)
+                offsets[by_path[path]] = _committed(node)
             except MalformedNode as error:
-                found[by_path[path]] = error
-        return found
+                offsets[by_path[path]] = error
+        return offsets
 
     def write(self, group: str, where: TopicPartition, offset: int) -> int:
         """Write an offset whatever is there, and return the new version; commits with earlier versions then fail."""
@@ -137,13 +137,13 @@ class OffsetRegistry:
         return self._offsets(known.path.rpartition("/")[2], known.nodes)
 
     def _offsets(self, topic: str, nodes: Iterable[Node]) -> dict[TopicPartition, CommittedOffset]:
-        found: dict[TopicPartition, CommittedOffset] = {}
+        offsets: dict[TopicPartition, CommittedOffset] = {}
         for node in nodes:
             try:
-                found[TopicPartition.of_node(topic, node.path)] = _committed(node)
+                offsets[TopicPartition.of_node(topic, node.path)] = _committed(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return dict(sorted(found.items()))
+        return dict(sorted(offsets.items()))
 
     def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """Remove the offsets of partitions, as if the group had never consumed them."""

@@ -76,13 +76,13 @@ class OwnerRegistry:
         return self._owners(known.path.rpartition("/")[2], known.nodes)
 
     def _owners(self, topic: str, nodes: Iterable[Node]) -> dict[TopicPartition, Owner]:
-        found: dict[TopicPartition, Owner] = {}
+        owners: dict[TopicPartition, Owner] = {}
         for node in nodes:
             try:
-                found[TopicPartition.of_node(topic, node.path)] = _owner(node)
+                owners[TopicPartition.of_node(topic, node.path)] = _owner(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return dict(sorted(found.items()))
+        return dict(sorted(owners.items()))
 
     def topics(self, group: str, watch: Watch | None = None) -> list[str]:
         """List the topics in which a group ever owned partitions, sorted."""

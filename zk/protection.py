@@ -31,20 +31,20 @@ def protect(client: ZkClient) -> Sequence[str]:
 
     Raises NotAllowed when the client has no user, and what one of them raised once all were tried.
     """
-    found = find_open(client)
-    Nodes(client).set_acls(found)
-    return found
+    open_paths = find_open(client)
+    Nodes(client).set_acls(open_paths)
+    return open_paths
 
 
 def _all_paths(client: ZkClient) -> list[str]:
     nodes = Nodes(client)
-    found, level = [], ["/"]
+    every_path, level = [], ["/"]
     while level:
-        found += level
+        every_path += level
         level = [
             f"{parent.rstrip('/')}/{name}"
             for parent, names in nodes.children_of_many(level).items()
             for name in names
             if (parent, name) != ("/", "zookeeper")  # the server's own, where there is no chroot
         ]
-    return found
+    return every_path

@@ -89,12 +89,12 @@ class ReplicaRegistry:
         session_id = nodes.session_id
         nodes.sync()
         members = nodes.read_children(paths.replica_members(self._broker_id), watch, watch_data=True)
-        found = nodes.get_many([self._leader, self._state], lambda _: watch)
-        leader = found.get(self._leader)
+        nodes_read = nodes.get_many([self._leader, self._state], lambda _: watch)
+        leader = nodes_read.get(self._leader)
         if leader is None and watch is not None:
             # To be told of one that comes. One that came meanwhile is seen the next time: the watch is for its end.
             nodes.exists(self._leader, watch)
-        state = found.get(self._state)
+        state = nodes_read.get(self._state)
         return ReplicaNodes(
             None if state is None else text_from(self._state, state.data),
             -1 if state is None else state.version,
@@ -117,11 +117,11 @@ class ReplicaRegistry:
         A leader's node of this session may be there: of an attempt that was not answered. Raises VersionConflict,
         NodeExists when another leads, and NoNode.
         """
-        found = self._nodes.get(self._leader)
-        is_mine = found is not None and found.owner == self._nodes.session_id
+        leader_node = self._nodes.get(self._leader)
+        is_mine = leader_node is not None and leader_node.owner == self._nodes.session_id
         step = (
-            Write(self._leader, leader.encode(), found.version)
-            if found is not None and is_mine
+            Write(self._leader, leader.encode(), leader_node.version)
+            if leader_node is not None and is_mine
             else Creation(self._leader, leader.encode(), ephemeral=True)
         )
         written, _ = self._nodes.transact([Write(self._state, state.encode(), version), step])
@@ -151,10 +151,10 @@ def replicated_brokers(client: ZkClient) -> list[int]:
 
 
 def _members(nodes: Mapping[str, Node]) -> dict[str, Member]:
-    found: dict[str, Member] = {}
+    by_name: dict[str, Member] = {}
     for name, node in nodes.items():
         try:
-            found[name] = Member.from_node(node.path, node.data)
+            by_name[name] = Member.from_node(node.path, node.data)
         except MalformedNode:  # who reads the registry finds nobody there; doctor names it
             continue
-    return found
+    return by_name

@@ -67,13 +67,13 @@ class RequestRegistry:
 
     def takers(self) -> set[int]:
         """Return the brokers that take requests, or did when they last lived."""
-        found: set[int] = set()
+        brokers: set[int] = set()
         for name in self._nodes.children(paths.REQUESTS):
             try:
-                found.add(broker_id_from(paths.child(paths.REQUESTS, name), name))
+                brokers.add(broker_id_from(paths.child(paths.REQUESTS, name), name))
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return found
+        return brokers
 
     def place(self, broker_id: int, topic: str, request: TopicRequest) -> None:
         """Ask a broker for something; it takes the place of what it was asked for with this topic before."""
@@ -81,13 +81,13 @@ class RequestRegistry:
 
     def placed(self, broker_id: int, watch: Watch | None = None) -> dict[str, PlacedRequest]:
         """Return what a broker is asked for, by topic."""
-        found: dict[str, PlacedRequest] = {}
+        requests: dict[str, PlacedRequest] = {}
         for topic, node in self._nodes.read_children(paths.requests(broker_id), watch, watch_data=True).items():
             try:
-                found[topic] = _placed(node)
+                requests[topic] = _placed(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return found
+        return requests
 
     def done(self, broker_id: int, topic: str, version: int) -> None:
         """Take a request away, unless another has taken its place."""

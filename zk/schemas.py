@@ -45,13 +45,13 @@ class SchemaNodes:
 
     def fingerprints(self) -> dict[str, str]:
         """Return the schemas of all fingerprints; malformed nodes are left out."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for path, node in self._read_new(paths.SCHEMA_FINGERPRINTS).items():
             try:
-                found[path.rpartition("/")[2]] = self._text(path, node)
+                texts[path.rpartition("/")[2]] = self._text(path, node)
             except MalformedNode as error:
                 self.malformed.skip(error)
-        return found
+        return texts
 
     def topics(self) -> list[str]:
         """List the topics that have schemas, sorted."""

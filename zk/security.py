@@ -72,14 +72,14 @@ class Security:
     def read(cls, path: Path) -> Security:
         """Read a file of TOML. Raises ZkError, which quotes no value."""
         try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
             mode = path.stat().st_mode
         except OSError as error:
             raise ZkError(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise ZkError(f"{path} is not TOML: {error}") from error
-        where = found.pop(_PLACES[0], {}), found.pop(_PLACES[1], {})
-        given = _checked(path, "", {"user": str, "password": str, "others_may_read": bool}, found)
+        where = document.pop(_PLACES[0], {}), document.pop(_PLACES[1], {})
+        given = _checked(path, "", {"user": str, "password": str, "others_may_read": bool}, document)
         zookeeper, brokers = (_tls(path, name, table) for name, table in zip(_PLACES, where, strict=True))
         security = cls(str(path), **given, zookeeper=zookeeper, brokers=brokers)
         if bool(security.user) != bool(security.password) or ":" in security.user:

@@ -19,9 +19,9 @@ def walk(client: ZkClient, roots: Iterable[str] = paths.ROOTS) -> Iterator[Node]
     """Read the znodes at and under the roots that exist: parents before children, children sorted by name."""
     nodes = Nodes(client)
     for root in roots:
-        found = nodes.get(root)
-        if found is not None:
-            yield found
+        node = nodes.get(root)
+        if node is not None:
+            yield node
             yield from _under(nodes, root)
 
 

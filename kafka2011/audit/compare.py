@@ -153,19 +153,19 @@ class Ledger:
             if not self._is_closed(start_ms, now_ms):
                 continue
             chosen = tiers if tiers is not None else [t for t in self.tiers if t in self._tiers_of[topic]]
-            found = self._read(self._entries[topic, start_ms])
-            yield WindowAccount(topic, start_ms, tuple(_counts(chosen, found)))
+            counted = self._read(self._entries[topic, start_ms])
+            yield WindowAccount(topic, start_ms, tuple(_counts(chosen, counted)))
 
     def missing(self, topic: str, tier: str, until_ms: int) -> Iterator[tuple[int, int]]:
         """Yield each window of a topic that ends by a time, in order, and how many messages a tier misses in it.
 
         Those are messages that this tier did not count and one that reads from no partition, such as producers, did.
         """
-        for start_ms in sorted(start_ms for each, start_ms in self._entries if each == topic):
+        for start_ms in sorted(start_ms for name, start_ms in self._entries if name == topic):
             if start_ms < self.window_of(until_ms):
-                found = self._read(self._entries[topic, start_ms])
-                here = found.get(tier, _NOTHING).ids
-                first = [found[each].ids for each in found if each != tier and self._sources[each]]
+                counted = self._read(self._entries[topic, start_ms])
+                here = counted.get(tier, _NOTHING).ids
+                first = [counted[source].ids for source in counted if source != tier and self._sources[source]]
                 yield start_ms, np.setdiff1d(np.concatenate([_NOTHING.ids, *first]), here).size
 
     @property
@@ -215,8 +215,8 @@ def is_before(report: AuditReport, offsets: Mapping[TopicPartition, int]) -> boo
 
 def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int:
     """Count the distinct places."""
-    offsets = np.concatenate([each[0] for each in places])
-    indexes = np.concatenate([each[1] for each in places])
+    offsets = np.concatenate([of_one[0] for of_one in places])
+    indexes = np.concatenate([of_one[1] for of_one in places])
     order = np.lexsort((indexes, offsets))
     is_new = (np.diff(offsets[order]) != 0) | (np.diff(indexes[order]) != 0)
     return int(np.count_nonzero(is_new)) + 1
@@ -225,11 +225,11 @@ def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int
 _NOTHING = _Tier(0, np.empty(0, ID_TYPE))
 
 
-def _counts(tiers: Iterable[str], found: dict[str, _Tier]) -> Iterator[TierCount]:
+def _counts(tiers: Iterable[str], counted: dict[str, _Tier]) -> Iterator[TierCount]:
     before: _Tier | None = None
     first: _Tier | None = None
     for tier in tiers:
-        here = found.get(tier, _NOTHING)
+        here = counted.get(tier, _NOTHING)
         first = here if first is None else first
         both = here.ids.size if before is None else np.intersect1d(before.ids, here.ids, assume_unique=True).size
         missing = 0 if before is None else before.ids.size - both

@@ -324,7 +324,7 @@ class AuditCounter:
         return self._waiting_messages + self._unpublished.messages + self._unconfirmed_messages
 
     def _is_half_full(self) -> bool:
-        held_windows = self._unpublished.windows + sum(isinstance(each, AuditReport) for each in self._unconfirmed)
+        held_windows = self._unpublished.windows + sum(isinstance(report, AuditReport) for report in self._unconfirmed)
         return 2 * self._held_messages() >= self._limits.max_messages or 2 * held_windows >= self._limits.max_windows
 
     def _ends_now(self) -> dict[str, TimedEnds]:
@@ -337,9 +337,9 @@ class AuditCounter:
         ends: dict[str, TimedEnds] = {}
         for topic in topics:
             now_ms = self._now_us() // 1000
-            found = self._ends_lookup.look_up(topic)
-            if found is not None:
-                ends[topic] = (now_ms, found)
+            looked_up = self._ends_lookup.look_up(topic)
+            if looked_up is not None:
+                ends[topic] = (now_ms, looked_up)
         return ends
 
     def _publish(self, before_s: float, ends: Mapping[str, TimedEnds] | None = None, *, is_last: bool = False) -> None:
@@ -349,7 +349,7 @@ class AuditCounter:
                 for topic in list(self._stamps):
                     self._sort(topic)
                 self._unconfirmed += self._unpublished.take(self._now_us(), before_s, ends, is_last=is_last)
-                self._unconfirmed_messages = sum(_messages(each) for each in self._unconfirmed)
+                self._unconfirmed_messages = sum(_messages(report) for report in self._unconfirmed)
                 reports = list(self._unconfirmed)
             if not reports:
                 return
@@ -361,7 +361,7 @@ class AuditCounter:
                 raise
             with self._lock:
                 del self._unconfirmed[: len(reports)]  # `begin` may have added more meanwhile
-                self._unconfirmed_messages = sum(_messages(each) for each in self._unconfirmed)
+                self._unconfirmed_messages = sum(_messages(report) for report in self._unconfirmed)
                 self._counts["reports"] += len(reports)
 
     # The thread ------------------------------------------------------------------------------------------------------
@@ -398,8 +398,8 @@ class AuditCounter:
                 outages.over()
 
 
-def _messages(each: AuditReport | ProgressReport) -> int:
-    return each.count if isinstance(each, AuditReport) else 0
+def _messages(report: AuditReport | ProgressReport) -> int:
+    return report.count if isinstance(report, AuditReport) else 0
 
 
 def columns_of_stamps(

@@ -51,18 +51,20 @@ class DayVerdict(NamedTuple):
             "topic": self.topic,
             "verdict": self.verdict,
             "why": self.why,
-            "tiers": [each._asdict() for each in self.tiers],
+            "tiers": [tier._asdict() for tier in self.tiers],
         }
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, document: dict[str, Any]) -> Self:
         """Read it back."""
-        verdict = str(found["verdict"])
+        verdict = str(document["verdict"])
         if verdict not in {COMPLETE, GAP, CANNOT_TELL}:
             raise ValueError(f"{verdict!r} is no verdict")
-        tiers = tuple(TierDay(str(each["tier"]), int(each["counted"]), int(each["missing"])) for each in found["tiers"])
-        why = None if found["why"] is None else str(found["why"])
-        return cls(date.fromisoformat(found["day"]), str(found["topic"]), verdict, why, tiers)
+        tiers = tuple(
+            TierDay(str(tier["tier"]), int(tier["counted"]), int(tier["missing"])) for tier in document["tiers"]
+        )
+        why = None if document["why"] is None else str(document["why"])
+        return cls(date.fromisoformat(document["day"]), str(document["topic"]), verdict, why, tiers)
 
 
 class AuditedDays(NamedTuple):
@@ -78,7 +80,7 @@ def by_day(verdict: Verdict, until_ms: int) -> list[DayVerdict]:
     for account in verdict.accounts:
         windows.setdefault((account.start_ms // _DAY_MS, account.topic), []).append(account)
     gaps = {(account.start_ms // _DAY_MS, account.topic) for account in verdict.gaps}
-    found = []
+    days = []
     for (number, topic), accounts in sorted(windows.items()):
         end_ms = min((number + 1) * _DAY_MS, until_ms)
         whys = [
@@ -88,18 +90,18 @@ def by_day(verdict: Verdict, until_ms: int) -> list[DayVerdict]:
         ]
         concluded = GAP if (number, topic) in gaps else CANNOT_TELL if whys else COMPLETE
         day = datetime.fromtimestamp(number * _DAY_MS / 1000, UTC).date()
-        found.append(DayVerdict(day, topic, concluded, whys[0] if whys else None, _tiers(accounts)))
-    return found
+        days.append(DayVerdict(day, topic, concluded, whys[0] if whys else None, _tiers(accounts)))
+    return days
 
 
 def _tiers(accounts: Iterable[WindowAccount]) -> tuple[TierDay, ...]:
-    found: dict[str, TierDay] = {}
+    days_of_tiers: dict[str, TierDay] = {}
     for account in accounts:
         for count in account.tiers:
-            before = found.get(count.tier, TierDay(count.tier, 0, 0))
+            before = days_of_tiers.get(count.tier, TierDay(count.tier, 0, 0))
             missing = count.missing or count.missing_since_first
-            found[count.tier] = TierDay(count.tier, before.counted + count.distinct, before.missing + missing)
-    return tuple(found.values())
+            days_of_tiers[count.tier] = TierDay(count.tier, before.counted + count.distinct, before.missing + missing)
+    return tuple(days_of_tiers.values())
 
 
 def read_days(path: Path) -> AuditedDays:
@@ -110,7 +112,9 @@ def read_days(path: Path) -> AuditedDays:
         raise AuditDocumentError(f"cannot read {path}: {error.strerror}") from error
     return read_document(
         text,
-        lambda found: AuditedDays(int(found["until_ms"]), [DayVerdict.from_json(each) for each in found["days"]]),
+        lambda document: AuditedDays(
+            int(document["until_ms"]), [DayVerdict.from_json(day) for day in document["days"]]
+        ),
         AuditDocumentError,
         f"{path} is not what `kafka2011 audit --json` prints",
     )

@@ -114,15 +114,15 @@ class InvalidReportError(KafkaError):
     """An event that is not a valid report."""
 
 
-def to_event(each: Said, now_us: int, server: str) -> dict[str, Any]:
+def to_event(report: Said, now_us: int, server: str) -> dict[str, Any]:
     """Return a report as the fields of its event."""
-    if isinstance(each, ProgressReport):
-        return _progress_report_event(each, now_us, server)
-    if isinstance(each, Acceptance):
-        nothing = {"tier": "", "instance": "", "topic": "", "window_ms": 0, "window_start": each.at_ms, "count": 0}
-        head = {"time": now_us, "published_at": now_us, "server": server, "id": each.acceptance_id}
-        return {**head, **nothing, "ids": b"", "accepted": each.accepted}
-    return _report_event(each, now_us, server)
+    if isinstance(report, ProgressReport):
+        return _progress_report_event(report, now_us, server)
+    if isinstance(report, Acceptance):
+        nothing = {"tier": "", "instance": "", "topic": "", "window_ms": 0, "window_start": report.at_ms, "count": 0}
+        head = {"time": now_us, "published_at": now_us, "server": server, "id": report.acceptance_id}
+        return {**head, **nothing, "ids": b"", "accepted": report.accepted}
+    return _report_event(report, now_us, server)
 
 
 def _progress_report_event(progress_report: ProgressReport, now_us: int, server: str) -> dict[str, Any]:
@@ -228,16 +228,16 @@ def _progress_report_of(fields: dict[str, Any], said: dict[str, Any]) -> Progres
         through_ms=said["through"],
         is_last=said["is_last"],
         cluster=fields["cluster"],
-        reported=tuple(Reported(*place(each)) for each in said["reported"]),
+        reported=tuple(Reported(*place(span)) for span in said["reported"]),
         ends_at_ms=said["ends_at"],
-        ends=tuple(Ends(*place(each)) for each in said["ends"]),
+        ends=tuple(Ends(*place(span)) for span in said["ends"]),
         copies=said["copies"],
         report_id=fields["id"],
     )
 
 
 def _report_of(fields: dict[str, Any]) -> AuditReport:
-    count, window_ms, broker_id, partition = (fields[each] for each in ("count", "window_ms", "broker_id", "partition"))
+    count, window_ms, broker_id, partition = (fields[name] for name in ("count", "window_ms", "broker_id", "partition"))
     if count < 1 or window_ms < 1 or (broker_id is None) != (partition is None):
         raise ValueError(f"count {count}, window_ms {window_ms}, broker_id {broker_id}, partition {partition}")
     where = places = None

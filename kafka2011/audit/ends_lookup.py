@@ -40,12 +40,12 @@ class ClusterEndsLookup:
     def look_up(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
         """Return each partition's bounds, None if its broker is away; None altogether if nothing can be looked up."""
         try:
-            found = self._ends(topic)
+            ends = self._ends(topic)
         except KafkaError as error:
             self._outages.failed("where partitions of topic %s end is not known now: %s", topic, error)
             return None
         self._outages.over()
-        return found
+        return ends
 
     def close(self) -> None:
         """Close the connection."""
@@ -55,14 +55,14 @@ class ClusterEndsLookup:
 
     def _ends(self, topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
         client = self._connected()
-        found: dict[TopicPartition, tuple[int, int] | None] = {}
-        for each in describe_topic(client, topic):
-            is_known = each.earliest is not None and each.latest is not None
-            found[each.where] = (each.earliest or 0, each.latest or 0) if is_known else None
+        ends: dict[TopicPartition, tuple[int, int] | None] = {}
+        for partition in describe_topic(client, topic):
+            is_known = partition.earliest is not None and partition.latest is not None
+            ends[partition.where] = (partition.earliest or 0, partition.latest or 0) if is_known else None
         if topic == AUDIT_TOPIC:
-            away = AuditNodes(client).brokers() - {where.broker_id for where in found}
-            found.update(dict.fromkeys(TopicPartition(topic, each, 0) for each in away))
-        return found
+            away = AuditNodes(client).brokers() - {where.broker_id for where in ends}
+            ends.update(dict.fromkeys(TopicPartition(topic, broker_id, 0) for broker_id in away))
+        return ends
 
     def _connected(self) -> ZkClient:
         if self._client is None or self._pid != os.getpid():  # a forked child has no connection of its own

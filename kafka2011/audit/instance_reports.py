@@ -71,15 +71,15 @@ class InstanceReports:
 
     def through_ms(self, from_ms: int | None) -> int | None:
         """Return the time up to which all it stamped from `from_ms` on (None: ever) is known; None if there is none."""
-        found = None
-        for each in self._in_sequence(from_ms):
-            found = each.through_ms if found is None else max(found, each.through_ms)
-        return found
+        through_ms = None
+        for progress in self._in_sequence(from_ms):
+            through_ms = progress.through_ms if through_ms is None else max(through_ms, progress.through_ms)
+        return through_ms
 
     @property
     def first_ms(self) -> int | None:
         """The earliest time that it stated to be through; None if it stated none."""
-        return min((each.through_ms for each in self._through.values()), default=None)
+        return min((progress.through_ms for progress in self._through.values()), default=None)
 
     def has_closed(self, from_ms: int | None) -> bool:
         """Say whether it has closed and everything that may matter was read."""
@@ -89,14 +89,14 @@ class InstanceReports:
         """Return the first number that may count anything stamped at `from_ms` or later."""
         if from_ms is None:
             return 0
-        return max((each.first for each in self._through.values() if each.through_ms <= from_ms), default=0)
+        return max((progress.first for progress in self._through.values() if progress.through_ms <= from_ms), default=0)
 
     def _in_sequence(self, from_ms: int | None) -> list[_Through]:
         """Return the progress before the first number that is missing."""
         base = self._base(from_ms)
         known = sorted(number for number in self._numbers if number >= base)
         unbroken = base + bisect.bisect_left(range(len(known)), True, key=lambda index: known[index] != base + index)
-        return [each for each in self._through.values() if each.number < unbroken]
+        return [progress for progress in self._through.values() if progress.number < unbroken]
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ def plot(accounts: Sequence[WindowAccount], window_ms: int, path: Path) -> None:
         figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES * max(len(topics), 1)), layout="constrained")
         for axes, topic in zip(figure.subplots(max(len(topics), 1), squeeze=False)[:, 0], topics, strict=False):
             axes.set_title(topic)
-            _plot_topic(axes, sorted(each for each in drawn if each.topic == topic), window_ms, colours)
+            _plot_topic(axes, sorted(account for account in drawn if account.topic == topic), window_ms, colours)
         try:
             figure.savefig(path)
         except ValueError as error:
@@ -63,11 +63,11 @@ def plot(accounts: Sequence[WindowAccount], window_ms: int, path: Path) -> None:
 
 def _plot_topic(axes: Axes, accounts: list[WindowAccount], window_ms: int, colours: dict[str, str]) -> None:
     for number, first in enumerate(accounts[0].tiers):
-        edges, values = steps([(each.start_ms, each.tiers[number].distinct) for each in accounts], window_ms)
+        edges, values = steps([(account.start_ms, account.tiers[number].distinct) for account in accounts], window_ms)
         width = 3.5 - min(number, 4) * 0.7  # so that lines that coincide are all seen
         axes.stairs(values, edges, label=first.tier, color=colours[first.tier], linewidth=width, baseline=None)
     if any(account.has_gap for account in accounts):
-        edges, values = steps([(each.start_ms, _missing(each)) for each in accounts], window_ms)
+        edges, values = steps([(account.start_ms, _missing(account)) for account in accounts], window_ms)
         axes.stairs(values, edges, label="missing", color=_MISSING, fill=True, zorder=3)
         bands = [float(value > 0) for value in values]  # as high as the picture, or a few of many would not be seen
         where = axes.get_xaxis_transform()
@@ -91,7 +91,7 @@ def steps(counts: Sequence[tuple[int, int]], window_ms: int) -> tuple[list[float
             values.append(0)
         edges.append(start_ms + window_ms)
         values.append(count)
-    return [each / _DAY_MS for each in edges], values
+    return [edge / _DAY_MS for edge in edges], values
 
 
 def _missing(account: WindowAccount) -> int:

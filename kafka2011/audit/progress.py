@@ -59,12 +59,12 @@ class Progress:
 
     def ended(self, stamped_us: Iterable[int]) -> None:
         """Note events as counted or failed."""
-        for each in stamped_us:
-            left = self._under_way[each] - 1
+        for event_us in stamped_us:
+            left = self._under_way[event_us] - 1
             if left > 0:
-                self._under_way[each] = left
+                self._under_way[event_us] = left
             else:
-                del self._under_way[each]
+                del self._under_way[event_us]
 
     def uncounted(self, stamped_us: Iterable[int]) -> None:
         """Note events that arrived but will never be counted: `through` never gets past their time."""
@@ -107,13 +107,13 @@ class Progress:
         is_last: bool = False,
     ) -> ProgressReport:
         """State what was read, all of it numbered by now, and where partitions ended, if that was looked up."""
-        reported = tuple(Reported(where, *each) for where, every in sorted(self._read.items()) for each in every)
+        reported = tuple(Reported(where, *span) for where, spans in sorted(self._read.items()) for span in spans)
         self._read.clear()
         if self._floor_us is None:  # only a source uses it
             self._counted_until.clear()
         first, self._uncovered = self._uncovered, self._next + 1
-        found = tuple(Ends(where, *(each or (None, None))) for where, each in sorted((ends or {}).items()))
-        return self._say(now_ms, first, reported=reported, ends_at_ms=ends_at_ms, ends=found, is_last=is_last)
+        looked_up = tuple(Ends(where, *(bounds or (None, None))) for where, bounds in sorted((ends or {}).items()))
+        return self._say(now_ms, first, reported=reported, ends_at_ms=ends_at_ms, ends=looked_up, is_last=is_last)
 
     # Both ------------------------------------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class AuditReader:
         decoder = open_decoder(SchemaRegistry(client))
         partitions = _partitions(client)
         away = sorted(noted - {broker.id for broker, _ in partitions})
-        faults = [f"broker {each} is away, and may hold reports" for each in away]
+        faults = [f"broker {broker_id} is away, and may hold reports" for broker_id in away]
         for broker, partition in partitions:
             try:
                 for said in self._read(broker, partition, decoder, topics, from_ms):
@@ -167,7 +167,12 @@ def _partitions(client: ZkClient) -> list[tuple[Broker, int]]:
         raise KafkaError(f"topic {AUDIT_TOPIC} is not registered in ZooKeeper")
     brokers = registry.brokers()
     counts = registry.partitions_of(AUDIT_TOPIC)
-    return [(brokers[each], number) for each, count in counts.items() if each in brokers for number in range(count)]
+    return [
+        (brokers[broker_id], number)
+        for broker_id, count in counts.items()
+        if broker_id in brokers
+        for number in range(count)
+    ]
 
 
 def _about_ms(said: Said) -> int:

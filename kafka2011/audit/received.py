@@ -90,25 +90,25 @@ class ReceivedReports:
         self._copies: dict[str, _Reader] = {}  # by the home cluster of the copied reports
         self._accepted: dict[str, int] = {}
 
-    def add(self, each: AuditReport | ProgressReport | Acceptance) -> None:
+    def add(self, report: AuditReport | ProgressReport | Acceptance) -> None:
         """Add a report or acceptance."""
-        if isinstance(each, Acceptance):
-            self._accepted[each.accepted] = max(each.at_ms, self._accepted.get(each.accepted, each.at_ms))
+        if isinstance(report, Acceptance):
+            self._accepted[report.accepted] = max(report.at_ms, self._accepted.get(report.accepted, report.at_ms))
             return
-        reports = self._instances[each.topic].setdefault(
-            (each.tier, each.instance), InstanceReports(each.tier, each.instance)
+        reports = self._instances[report.topic].setdefault(
+            (report.tier, report.instance), InstanceReports(report.tier, report.instance)
         )
-        if isinstance(each, AuditReport):
-            reports.add_report(each)
+        if isinstance(report, AuditReport):
+            reports.add_report(report)
             return
-        reports.add_progress_report(each)
-        if each.copies:
-            reader = self._copies.setdefault(each.copies, _Reader())
-        elif each.through_ms is None:
-            reader = self._readers[each.topic, each.tier].setdefault(each.cluster, _Reader())
+        reports.add_progress_report(report)
+        if report.copies:
+            reader = self._copies.setdefault(report.copies, _Reader())
+        elif report.through_ms is None:
+            reader = self._readers[report.topic, report.tier].setdefault(report.cluster, _Reader())
         else:
             return
-        reader.progress_reports[each.instance, each.number] = each
+        reader.progress_reports[report.instance, report.number] = report
 
     @property
     def topics(self) -> set[str]:
@@ -123,12 +123,14 @@ class ReceivedReports:
         """Return the names that may be accepted: instances, partitions, and clusters whose reports come by a mirror."""
         instances = {reports.instance for every in self._instances.values() for reports in every.values()}
         homes = {reports.home for every in self._instances.values() for reports in every.values()} | self._copies.keys()
-        readers = [reader for each in self._readers.values() for reader in each.values()] + list(self._copies.values())
+        readers = [reader for by_cluster in self._readers.values() for reader in by_cluster.values()] + list(
+            self._copies.values()
+        )
         partitions = {
-            str(each.where)
+            str(partition_ends.where)
             for reader in readers
             for progress_report in reader.progress_reports.values()
-            for each in progress_report.ends
+            for partition_ends in progress_report.ends
         }
         return instances | homes | partitions | {REMOVED}
 
@@ -181,10 +183,14 @@ class ReceivedReports:
             if reader is None:
                 yield Unknown(None, f"reports of cluster {home} come by no mirror that says so", home)
                 continue
-            newest_ms = max(each.at_ms for each in reader.progress_reports.values())
+            newest_ms = max(progress.at_ms for progress in reader.progress_reports.values())
             if self._accepted.get(home, newest_ms - 1) >= newest_ms:
                 continue
-            told = [each for each in reader.progress_reports.values() if each.at_ms <= scan.at_ms - rules.margin_ms]
+            told = [
+                progress
+                for progress in reader.progress_reports.values()
+                if progress.at_ms <= scan.at_ms - rules.margin_ms
+            ]
             copied_ms = self._ends_reached_ms(told)
             why = f"reports of cluster {home} are copied by a mirror"
             yield Unknown(None if copied_ms is None else copied_ms - rules.margin_ms, why, home)
@@ -235,17 +241,19 @@ class ReceivedReports:
         """Return the newest time as of which every partition is reported to its end; None if there is none."""
         spans: dict[TopicPartition, ReportedOffsets] = defaultdict(ReportedOffsets)
         named: set[TopicPartition] = set()
-        for each in progress_reports:
-            named.update(ends.where for ends in each.ends)
-            named.update(reported.where for reported in each.reported)
-            reports = self._instances[each.topic][each.tier, each.instance]
-            if each.reported and reports.has_all(each.first, each.number):
-                for reported in each.reported:
+        for progress in progress_reports:
+            named.update(ends.where for ends in progress.ends)
+            named.update(reported.where for reported in progress.reported)
+            reports = self._instances[progress.topic][progress.tier, progress.instance]
+            if progress.reported and reports.has_all(progress.first, progress.number):
+                for reported in progress.reported:
                     spans[reported.where].add(reported)
         accepted = {where for where in named if str(where) in self._accepted}
         reached = {where: offsets.end(skips_gaps=where in accepted) for where, offsets in spans.items()}
         wanted = named - accepted
-        return max((_at(each) for each in progress_reports if _is_reached(each, wanted, reached)), default=None)
+        return max(
+            (_at(progress) for progress in progress_reports if _is_reached(progress, wanted, reached)), default=None
+        )
 
 
 def _is_reached(
@@ -254,7 +262,7 @@ def _is_reached(
     """Say whether all partitions were reported to the ends that a progress report names."""
     if progress_report.ends_at_ms is None:
         return False
-    ends = {each.where: each for each in progress_report.ends}
+    ends = {partition_ends.where: partition_ends for partition_ends in progress_report.ends}
     return all(where in ends and _is_all(ends[where], reached.get(where, 0)) for where in wanted)
 
 

@@ -117,8 +117,8 @@ def keep(
     gaps = set(verdict.gaps)
     windows = {} if before is None else dict(before.windows)
     if until_ms is not None:
-        new = [each for each in verdict.accounts if each not in windows and each.start_ms < until_ms]
-        windows |= {each: each in gaps for each in new}
+        new = [account for account in verdict.accounts if account not in windows and account.start_ms < until_ms]
+        windows |= {account: account in gaps for account in new}
     assert scope.tiers is not None
     return AuditState(
         home=home,
@@ -128,5 +128,7 @@ def keep(
         window_ms=window_ms,
         until_ms=until_ms,
         place=place,
-        windows={each: is_gap for each, is_gap in windows.items() if each.start_ms >= scope.until_ms - KEEP_MS},
+        windows={
+            account: is_gap for account, is_gap in windows.items() if account.start_ms >= scope.until_ms - KEEP_MS
+        },
     )

@@ -61,7 +61,7 @@ class AuditState:
         """Return the same with only those windows that end by a time."""
         last_ms = until_ms - self.window_ms
         return replace(
-            self, windows={each: is_gap for each, is_gap in self.windows.items() if each.start_ms <= last_ms}
+            self, windows={account: is_gap for account, is_gap in self.windows.items() if account.start_ms <= last_ms}
         )
 
     @classmethod
@@ -73,14 +73,14 @@ class AuditState:
             return None
         except OSError as error:
             raise AuditStateError(f"cannot read {path}: {error}") from error
-        found = read_document(text, cls._of, AuditStateError, f"{path} is no state of an audit", version=_VERSION)
-        if (found.tiers, found.topics, found.from_ms) != (tuple(tiers), tuple(sorted(topics)), from_ms):
-            since = "" if found.from_ms is None else f", from @{found.from_ms} on"
+        state = read_document(text, cls._of, AuditStateError, f"{path} is no state of an audit", version=_VERSION)
+        if (state.tiers, state.topics, state.from_ms) != (tuple(tiers), tuple(sorted(topics)), from_ms):
+            since = "" if state.from_ms is None else f", from @{state.from_ms} on"
             raise AuditStateError(
-                f"{path} is of tiers {','.join(found.tiers)} and topics {','.join(found.topics) or 'all'}{since}: name"
+                f"{path} is of tiers {','.join(state.tiers)} and topics {','.join(state.topics) or 'all'}{since}: name"
                 " another file for others"
             )
-        return found
+        return state
 
     def save(self, path: Path) -> None:
         """Write the file; a crash leaves the one before. Raises AuditStateError."""
@@ -104,14 +104,14 @@ class AuditState:
             "starts": [[*where, offset] for where, offset in sorted(self.place.starts.items())],
             "ends": [[*where, offset] for where, offset in sorted(self.place.ends.items())],
             "windows": [
-                [each.topic, each.start_ms, is_gap, [count[1:] for count in each.tiers]]
-                for each, is_gap in self.windows.items()
+                [account.topic, account.start_ms, is_gap, [count[1:] for count in account.tiers]]
+                for account, is_gap in self.windows.items()
             ],
         }
 
     @classmethod
     def _of(cls, document: dict[str, Any]) -> Self:
-        tiers = tuple(str(each) for each in document["tiers"])
+        tiers = tuple(str(tier) for tier in document["tiers"])
         windows: dict[WindowAccount, bool] = {}
         for topic, start_ms, is_gap, every in document["windows"]:
             counts = (TierCount(tier, *map(int, count)) for tier, count in zip(tiers, every, strict=True))
@@ -123,7 +123,7 @@ class AuditState:
         return cls(
             home=str(document["home"]),
             tiers=tiers,
-            topics=tuple(str(each) for each in document["topics"]),
+            topics=tuple(str(topic) for topic in document["topics"]),
             from_ms=_number(document["from_ms"]),
             window_ms=int(document["window_ms"]),
             until_ms=_number(document["until_ms"]),

@@ -55,14 +55,14 @@ def judge(
     read_until: dict[tuple[str, str], int | None] = {}
     for topic in chosen:
         named = list(tiers) if tiers is not None else received.tiers_of(topic)
-        found = received.unknowns(topic, named, scan, from_ms, rules)
+        of_topic = received.unknowns(topic, named, scan, from_ms, rules)
         if not received.is_counted(topic):
-            found.append(Unknown(None, "no producer has said anything of it"))
-        unknowns += [(topic, unknown) for unknown in found if unknown.since_ms is None or unknown.since_ms < end_ms]
+            of_topic.append(Unknown(None, "no producer has said anything of it"))
+        unknowns += [(topic, unknown) for unknown in of_topic if unknown.since_ms is None or unknown.since_ms < end_ms]
         for tier in named:
             lost_reports += received.lost_reports(topic, tier, from_ms)
             since = [unknown.since_ms for unknown in received.unknowns_of_tier(topic, tier, rules)]
-            known = [each for each in since if each is not None]
+            known = [at_ms for at_ms in since if at_ms is not None]
             read_until[topic, tier] = None if len(known) < len(since) else min(known, default=until_ms)
     since_ms = [unknown.since_ms for _, unknown in unknowns]
     if not accounts and not earlier:
@@ -70,7 +70,7 @@ def judge(
     gaps = [account for account in accounts if _is_gap(account, read_until, ledger)]
     gaps = sorted([*gaps, *(account for account, is_gap in earlier.items() if is_gap)])
     is_settled = bool(chosen) and None not in since_ms
-    settled_ms = min([end_ms, *(each for each in since_ms if each is not None)]) if is_settled else None
+    settled_ms = min([end_ms, *(at_ms for at_ms in since_ms if at_ms is not None)]) if is_settled else None
     return Verdict(sorted([*earlier, *accounts]), gaps, unknowns, lost_reports, settled_ms)
 
 

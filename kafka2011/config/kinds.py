@@ -261,16 +261,16 @@ class TopicMap(Generic[T]):
             pairs = value.items()
         else:
             raise ValueError(f"{value!r} is not topic:value,topic:value")
-        found: dict[str, T] = {}
+        by_topic: dict[str, T] = {}
         for topic, text in pairs:
             name = _topic(topic)
-            if name in found:
+            if name in by_topic:
                 raise ValueError(f"topic {name!r} is given twice")
             try:
-                found[name] = self.values.read(text)
+                by_topic[name] = self.values.read(text)
             except ValueError as error:
                 raise ValueError(f"topic {name!r}: {error}") from error
-        return found
+        return by_topic
 
     @staticmethod
     def _pair(part: str) -> tuple[str, str]:

@@ -110,11 +110,11 @@ class Settings:
     @classmethod
     def settings(cls) -> list[Setting]:
         """Return all settings of this component, in the order of the documentation."""
-        found = []
+        settings = []
         for item in fields(cls):
             key, kind, fallback, doc = item.metadata[_METADATA]
-            found.append(Setting(item.name, key or item.name.replace("_", "."), kind, item.default, fallback, doc))
-        return found
+            settings.append(Setting(item.name, key or item.name.replace("_", "."), kind, item.default, fallback, doc))
+        return settings
 
     @classmethod
     def of(cls, settings: Mapping[str, object] | Self | None = None) -> Self:

@@ -44,23 +44,23 @@ def from_environment(
     Raises ConfigError for a KAFKA2011_ variable that is neither among these nor among the `others`.
     """
     others = set(others)
-    found = []
+    given = []
     for name, value in sorted(environ.items()):
         if name in variables:
-            found.append(GivenSetting(variables[name], value, f"environment variable {name}"))
+            given.append(GivenSetting(variables[name], value, f"environment variable {name}"))
         elif name.startswith(ENVIRONMENT_PREFIX) and name not in others:
             near = difflib.get_close_matches(name, [*variables, *others], n=1, cutoff=0.5)
             hint = f": did you mean {near[0]}?" if near else ""
             raise ConfigError(f"unknown setting in the environment variable {name}{hint}")
-    return found
+    return given
 
 
 def from_overrides(overrides: Iterable[str], option: str = "--override") -> list[GivenSetting]:
     """Split `key=value` texts, the values of a command's option. Raises ConfigError for one without an equals sign."""
-    found = []
+    given = []
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"{option} {text!r} is not key=value")
-        found.append(GivenSetting(key.strip(), value, f"{option} {text}"))
-    return found
+        given.append(GivenSetting(key.strip(), value, f"{option} {text}"))
+    return given

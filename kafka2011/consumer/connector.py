@@ -173,9 +173,9 @@ class ConsumerConnector:
         if offset is None:
             assert time_ms is not None
             with SimpleConsumer.of(owned.broker, self.config) as consumer:
-                found = consumer.get_offsets_before(topic, partition, time_ms, 1)
+                offsets = consumer.get_offsets_before(topic, partition, time_ms, 1)
                 # Earlier than everything in the log: the beginning.
-                offset = found[0] if found else consumer.get_offsets_before(topic, partition, EARLIEST, 1)[0]
+                offset = offsets[0] if offsets else consumer.get_offsets_before(topic, partition, EARLIEST, 1)[0]
         if not owned.start_at(offset):
             raise KafkaError(f"{self.consumer_id} is giving up partition {owned.where}")
         self._fetchers.wake()
@@ -247,8 +247,8 @@ class ConsumerConnector:
 
     def consumed_offsets(self) -> dict[TopicPartition, int]:
         """Return where the group goes on in the partitions that this member owns, where that is known."""
-        found = {where: owned.feed.consumed_offset for where, owned in list(self._owned_now().items())}
-        return {where: offset for where, offset in found.items() if offset is not None}
+        consumed = {where: owned.feed.consumed_offset for where, owned in list(self._owned_now().items())}
+        return {where: offset for where, offset in consumed.items() if offset is not None}
 
     @property
     def is_connected(self) -> bool:

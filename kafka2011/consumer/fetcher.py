@@ -219,7 +219,7 @@ class BrokerFetcher:
         if is_behind:
             watched = []
         elif self._behind:  # there is no room for them now: whoever makes some wakes this thread
-            watched = [each for each in watched if each[0] not in self._behind]
+            watched = [watch for watch in watched if watch[0] not in self._behind]
         if not asked and not watched:
             return False
         wait_s = 0.0 if is_behind else self._longest_wait_s(partitions)
@@ -246,7 +246,7 @@ class BrokerFetcher:
         self.lacks_room = True  # until it is known
         order: Iterable[tuple[int, OwnedPartition]] = enumerate(partitions)
         if self._behind:
-            order = sorted(order, key=lambda each: each[1] not in self._behind)
+            order = sorted(order, key=lambda numbered: numbered[1] not in self._behind)
         for number, owned in order:
             if owned.feed.queue in full:
                 continue
@@ -382,8 +382,8 @@ class BrokerFetcher:
             answers = self._consumer.get_many_offsets_before(asked)
         except Exception:  # noqa: BLE001 (asked one by one, it shows for which partition)
             return False
-        found = zip(partitions, answers, epochs, strict=True)
-        self._begin(partitions, {owned: (offsets[0], epoch) for owned, offsets, epoch in found if offsets})
+        starts = zip(partitions, answers, epochs, strict=True)
+        self._begin(partitions, {owned: (offsets[0], epoch) for owned, offsets, epoch in starts if offsets})
         return True
 
     def _find_start(self, owned: OwnedPartition, epoch: int) -> bool:

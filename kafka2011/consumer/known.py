@@ -94,14 +94,14 @@ class KnownTexts(CachedNodes[dict[str, str]]):
     def _read_new(self, watch: Watch) -> dict[str, str]:
         names = self._names(watch)
         with self._lock:
-            found = {name: text for name in names if (text := self.texts.get(name)) is not None}
-            unknown = [name for name in names if name not in found]
+            known = {name: text for name in names if (text := self.texts.get(name)) is not None}
+            unknown = [name for name in names if name not in known]
             # Noted before they are read: what a watch says while they are is not to be forgotten.
-            self.texts = {**found, **dict.fromkeys(unknown)}
+            self.texts = {**known, **dict.fromkeys(unknown)}
         read = self._texts(unknown, lambda name: _TextWatch(self._forget, name, watch))
         with self._lock:
             self.texts.update((name, text) for name, text in read.items() if name in self.texts)
-        return dict(sorted({**found, **read}.items()))
+        return dict(sorted({**known, **read}.items()))
 
     def _forget(self, name: str) -> None:
         with self._lock:

@@ -49,7 +49,7 @@ class Left(NamedTuple):
             return None
         return cls(owned.version, owned.committed_offset, owned.unanswered_offset, owned.commit_offset)
 
-    def is_still(self, found: CommittedOffset) -> bool:
+    def is_still(self, committed: CommittedOffset) -> bool:
         """Say whether nobody else has written the znode since.
 
         An unanswered write of the same offset looks just like a write by the partition's next owner.
@@ -57,7 +57,7 @@ class Left(NamedTuple):
         known = {(self.version, self.committed_offset)}
         if self.unanswered_offset not in {None, self.committed_offset}:
             known.add((self.version + 1, self.unanswered_offset))
-        return (found.version, found.offset) in known
+        return (committed.version, committed.offset) in known
 
 
 class OffsetCommitter:
@@ -83,9 +83,9 @@ class OffsetCommitter:
         with self._lock:
             for _ in range(_CONFLICTS):
                 offsets: dict[TopicPartition, CommittedOffset] = {}
-                found = _read(session, [owned.where for owned in unwritten])
+                by_partition = _read(session, [owned.where for owned in unwritten])
                 for owned, left in unwritten.items():
-                    committed = found.get(owned.where)
+                    committed = by_partition.get(owned.where)
                     if committed is None:
                         starts[owned] = None
                     elif left is not None and left.is_still(committed):
@@ -118,7 +118,7 @@ class OffsetCommitter:
                 for session in {owned.session: None for owned in unknown}:
                     its = {owned: active[owned] for owned in unknown if owned.session is session}
                     outcomes.update(_create_starts(session, its))
-            away = next((each for each in outcomes.values() if isinstance(each, ZkUnavailable)), None)
+            away = next((outcome for outcome in outcomes.values() if isinstance(outcome, ZkUnavailable)), None)
             for owned in [owned for owned in active if owned not in outcomes]:
                 try:
                     outcomes[owned] = away or self._write_as_owner(owned, active[owned])
@@ -191,17 +191,17 @@ class OffsetCommitter:
         """
         for _ in range(_CONFLICTS):
             read = owned.session.read_offsets([owned.where]).get(owned.where)
-            found = read if isinstance(read, CommittedOffset) else None
+            committed = read if isinstance(read, CommittedOffset) else None
             # Asked after the read: anyone who claims the partition after this answer writes, which changes the version.
             if not owned.session.is_mine(owned.where):
                 return False
             known = (owned.committed_offset, owned.unanswered_offset)
-            if found is not None and owned.committed_offset is not None and found.offset not in known:
+            if committed is not None and owned.committed_offset is not None and committed.offset not in known:
                 self.counts["moved_offsets"] += 1
                 logger.warning(
-                    "another had moved the offset of %s to %d: writing %d", owned.where, found.offset, offset
+                    "another had moved the offset of %s to %d: writing %d", owned.where, committed.offset, offset
                 )
-            owned.version, owned.committed_offset = (found.version, found.offset) if found else (None, None)
+            owned.version, owned.committed_offset = (committed.version, committed.offset) if committed else (None, None)
             owned.unanswered_offset = offset
             try:
                 version = _replace(owned, read, offset)
@@ -254,13 +254,13 @@ def _due_offset(owned: OwnedPartition) -> int | None:
 
 def _read(session: GroupSession, partitions: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
     """Read offsets, leaving out those that are absent or make no sense."""
-    found: dict[TopicPartition, CommittedOffset] = {}
+    offsets: dict[TopicPartition, CommittedOffset] = {}
     for where, committed in session.read_offsets(partitions).items():
         if isinstance(committed, MalformedNode):
             logger.warning("treated as absent: %s", committed)
         else:
-            found[where] = committed
-    return found
+            offsets[where] = committed
+    return offsets
 
 
 def _replace(owned: OwnedPartition, read: CommittedOffset | MalformedNode | None, offset: int) -> int:

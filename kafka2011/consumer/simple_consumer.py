@@ -217,7 +217,7 @@ class SimpleConsumer:
         requests = tuple(FetchRequest(*fetch) for fetch in fetches)
         frame = self._ask(
             MultiFetchRequest(requests, _wait(wait_ms, min_bytes)),
-            sum(max(0, each.max_bytes) + RESPONSE_HEADER_BYTES for each in requests),
+            sum(max(0, request.max_bytes) + RESPONSE_HEADER_BYTES for request in requests),
             wait_ms,
         )
         body = decode_response(frame, f"a multifetch of {len(requests)} parts")
@@ -238,7 +238,7 @@ class SimpleConsumer:
 
         A round trip serves many, so each should ask for few offsets.
         """
-        requests = [OffsetsRequest(*each) for each in asked]
+        requests = [OffsetsRequest(*request) for request in asked]
         frames = self._connection.request_many([encode_request(request) for request in requests])
         return [self._offsets(request, frame) for request, frame in zip(requests, frames, strict=True)]
 

@@ -69,14 +69,14 @@ class TopicCount:
             match = _FILTERED.fullmatch(text)
             if match:
                 return cls.filtered(_FILTERS[match[1]](match[3]), int(match[2]))
-            found = json.loads(text)
-            if not isinstance(found, dict):
+            counts = json.loads(text)
+            if not isinstance(counts, dict):
                 raise MalformedSubscriptionError(f"{text[:200]!r} is not a list of topics")
-            for topic, streams in found.items():
+            for topic, streams in counts.items():
                 _check_streams(topic, streams)
         except (ValueError, RecursionError, ConfigError) as error:
             raise MalformedSubscriptionError(f"{text[:200]!r} is not a subscription: {error}") from error
-        return cls(found)
+        return cls(counts)
 
     @property
     def text(self) -> str:

@@ -169,8 +169,8 @@ class ZkGroupSession:
         self._standing.update(unknown.values())
         ours: set[TopicPartition] = set()
         try:
-            found = self._nodes.get_many(unknown, lambda path: _OwnerWatch(self._standing, unknown[path], wake))
-            ours.update(unknown[path] for path, node in found.items() if node.owner == self.session_id)
+            nodes = self._nodes.get_many(unknown, lambda path: _OwnerWatch(self._standing, unknown[path], wake))
+            ours.update(unknown[path] for path, node in nodes.items() if node.owner == self.session_id)
         finally:
             self._standing.difference_update(where for where in unknown.values() if where not in ours)
         return known | ours

@@ -189,19 +189,19 @@ def decode_columns(
     while position < size:
         position = columns.add_run(data, position, offset)
         if not columns.is_full and position < size:
-            found = scan(data, position, max_messages=1)
-            if not found.messages:
-                is_good = found.fault is None and position > 0
+            scanned = scan(data, position, max_messages=1)
+            if not scanned.messages:
+                is_good = scanned.fault is None and position > 0
                 break
             try:
                 _add_other(
-                    columns, data[position : found.end], found.wrappers, where, offset + position, shallow=shallow
+                    columns, data[position : scanned.end], scanned.wrappers, where, offset + position, shallow=shallow
                 )
             except InvalidMessageError:
                 if len(columns):
                     yield columns.take()
                 raise
-            position = found.end
+            position = scanned.end
         if columns.is_full:
             yield columns.take()
     if len(columns):
@@ -230,8 +230,8 @@ def _add_other(
                 opened = decompress(wrapper.codec, message[wrapper.payload_start - wrapper.start :])
                 if columns.add_opened(opened, offset, offset + len(message), any_size=True):
                     return
-    for each in list((decode_shallow if shallow else decode)(message, *where, offset)):
-        columns.add(each)
+    for decoded in list((decode_shallow if shallow else decode)(message, *where, offset)):
+        columns.add(decoded)
 
 
 def _where_columns(topic: str, broker_id: int | None, partition: int, rows: int) -> list[pa.Array]:

@@ -191,15 +191,15 @@ def scan(
             messages += more
             largest = max(largest, large)
             continue
-        found = _examine(data, position, checksum)
-        if not isinstance(found, Found):
-            fault = found
+        examined = _examine(data, position, checksum)
+        if not isinstance(examined, Found):
+            fault = examined
             break
-        largest = max(largest, found.end - found.payload_start)
-        if found.codec:
-            wrappers.append(Wrapper(position, found.payload_start, found.end, found.codec))
+        largest = max(largest, examined.end - examined.payload_start)
+        if examined.codec:
+            wrappers.append(Wrapper(position, examined.payload_start, examined.end, examined.codec))
         messages += 1
-        position = found.end
+        position = examined.end
     partial_bytes = size - position if fault is None and position < stop and messages != remaining else 0
     return Scan(position, messages, largest, wrappers, fault, partial_bytes)
 
@@ -260,21 +260,21 @@ def _decode(
         if run:
             yield run
             continue
-        found = _examine(data, position, crc32)
-        if found is None:
+        examined = _examine(data, position, crc32)
+        if examined is None:
             if position == 0:
                 raise _too_small(data, _place(topic, broker_id, partition, offset))
             return
-        if isinstance(found, str):
+        if isinstance(examined, str):
             where = _place(topic, broker_id, partition, offset + position)
-            raise InvalidMessageError(f"corrupt message in {where}: {found}")
-        payload = data[found.payload_start : found.end]
-        message = Message(topic, broker_id, partition, offset + position, offset + found.end, 0, payload)
-        if found.codec and max_opened_bytes is not None:
-            yield _open_wrapper(message, found.codec, max_opened_bytes, depth + 1)
+            raise InvalidMessageError(f"corrupt message in {where}: {examined}")
+        payload = data[examined.payload_start : examined.end]
+        message = Message(topic, broker_id, partition, offset + position, offset + examined.end, 0, payload)
+        if examined.codec and max_opened_bytes is not None:
+            yield _open_wrapper(message, examined.codec, max_opened_bytes, depth + 1)
         else:
             yield (message,)
-        position = found.end
+        position = examined.end
 
 
 def _place(topic: str, broker_id: int | None, partition: int, offset: int) -> str:

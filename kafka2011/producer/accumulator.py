@@ -322,7 +322,7 @@ class Accumulator:
     def close_movable(self, queue: BrokerQueue) -> None:
         """Close those open batches of a lost broker that may go elsewhere, so that they do."""
         with self.lock:
-            for batch in [each for each in queue.open.values() if each.movable]:
+            for batch in [batch for batch in queue.open.values() if batch.movable]:
                 self.close(batch)
 
     def unfinished(self, future: SendFuture) -> list[Batch]:

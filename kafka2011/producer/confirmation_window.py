@@ -102,7 +102,7 @@ class ConfirmationWindow:
         assert self._asked
         confirmed = [self._unconfirmed.popleft() for _ in range(self._asked)]
         self._asked = 0
-        self._unconfirmed_bytes -= sum(len(each.data) for each in confirmed)
+        self._unconfirmed_bytes -= sum(len(batch.data) for batch in confirmed)
         return confirmed
 
     def written(self, batches: list[Batch]) -> None:

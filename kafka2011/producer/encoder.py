@@ -81,9 +81,9 @@ def payloads_of(messages: object, encoder: Encoder | None = None) -> list[bytes]
 
 def measured(payloads: list[bytes]) -> tuple[int, int]:
     """Return how many bytes payloads have that `payloads_of` returned, and the largest of them."""
-    found = runs.chosen.measure(payloads)
-    assert found is not None, "they are bytes"
-    return found
+    sizes = runs.chosen.measure(payloads)
+    assert sizes is not None, "they are bytes"
+    return sizes
 
 
 def _encoded(encoder: Encoder, value: object) -> bytes:

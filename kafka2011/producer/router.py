@@ -87,7 +87,9 @@ class Router:
     def elsewhere(self, topic: str, broker_id: int) -> TopicPartition | None:
         """Return a partition at another broker that can be reached; None if there is none."""
         others = tuple(
-            each for each in self.info.choices(topic) if each.broker_id != broker_id and self._is_reachable(each)
+            choice
+            for choice in self.info.choices(topic)
+            if choice.broker_id != broker_id and self._is_reachable(choice)
         )
         return random.choice(others) if others else None  # noqa: S311 (spreads load, hides nothing)
 

@@ -354,7 +354,7 @@ class Sender:
         return True
 
     def _refuse(self, blamed: Batch, error: Exception) -> None:
-        self._window.remove(lambda each: each is blamed)
+        self._window.remove(lambda batch: batch is blamed)
         self._counts.add(sets_refused=1)
         refusal = SetRefusedError(
             f"broker {self.broker_id} ended the connection {blamed.refusals} times when it got a set of"
@@ -384,7 +384,7 @@ class Sender:
         self._window.add(self._encoded(self._accumulator.take(self._queue, 0)))
         self._move()
         tries = 1 if self._queue.is_closing else self._retries + 1
-        for batch in self._window.remove(lambda each: self._count_try(each) >= tries):
+        for batch in self._window.remove(lambda batch: self._count_try(batch) >= tries):
             self._completion.failed(batch, error)
 
     def _count_try(self, batch: Batch) -> int:
@@ -395,7 +395,7 @@ class Sender:
         """Give what has no key to other brokers, if any can be reached."""
         self._accumulator.close_movable(self._queue)
         moved = 0
-        for batch in self._window.remove(lambda each: each.movable):
+        for batch in self._window.remove(lambda batch: batch.movable):
             where = self._router.elsewhere(batch.where.topic, self.broker_id)
             if where is None:
                 self._window.add([batch])
@@ -409,7 +409,7 @@ class Sender:
 
     def _expire(self) -> None:
         now_s = self._clock.monotonic_s()
-        for late in self._window.remove(lambda each: each.deadline_s <= now_s):
+        for late in self._window.remove(lambda batch: batch.deadline_s <= now_s):
             fate = "it may have been written, or not" if late.tries else "it was not sent"
             closing = self._queue.is_closing
             limit = "before the producer closed" if closing else f"within {self._config.confirm_timeout_ms} ms"

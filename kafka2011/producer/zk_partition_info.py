@@ -150,17 +150,21 @@ class ZkBrokerPartitionInfo:
         with self._reading:
             self._stale_brokers = False  # before the read: a watch that fires after it must not be forgotten
             try:
-                found = self._registry.brokers(self._on_brokers)
+                brokers = self._registry.brokers(self._on_brokers)
             except BaseException:
                 self._stale_brokers = True
                 raise
-            if found != self._brokers:
-                logger.info("live brokers: %s", ", ".join(map(str, found)) or "none")
-            self._brokers = found
+            if brokers != self._brokers:
+                logger.info("live brokers: %s", ", ".join(map(str, brokers)) or "none")
+            self._brokers = brokers
             for topic in self._registered:
                 self._merge(topic)
-            moved = [each.id for each in found.values() if self._last_known.get(each.id, each).address != each.address]
-            self._last_known.update(found)
+            moved = [
+                broker.id
+                for broker in brokers.values()
+                if self._last_known.get(broker.id, broker).address != broker.address
+            ]
+            self._last_known.update(brokers)
         if self._tell_moved is not None:
             for broker_id in moved:
                 self._tell_moved(broker_id)
@@ -186,8 +190,8 @@ class ZkBrokerPartitionInfo:
         else:
             assumed = frozenset(self._brokers)
         self._assumed[topic] = assumed
-        self._partitions[topic] = found = tuple(sorted([*registered, *on_every_broker(assumed, topic, 0)]))
-        return found
+        self._partitions[topic] = partitions = tuple(sorted([*registered, *on_every_broker(assumed, topic, 0)]))
+        return partitions
 
     def _on_brokers(self, _event: object) -> None:
         self._stale_brokers = True

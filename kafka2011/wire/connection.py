@@ -335,14 +335,14 @@ class BrokerConnection:
             if wait_ms:
                 self._send_to_wait(frame, ends_s)
             room_bytes = min(max(set_bytes, 0), RECEIVE_BYTES)
-            found = self._code.fetch(
+            responses = self._code.fetch(
                 opened.fileno(),
                 frame,
                 *(ends_s, self._waits_s),
                 *(room_bytes, most, SETS_WITHIN_MS),
                 *(WAIT_BYTES if wait_ms else 0, bool(wait_ms)),
             )
-            if isinstance(size := found[-1], int):
+            if isinstance(size := responses[-1], int):
                 self._check_size(size, limit_bytes)
                 last = memoryview(receive_exactly(opened, size, ends_s))
             if wait_ms:
@@ -350,8 +350,8 @@ class BrokerConnection:
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("reading from", error)
         if last is not None:
-            found[-1] = self._fetched(last)
-        return cast("list[Fetched]", found)
+            responses[-1] = self._fetched(last)
+        return cast("list[Fetched]", responses)
 
     def _fetched(self, response: memoryview) -> Fetched:
         code, data = decode_fetch_response(response, f"a fetch from broker {self.host}:{self.port}")
@@ -406,10 +406,10 @@ class BrokerConnection:
                 (size,) = _SIZE.unpack(receive_exactly(opened, _SIZE.size, ends_s))
             else:
                 room_bytes = min(max(expected_bytes, _SMALL_BYTES), limit_bytes, RECEIVE_BYTES)
-                found = self._code.exchange(opened.fileno(), frame, ends_s, self._waits_s, room_bytes)
-                if isinstance(found, bytearray):
-                    return memoryview(found)
-                size = found
+                received = self._code.exchange(opened.fileno(), frame, ends_s, self._waits_s, room_bytes)
+                if isinstance(received, bytearray):
+                    return memoryview(received)
+                size = received
             self._check_size(size, limit_bytes)
             return memoryview(receive_exactly(opened, size, ends_s))
         except BaseException as error:  # noqa: BLE001 (raised again)

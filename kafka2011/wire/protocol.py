@@ -132,7 +132,7 @@ def encode_request(request: Request) -> bytes:
             return _frame(MULTIFETCH, [count, *map(_encode_fetch, request.fetches), _encode_wait(request.wait)])
         if isinstance(request, MultiProduceRequest):
             return multiproduce_frame(
-                [(topic_field(each.topic), each.partition, each.messages) for each in request.produces]
+                [(topic_field(produce.topic), produce.partition, produce.messages) for produce in request.produces]
             )
         tail = _OFFSETS_TAIL.pack(request.partition, request.time_ms, request.max_count)
         return _frame(OFFSETS, [topic_field(request.topic), tail])
