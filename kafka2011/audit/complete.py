@@ -39,7 +39,7 @@ def complete(
 
     `read_ms` is when the partition ends that the tier has now reached were looked up, if the caller knows; otherwise
     the tier's progress reports say. Only events published at `from_ms` or later are considered; the ledger has their
-    reports. The tier was complete through `before_ms` at the last scan, which holds unless there is contrary evidence.
+    reports. The tier was complete through `before_ms` at the last scan, which holds unless reports say otherwise.
     This tier is compared with those that read from no partition, such as producers and collectors.
     """
     if not received.is_counted(topic):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kafka2011.events.codec import Event, Schemas
 
-    Said = AuditReport | ProgressReport | Acceptance
+    AnyReport = AuditReport | ProgressReport | Acceptance
 
 _NO_PLACES = Places(np.empty(0, OFFSET_TYPE), np.empty(0, INDEX_TYPE))
 _PACKED = 1
@@ -114,7 +114,7 @@ class InvalidReportError(KafkaError):
     """An event that is not a valid report."""
 
 
-def to_event(report: Said, now_us: int, server: str) -> dict[str, Any]:
+def to_event(report: AnyReport, now_us: int, server: str) -> dict[str, Any]:
     """Return a report as the fields of its event."""
     if isinstance(report, ProgressReport):
         return _progress_report_event(report, now_us, server)
@@ -190,11 +190,11 @@ def _report_event(report: AuditReport, now_us: int, server: str) -> dict[str, An
 
 
 def open_decoder(schemas: Schemas) -> EventDecoder:
-    """Return a decoder of what `said_of` takes: whatever an event was written with, its fields are of these types."""
+    """Return a decoder of what `report_from` takes: fields of these types, whatever an event was written with."""
     return EventDecoder(schemas, AUDIT_COUNT)
 
 
-def said_of(event: Event) -> Said:
+def report_from(event: Event) -> AnyReport:
     """Return the report in an event that `open_decoder` decodes. Raises InvalidReportError."""
     fields = event.fields
     try:
@@ -208,8 +208,8 @@ def said_of(event: Event) -> Said:
         raise InvalidReportError(f"{event.schema.name} {fields.get('id')} is no report: {error}") from error
 
 
-def _progress_report_of(fields: dict[str, Any], said: dict[str, Any]) -> ProgressReport:
-    number, first = fields["number"], said["first"]
+def _progress_report_of(fields: dict[str, Any], progress: dict[str, Any]) -> ProgressReport:
+    number, first = fields["number"], progress["first"]
     if number is None or not 0 <= first <= number:
         raise ValueError(f"number {number}, first {first}")
 
@@ -222,16 +222,16 @@ def _progress_report_of(fields: dict[str, Any], said: dict[str, Any]) -> Progres
         topic=fields["topic"],
         number=number,
         first=first,
-        at_ms=said["at"],
-        home=said["home"],
-        follows=tuple(said["follows"]),
-        through_ms=said["through"],
-        is_last=said["is_last"],
+        at_ms=progress["at"],
+        home=progress["home"],
+        follows=tuple(progress["follows"]),
+        through_ms=progress["through"],
+        is_last=progress["is_last"],
         cluster=fields["cluster"],
-        reported=tuple(Reported(*place(span)) for span in said["reported"]),
-        ends_at_ms=said["ends_at"],
-        ends=tuple(Ends(*place(span)) for span in said["ends"]),
-        copies=said["copies"],
+        reported=tuple(Reported(*place(span)) for span in progress["reported"]),
+        ends_at_ms=progress["ends_at"],
+        ends=tuple(Ends(*place(span)) for span in progress["ends"]),
+        copies=progress["copies"],
         report_id=fields["id"],
     )
 

@@ -21,7 +21,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafka2011.audit.encoding import Said
+    from kafka2011.audit.encoding import AnyReport
     from kafka2011.audit.windows import Windows
     from zk.clock import Clock
 
@@ -52,7 +52,7 @@ class ReportPublisher:
         self._server = socket.gethostname()
         self._clock = clock
 
-    def publish(self, reports: Sequence[Said]) -> None:
+    def publish(self, reports: Sequence[AnyReport]) -> None:
         """Publish reports, and return when all have arrived.
 
         Raises the first error if any has not, and ZkError when their brokers cannot be noted.

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeGuard
 
 from kafka2011.admin.partition_cursor import open_cursors, to_the_end
-from kafka2011.audit.encoding import InvalidReportError, open_decoder, said_of
+from kafka2011.audit.encoding import InvalidReportError, open_decoder, report_from
 from kafka2011.audit.progress_report import Acceptance
 from kafka2011.audit.received import AGAIN_MS, AuditScan
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from kafka2011.admin.partition_cursor import PartitionCursor
-    from kafka2011.audit.encoding import Said
+    from kafka2011.audit.encoding import AnyReport
     from kafka2011.audit.received import ReceivedReports
     from kafka2011.events.codec import EventDecoder
     from kafka2011.message.message_set import Message
@@ -91,11 +91,11 @@ class AuditReader:
         faults = [f"broker {broker_id} is away, and may hold reports" for broker_id in away]
         for broker, partition in partitions:
             try:
-                for said in self._read(broker, partition, decoder, topics, from_ms):
+                for report in self._read(broker, partition, decoder, topics, from_ms):
                     if received is not None:
-                        received.add(said)
-                    if isinstance(said, AuditReport) and not _is_before(said, from_ms):
-                        yield said
+                        received.add(report)
+                    if isinstance(report, AuditReport) and not _is_before(report, from_ms):
+                        yield report
             except KafkaError as error:
                 logger.warning("partition %d of broker %d may hold reports: %s", partition, broker.id, error)
                 faults.append(f"broker {broker.id} cannot be read, and may hold reports")
@@ -109,7 +109,7 @@ class AuditReader:
         decoder: EventDecoder,
         topics: Collection[str],
         from_ms: int | None,
-    ) -> Iterator[Said]:
+    ) -> Iterator[AnyReport]:
         """Yield everything in one partition that may be needed, and note where it begins and ends."""
         first: int | None = None
         known_end = math.inf if self._known_ends is None else self._known_ends.get((broker.id, partition), 0)
@@ -121,16 +121,16 @@ class AuditReader:
                 if is_cut and (stamp := read_stamps([message.payload])[0]) is not None:
                     is_cut = False
                     self._since_ms = max(self._since_ms or 0, stamp.published_at_us // 1000 + BACK_MS)
-                said = self._said_of(message, decoder)
-                if said is None:
+                report = self._report_from(message, decoder)
+                if report is None:
                     continue
-                if first is None and (from_ms is None or _about_ms(said) >= from_ms):
+                if first is None and (from_ms is None or _about_ms(report) >= from_ms):
                     first = message.offset
-                if not _is_of(said, topics):
+                if not _is_of(report, topics):
                     continue
-                if message.offset >= known_end and _is_before(said, from_ms):
-                    self.late.add(said.tier)
-                yield said
+                if message.offset >= known_end and _is_before(report, from_ms):
+                    self.late.add(report.tier)
+                yield report
             self._starts[broker.id, partition] = place.offset if first is None else first
             self._ends[broker.id, partition] = place.offset
 
@@ -151,9 +151,9 @@ class AuditReader:
             place.go_to(f"@{from_ms - BACK_MS}")
         return 0 < earliest == place.offset
 
-    def _said_of(self, message: Message, decoder: EventDecoder) -> Said | None:
+    def _report_from(self, message: Message, decoder: EventDecoder) -> AnyReport | None:
         try:
-            return said_of(decoder.decode(message))
+            return report_from(decoder.decode(message))
         except (UndecodableEventError, InvalidReportError) as error:
             self.unreadable += 1
             logger.warning("%s", error)
@@ -175,19 +175,19 @@ def _partitions(client: ZkClient) -> list[tuple[Broker, int]]:
     ]
 
 
-def _about_ms(said: Said) -> int:
+def _about_ms(report: AnyReport) -> int:
     """Return a time; half an hour after it the event is no longer needed."""
-    return said.start_ms if isinstance(said, AuditReport) else said.at_ms + BACK_MS
+    return report.start_ms if isinstance(report, AuditReport) else report.at_ms + BACK_MS
 
 
-def _is_before(said: Said, from_ms: int | None) -> TypeGuard[AuditReport]:
+def _is_before(report: AnyReport, from_ms: int | None) -> TypeGuard[AuditReport]:
     """Say whether it is a report of a window that begins before a time."""
-    return isinstance(said, AuditReport) and from_ms is not None and said.start_ms < from_ms
+    return isinstance(report, AuditReport) and from_ms is not None and report.start_ms < from_ms
 
 
-def _is_of(said: Said, topics: Collection[str]) -> bool:
+def _is_of(report: AnyReport, topics: Collection[str]) -> bool:
     """Say whether it matters for some topics: progress reports on copies of the topic audit itself matter for all."""
-    return not topics or isinstance(said, Acceptance) or said.topic in topics or said.topic == AUDIT_TOPIC
+    return not topics or isinstance(report, Acceptance) or report.topic in topics or report.topic == AUDIT_TOPIC
 
 
 def has_audit(client: ZkClient) -> bool:

@@ -97,7 +97,7 @@ def _run(
 
 
 def check(state: AuditState, scan: AuditScan, ledger: Ledger) -> None:
-    """Raise AuditStateError if what was judged is of something else than what was read."""
+    """Raise AuditStateError if the state is of something else than what was read."""
     if state.home != scan.home:
         raise AuditStateError(f"the state is of cluster {state.home}, and this one is {scan.home}")
     if state.windows and ledger.topics and state.window_ms != ledger.window_ms:

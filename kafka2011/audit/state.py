@@ -26,7 +26,7 @@ KEEP_MS = 7 * 24 * 3_600_000
 
 
 class AuditStateError(KafkaError):
-    """The file with what was judged cannot be used; the text names it."""
+    """The file with the state cannot be used; the text names it."""
 
 
 class ReadPlace(NamedTuple):

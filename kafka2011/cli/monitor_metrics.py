@@ -82,7 +82,7 @@ def group_samples(
 
 
 def audit_samples(verdict: Verdict) -> Samples:
-    """Return what an audit has found; topics without a gap or a doubt are there with 0."""
+    """Return what an audit has found; topics without a gap, of which nothing is unknown, are there with 0."""
     topics = {account.topic for account in verdict.accounts}
     gaps, unknowns = Counter[str](), Counter[str]()
     missing: Counter[tuple[str, ...]] = Counter()

@@ -77,7 +77,7 @@ class PipelineReads:
 
 
 def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:
-    """Return a verdict for the page: days, tiers with when they counted last, gaps and doubts. Pure."""
+    """Return a verdict for the page: days, tiers with when they counted last, gaps and what is unknown. Pure."""
     from kafka2011.audit.days import by_day  # noqa: PLC0415  # an extra
 
     verdict = outcome.verdict

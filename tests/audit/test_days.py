@@ -26,7 +26,7 @@ def window(topic: str, start_ms: int, *missing: int) -> WindowAccount:
 
 
 def test_each_day_has_the_verdict_of_its_windows() -> None:
-    """A gap goes before doubts, which hold from their time on, and for their topic; what is missing is summed up."""
+    """A gap goes before unknowns, which hold from their time on, and for their topic; what is missing is summed up."""
     gap = window("views", FIRST_MS + 20_000, 0, 3)
     accounts = [
         window("views", FIRST_MS, 0, 0),
@@ -47,7 +47,7 @@ def test_each_day_has_the_verdict_of_its_windows() -> None:
     assert found[0].tiers == (("tier0", 20, 0), ("tier1", 20, 3))
 
 
-def test_a_doubt_of_ever_and_one_that_begins_after_the_last_window() -> None:
+def test_an_unknown_of_ever_and_one_that_begins_after_the_last_window() -> None:
     """The first is about every day, the other about none."""
     accounts = [window("views", FIRST_MS, 0, 0)]
     for since_ms, concluded in ((None, "cannot tell"), (FIRST_MS + 10_000, "complete")):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from kafka2011.audit.encoding import AUDIT_COUNT, InvalidReportError, said_of, to_event
+from kafka2011.audit.encoding import AUDIT_COUNT, InvalidReportError, report_from, to_event
 from kafka2011.audit.progress_report import Acceptance, Ends, ProgressReport, Reported
 from kafka2011.audit.report import AUDIT_TOPIC, MAX_REPORT_MESSAGES, AuditReport, Places
 from kafka2011.events.codec import Event, EventDecoder, EventEncoder, read_stamp
@@ -40,7 +40,7 @@ def report(messages: int = 3, places: Places | None = None, **fields: Any) -> Au
 
 def through_bytes(given: AuditReport) -> AuditReport:
     payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
-    found = said_of(EventDecoder(OneSchema()).decode_payload(payload))
+    found = report_from(EventDecoder(OneSchema()).decode_payload(payload))
     assert isinstance(found, AuditReport)
     return found
 
@@ -98,7 +98,7 @@ def test_a_report_from_before_there_were_layouts(indexes: list[int]) -> None:
     """It is read as it was."""
     places = Places(np.array([5, 5, 2**40]), np.array(indexes, np.int32))
     given = report(places=places, where=TopicPartition("views", 2, 1), start_offset=5, end_offset=2**40 + 9)
-    found = said_of(Event(AUDIT_COUNT, as_before(given)))
+    found = report_from(Event(AUDIT_COUNT, as_before(given)))
     assert isinstance(found, AuditReport)
     assert found.places is not None
     assert found.ids.tolist() == given.ids.tolist()
@@ -140,11 +140,11 @@ def test_events_that_are_no_reports(change: dict[str, Any], words: str) -> None:
     if fields["tier"] is None:
         del fields["tier"]
     with pytest.raises(InvalidReportError, match=f"AuditCount {given.report_id} is no report: .*{words}"):
-        said_of(Event(AUDIT_COUNT, fields))
+        report_from(Event(AUDIT_COUNT, fields))
 
 
 def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
-    """Statements of sources and readers, and what an operator accepts."""
+    """Progress of sources and readers, and what an operator accepts."""
     where = TopicPartition("views", 3, 1)
     source = ProgressReport(
         tier="producer",
@@ -173,7 +173,7 @@ def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
     )
     for given in (source, reader, Acceptance(accepted="one", at_ms=30)):
         payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
-        assert said_of(EventDecoder(OneSchema()).decode_payload(payload)) == given
+        assert report_from(EventDecoder(OneSchema()).decode_payload(payload)) == given
 
 
 @pytest.mark.parametrize(("number", "first"), [(None, 0), (3, 4), (3, -1)])
@@ -183,7 +183,7 @@ def test_a_statement_without_numbers_that_make_sense(number: int | None, first: 
     fields = to_event(said, NOW_US, "web1")
     fields |= {"number": number, "statement": {**fields["statement"], "first": first}}
     with pytest.raises(InvalidReportError, match=f"number {number}, first {first}"):
-        said_of(Event(AUDIT_COUNT, fields))
+        report_from(Event(AUDIT_COUNT, fields))
 
 
 def test_a_report_from_before_there_were_numbers_has_none() -> None:
@@ -191,4 +191,4 @@ def test_a_report_from_before_there_were_numbers_has_none() -> None:
     fields = as_before(report())
     for name in ("number", "statement", "accepted", "layout"):
         fields.pop(name, None)
-    assert said_of(Event(AUDIT_COUNT, {"cluster": "", **fields})).number is None  # type: ignore[union-attr]
+    assert report_from(Event(AUDIT_COUNT, {"cluster": "", **fields})).number is None  # type: ignore[union-attr]

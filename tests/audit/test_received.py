@@ -1,4 +1,4 @@
-"""What is in doubt, alone; tests/models/audit tries all of it together."""
+"""What is unknown, alone; tests/models/audit tries all of it together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def received_of(*said: AuditReport | ProgressReport | Acceptance) -> ReceivedRep
 def unknowns(
     received: ReceivedReports, *tiers: str, scan: AuditScan = NOW, from_ms: int | None = None
 ) -> list[Unknown]:
-    """Return those beside that the newest is in doubt."""
+    """Return those beside that the newest is unknown."""
     found = received.unknowns(TOPIC, tiers, scan, from_ms, RULES)
     assert LATELY in found
     return [unknown for unknown in found if unknown != LATELY]
@@ -50,7 +50,7 @@ def report_of(number: int | None = None) -> AuditReport:
     return AuditReport(tier="producer", instance="p", topic=TOPIC, window_ms=10, start_ms=0, ids=ids, number=number)
 
 
-def test_who_has_closed_leaves_no_doubt() -> None:
+def test_who_has_closed_leaves_nothing_unknown() -> None:
     assert unknowns(received_of(*said_of(producer(), 10, 20)), "producer") == []
 
 
@@ -72,7 +72,7 @@ def test_numbers_that_count_nothing_new_do_not_matter() -> None:
 
 @pytest.mark.parametrize(("at_ms", "why"), [(1040, "has said nothing since"), (1041, "died")])
 def test_who_is_silent_has_died_in_the_end(at_ms: int, why: str) -> None:
-    """What it may have stamped since is in doubt, before and after."""
+    """What it may have stamped since is unknown, before and after."""
     received = received_of(*said_of(producer(), 10, 40, is_closed=False))
     found = received.unknowns(TOPIC, (), replace(NOW, at_ms=at_ms), None, RULES)
     assert Unknown(40, f"p {why}", "p") in found

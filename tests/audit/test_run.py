@@ -31,7 +31,7 @@ def kept(settled_ms: int | None, before: AuditState | None = None, starts: range
     return keep(Outcome(verdict, 0, 10, 0), PLACE, "here", scope, before, AGAIN_MS)
 
 
-def test_windows_beyond_doubt_are_kept_with_their_gaps() -> None:
+def test_windows_with_a_final_verdict_are_kept_with_their_gaps() -> None:
     """All but the last ones, which may be judged again."""
     found = kept(55)
     assert (found.until_ms, found.windows) == (30, {account(0): False, account(10): True, account(20): False})
@@ -40,7 +40,7 @@ def test_windows_beyond_doubt_are_kept_with_their_gaps() -> None:
 
 
 def test_what_was_kept_stays() -> None:
-    """With what has come to it; doubts take nothing back."""
+    """With what has come to it; unknowns take nothing back."""
     first = kept(55)
     assert kept(None, first, range(30, 100, 10)) == first
     assert kept(45, first, range(30, 100, 10)) == first
@@ -50,7 +50,7 @@ def test_what_was_kept_stays() -> None:
     assert [each.start_ms for each, is_gap in found.windows.items() if is_gap] == [10]
 
 
-def test_nothing_is_judged_for_good_while_all_is_in_doubt() -> None:
+def test_nothing_is_judged_for_good_while_all_is_unknown() -> None:
     """Then the next run begins where this one did."""
     found = kept(None)
     assert (found.until_ms, found.windows) == (None, {})

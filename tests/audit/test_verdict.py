@@ -71,7 +71,7 @@ def test_what_is_missing_where_all_was_read_is_a_gap(tiers: Tiers) -> None:
     assert ([account.start_ms for account in found.gaps], found.unknowns) == ([10], [])
 
 
-def test_what_a_tier_has_not_read_yet_is_in_doubt(tiers: Tiers) -> None:
+def test_what_a_tier_has_not_read_yet_is_unknown(tiers: Tiers) -> None:
     """Though messages are missing there; what it has read is judged."""
     tiers.count("live", [SECOND], read_ms=15)
     found = tiers.judge()

@@ -1,4 +1,4 @@
-"""The tally: what is held until it is reported."""
+"""Counts by window: what is held until it is reported."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kafka2011.audit.encoding import AUDIT_COUNT, InvalidReportError, open_decoder, said_of
+from kafka2011.audit.encoding import AUDIT_COUNT, InvalidReportError, open_decoder, report_from
 from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.events.codec import (
     MARK,
@@ -158,12 +158,12 @@ def open_bodies() -> Iterator[Run]:
 
 @contextmanager
 def open_reports() -> Iterator[Run]:
-    """Check that a body of the audit's schema is a report or a statement, or is refused."""
+    """Check that a body of the audit's schema is a report, or is refused."""
     decoder = open_decoder(KnownSchemas({AUDIT_TOPIC: AUDIT_COUNT}))
     head = MARK + bytes.fromhex(AUDIT_COUNT.fingerprint)
 
     def run(data: bytes) -> Hashable:
-        return type(said_of(decoder.decode_payload(head + data))).__name__
+        return type(report_from(decoder.decode_payload(head + data))).__name__
 
     yield run
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from kafka2011.audit.compare import Ledger, is_before
 from kafka2011.audit.complete import complete
-from kafka2011.audit.encoding import AUDIT_COUNT, said_of, to_event
+from kafka2011.audit.encoding import AUDIT_COUNT, report_from, to_event
 from kafka2011.audit.progress import Instance
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
 from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
@@ -46,7 +46,7 @@ WILD_MS = 150
 STEPS = 500
 AUDITOR_SPEED = 0.05
 JUDGED_AFTER_MS = 60
-"""So long before what is beyond doubt an audit judges for good."""
+"""So long before what is known an audit judges for good."""
 
 
 class FalseCompleteError(AssertionError):
@@ -151,7 +151,7 @@ class World:
                     lost = lost and each.number != 0  # whoever is lost from the first word on, nobody can miss
                     self.lost_reports += lost
                     if not lost:
-                        said = said_of(AvroEvent(AUDIT_COUNT, to_event(each, 0, "")))
+                        said = report_from(AvroEvent(AUDIT_COUNT, to_event(each, 0, "")))
                         cluster.append(AUDIT_TOPIC, broker, said, self.now_ms)
                 if fate == "well":
                     yield
@@ -359,7 +359,7 @@ class World:
                 raise FalseCompleteError(f"through {through_ms}, and it is not there: {event}")
 
     def check_verdict(self, verdict: Verdict, known: set[str]) -> None:
-        """Look whether anything that no load has read is in a window that is beyond doubt and has no gap."""
+        """Check that no window with a final verdict and without a gap has anything that no load has read."""
         if verdict.settled_ms is None:
             return
         gaps = {account.start_ms for account in verdict.gaps}
