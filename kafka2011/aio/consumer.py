@@ -72,13 +72,13 @@ class AsyncioStream:
         turn_ends_s = self._loop.time() + _TURN_S
         while True:
             self._task = asyncio.current_task()
-            found = poll()
-            if found is None:
-                found = await self._next(poll)
-                if found is None:
+            item = poll()
+            if item is None:
+                item = await self._next(poll)
+                if item is None:
                     return
                 turn_ends_s = self._loop.time() + _TURN_S
-            yield found
+            yield item
             if self._loop.time() > turn_ends_s:
                 await asyncio.sleep(0)
                 turn_ends_s = self._loop.time() + _TURN_S
@@ -93,10 +93,10 @@ class AsyncioStream:
         while True:
             self._changed.clear()
             self._is_waiting = True  # before looking, so that nothing comes unnoticed
-            found = poll()
-            if found is not None or self._stream.is_closed:
+            item = poll()
+            if item is not None or self._stream.is_closed:
                 self._is_waiting = False
-                return found
+                return item
             wait_s = None if until_s is None else until_s - self._loop.time()
             if wait_s is not None and wait_s <= 0:
                 self._is_waiting = False

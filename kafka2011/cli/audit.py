@@ -44,7 +44,7 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str |
 def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
-    tiers = tuple(each.strip() for each in text.split(","))
+    tiers = tuple(tier.strip() for tier in text.split(","))
     if not all(tiers) or len(set(tiers)) < len(tiers):
         raise click.BadParameter(f"{text!r} is not a list of different tiers: producer,live,mirror")
     return tiers
@@ -166,9 +166,9 @@ def command(
     now_ms = int(time.time() * 1000)
     scope = Scope(topics, tiers, from_ms, judgeable_until_ms(rules, now_ms) if until_ms is None else until_ms, rules)
     with open_session(zk_connect) as client:
-        found, open_windows, window_ms, unreadable = run(client, _consumer_config(), scope, state_path)
-    accounts = found.accounts
-    lossy = set(found.gaps)
+        result, open_windows, window_ms, unreadable = run(client, _consumer_config(), scope, state_path)
+    accounts = result.accounts
+    lossy = set(result.gaps)
     bad = [account for account in accounts if account in lossy or (strict and not account.is_exact)]
     if plot_path is not None:
         from kafka2011.audit.plot import plot
@@ -185,11 +185,11 @@ def command(
                 "windows": windows_json,
                 "open_windows": open_windows,
                 "unreadable_reports": unreadable,
-                "gaps": len(found.gaps),
-                "lost_reports": found.lost_reports,
-                "doubts": [_unknown_json(topic, unknown) for topic, unknown in found.unknowns],
+                "gaps": len(result.gaps),
+                "lost_reports": result.lost_reports,
+                "doubts": [_unknown_json(topic, unknown) for topic, unknown in result.unknowns],
                 "until_ms": scope.until_ms,
-                "days": [each.to_json() for each in by_day(found, scope.until_ms)],
+                "days": [day.to_json() for day in by_day(result, scope.until_ms)],
             }
         )
     else:
@@ -197,24 +197,24 @@ def command(
         if shown:
             click.echo()
             show_table(("topic", "window", *_COLUMNS), shown, as_json=False)
-        if found.unknowns:
+        if result.unknowns:
             click.echo()
             rows = [
                 (topic, "ever" if unknown.since_ms is None else _time(unknown.since_ms), unknown.why, unknown.accept)
-                for topic, unknown in found.unknowns
+                for topic, unknown in result.unknowns
             ]
             show_table(("topic", "cannot tell since", "because", "or accept"), rows, as_json=False)
         not_read = f", {counted(unreadable, 'report')} not readable" if unreadable else ""
-        not_read += f", {counted(found.lost_reports, 'report')} lost" if found.lost_reports else ""
+        not_read += f", {counted(result.lost_reports, 'report')} lost" if result.lost_reports else ""
         click.echo(f"\n{counted(len(accounts), 'window')} compared, {open_windows} open{not_read}")
     if bad:
         raise KafkaError(_verdict(bad))
     if unreadable and strict:
         raise KafkaError(f"{counted(unreadable, 'report')} could not be read")
-    if found.unknowns:
-        topic, unknown = found.unknowns[0]
+    if result.unknowns:
+        topic, unknown = result.unknowns[0]
         since = "" if unknown.since_ms is None else f" of what was published since {_time(unknown.since_ms)}"
-        more = f"; {counted(len(found.unknowns) - 1, 'more doubt')}" if len(found.unknowns) > 1 else ""
+        more = f"; {counted(len(result.unknowns) - 1, 'more doubt')}" if len(result.unknowns) > 1 else ""
         click.echo(f"{context.command_path}: cannot tell{since}: {topic}: {printable(unknown.why)}{more}", err=True)
         context.exit(EXIT_CANNOT_TELL)
 
@@ -240,7 +240,7 @@ def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
     with open_session(zk_connect) as client:
         for _ in reader.read(client, received=received):
             pass
-        brokers = {f"broker {each}" for each in AuditNodes(client).brokers()}
+        brokers = {f"broker {broker_id}" for broker_id in AuditNodes(client).brokers()}
         unknown = sorted(set(names) - received.names() - brokers)
         if unknown:
             raise KafkaError(f"nobody has heard of {unknown[0]}: accept a name that `kafka2011 audit` shows")
@@ -267,9 +267,9 @@ def _totals(accounts: Iterable[WindowAccount]) -> Iterator[tuple[object, ...]]:
     sums: dict[tuple[str, str], list[int]] = {}
     for account in accounts:
         for count in account.tiers:
-            found = sums.setdefault((account.topic, count.tier), [0] * len(_COLUMNS))
+            totals = sums.setdefault((account.topic, count.tier), [0] * len(_COLUMNS))
             for index, number in enumerate((1, *_numbers(count))):
-                found[index] += number
+                totals[index] += number
     for (topic, tier), (windows, *numbers) in sums.items():
         yield (topic, windows, tier, *numbers)
 
@@ -296,13 +296,13 @@ def _verdict(bad: list[WindowAccount]) -> str:
     first = bad[0]
     whys = []
     for count in first.tiers:
-        found = (
+        numbers = (
             (count.missing, "missing"),
             (0 if count.missing else count.missing_since_first, "missing since the first tier"),
             (count.repeated, "repeated"),
             (count.never_counted, "never counted by the tier before"),
         )
-        whys += [f"tier {count.tier}: {number} {word}" for number, word in found if number]
+        whys += [f"tier {count.tier}: {number} {word}" for number, word in numbers if number]
     where = printable(f"{first.topic} at {_time(first.start_ms)}, {', '.join(whys)}")
     more = f"; {counted(len(bad) - 1, 'more window')} like it" if len(bad) > 1 else ""
     return f"{where}{more}"

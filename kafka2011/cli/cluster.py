@@ -113,7 +113,9 @@ def command(
         arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
         arguments += ["--secure"] if secure else []
         arguments += [f"--replicas={replicas}"] if replicas > 1 else []
-        document = place.start([_NAME, "--is-background", *arguments, *(f"--override={each}" for each in overrides)])
+        document = place.start(
+            [_NAME, "--is-background", *arguments, *(f"--override={override}" for override in overrides)]
+        )
         end = "--stop" if directory is None else f"--stop --directory {directory}"
         _show(document, f"its own log is {place.log}; 'kafka2011 cluster {end}' stops all of it", as_json=as_json)
         return
@@ -155,7 +157,9 @@ def _check(properties: dict[str, str]) -> None:
 
 
 def _described(cluster: LocalCluster) -> dict[str, Any]:
-    addresses = [{"broker": each.broker_id, "address": f"{each.host}:{each.port}"} for each in cluster.processes]
+    addresses = [
+        {"broker": process.broker_id, "address": f"{process.host}:{process.port}"} for process in cluster.processes
+    ]
     return {"zk.connect": cluster.zk_connect, "directory": str(cluster.directory), "brokers": addresses}
 
 

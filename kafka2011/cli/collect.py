@@ -110,7 +110,7 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
 )
 @click.option(
     "--nul",
-    type=click.Choice([each.value for each in Nul]),
+    type=click.Choice([treatment.value for treatment in Nul]),
     default=Nul.SKIP.value,
     show_default=True,
     help="What becomes of NUL bytes in files: they stay, are left out, or the file is refused from there on.",

@@ -34,10 +34,10 @@ class Decoding:
         """Return the format of JSON objects, with `schema`, `fingerprint` and `event` in place of the payload."""
 
         def to_bytes(message: Message, event: Event) -> bytes:
-            found = as_object(message._replace(payload=b""))
-            del found["payload"]
-            found |= {"schema": event.schema.name, "fingerprint": event.schema.fingerprint, "event": shown(event)}
-            return _json(found) + delimiter
+            document = as_object(message._replace(payload=b""))
+            del document["payload"]
+            document |= {"schema": event.schema.name, "fingerprint": event.schema.fingerprint, "event": shown(event)}
+            return _json(document) + delimiter
 
         return lambda message: self._print(message, lambda event: to_bytes(message, event))
 

@@ -217,7 +217,7 @@ def _show_tiers(result: TiersResult) -> None:
         click.echo("\nFrom published_at to visible in the warehouse")
         show_table(
             ("events", "mean_s", "median_s", "p95_s", "quarantined"),
-            [(latency.events, *(f"{each:.1f}" for each in latency[1:]), result.quarantined)],
+            [(latency.events, *(f"{seconds:.1f}" for seconds in latency[1:]), result.quarantined)],
             as_json=False,
         )
     click.echo("\nThe audit")

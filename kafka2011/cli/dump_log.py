@@ -124,10 +124,10 @@ def _as_line(entry: Entry, with_payload: bool) -> str:
 
 
 def _as_object(file: Path, entry: Entry, with_payload: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"path": str(file), **entry._asdict()}
-    del found["payload"]
+    document: dict[str, Any] = {"path": str(file), **entry._asdict()}
+    del document["payload"]
     payload = _payload_of(entry) if with_payload else None
-    return found if payload is None else {**found, **payload_field(payload)}
+    return document if payload is None else {**document, **payload_field(payload)}
 
 
 def _payload_of(entry: Entry) -> bytes | None:

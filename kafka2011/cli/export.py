@@ -65,7 +65,7 @@ def command(
         exported = [done for segment in segments if (done := export(segment, into, advance)) is not None]
     show_table(
         ("path", "into", "messages", "end_offset", "bytes"),
-        [(str(each.path), str(each.into), *each[2:]) for each in exported],
+        [(str(done.path), str(done.into), *done[2:]) for done in exported],
         as_json=as_json,
         noun="message",
     )

@@ -37,9 +37,9 @@ _NOT_IN_07 = {"k": "keys", "K": "keys", "T": "times", "h": "headers"}
 
 def as_object(message: Message) -> dict[str, Any]:
     """Return a message for JSON; a payload that is not UTF-8 is there as `payload_base64`."""
-    found: dict[str, Any] = message._asdict()
-    payload = found.pop("payload")
-    return {**found, **payload_field(payload)}
+    document: dict[str, Any] = message._asdict()
+    payload = document.pop("payload")
+    return {**document, **payload_field(payload)}
 
 
 def payload_field(payload: bytes) -> dict[str, str]:
@@ -68,10 +68,10 @@ def pattern(text: str) -> Format:
     """Return the format that a text with % tokens and escapes describes; nothing is added. Raises BadParameter."""
     parts: list[bytes | Format] = []
     end = 0
-    for found in _TOKEN.finditer(text):
-        parts.append(unescaped(text[end : found.start()]))
-        parts.append(_token(found[1]))
-        end = found.end()
+    for match in _TOKEN.finditer(text):
+        parts.append(unescaped(text[end : match.start()]))
+        parts.append(_token(match[1]))
+        end = match.end()
     parts.append(unescaped(text[end:]))
     return lambda message: b"".join(part if isinstance(part, bytes) else part(message) for part in parts)
 
@@ -82,7 +82,7 @@ def _token(letter: str) -> bytes | Format:
     if letter in _NOT_IN_07:
         raise click.BadParameter(f"%{letter}: messages of Kafka 0.7 have no {_NOT_IN_07[letter]}")
     if letter not in _FIELDS:
-        raise click.BadParameter(f"%{letter} is none of {' '.join(f'%{each}' for each in (*_FIELDS, '%'))}")
+        raise click.BadParameter(f"%{letter} is none of {' '.join(f'%{field}' for field in (*_FIELDS, '%'))}")
     return _FIELDS[letter]
 
 

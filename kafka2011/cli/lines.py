@@ -85,18 +85,18 @@ def _too_long(number: int, max_line_bytes: int, on_too_long: Callable[[int], Non
 
 def key_of(line: bytes, pattern: re.Pattern[bytes]) -> str | None:
     """Return what the first group of the pattern, or the whole of it, finds in a line; None if it finds nothing."""
-    found = pattern.search(line)
-    if found is None:
+    match = pattern.search(line)
+    if match is None:
         return None
-    key: bytes | None = found[1] if pattern.groups else found[0]
+    key: bytes | None = match[1] if pattern.groups else match[0]
     return None if key is None else key.decode("utf-8", "replace")
 
 
 def by_partition(lines: list[bytes], pattern: re.Pattern[bytes], partitions: int) -> dict[int, list[bytes]]:
     """Sort lines by the partition of their keys; within one, the order stays. -1: no key, any partition."""
     partition_of = DefaultPartitioner().partition
-    found: dict[int, list[bytes]] = {}
+    chosen: dict[int, list[bytes]] = {}
     for line in lines:
         key = key_of(line, pattern)
-        found.setdefault(ANY_PARTITION if key is None else partition_of(key, partitions), []).append(line)
-    return found
+        chosen.setdefault(ANY_PARTITION if key is None else partition_of(key, partitions), []).append(line)
+    return chosen

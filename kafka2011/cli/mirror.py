@@ -148,7 +148,7 @@ def command(
     refuse_properties(producer_properties, {"zk.connect": "--to"}, fixed=of_producer.CHOSEN)
     topic_filter = Whitelist(whitelist) if whitelist is not None else Blacklist(blacklist or "")
     with stop_signals() as stop, ExitStack() as stack:
-        counters = {each: stack.enter_context(_counter(tier, target, each)) for each in sources} if tier else {}
+        counters = {source: stack.enter_context(_counter(tier, target, source)) for source in sources} if tier else {}
         copy = stack.enter_context(_schema_copy(target, stop)) if has_schemas else None
 
         def on_topic(source: str, topic: str) -> None:
@@ -159,7 +159,7 @@ def command(
 
         mirror = stack.enter_context(
             Mirror(
-                [of_consumers.source_config(each, group, consumer_properties, os.environ) for each in sources],
+                [of_consumers.source_config(source, group, consumer_properties, os.environ) for source in sources],
                 of_producer.target_config(target, producer_properties, os.environ),
                 topic_filter,
                 streams=streams,
@@ -188,8 +188,8 @@ def command(
                     _show(_line(report))
         mirror.close()
         counts = mirror.counts()
-        for each in sources:
-            _show(f"{each}: copied {copied(counts[each])}")
+        for source in sources:
+            _show(f"{source}: copied {copied(counts[source])}")
 
 
 def _counter(tier: str, target: str, source: str) -> AuditCounter:

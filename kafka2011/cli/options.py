@@ -105,12 +105,12 @@ def unescaped(text: str) -> bytes:
     r"""Return the bytes that text with the escapes \n \r \t \0 \\ \xHH stands for. Raises BadParameter."""
     parts: list[bytes] = []
     end = 0
-    for found in _ESCAPED.finditer(text):
-        name = found[1]
+    for match in _ESCAPED.finditer(text):
+        name = match[1]
         if name not in _ESCAPES and len(name) != len("xHH"):
-            raise click.BadParameter(f"{found[0]} is no escape: there are \\n \\r \\t \\0 \\xHH and \\\\")
-        parts += (text[end : found.start()].encode(), _ESCAPES.get(name) or bytes.fromhex(name[1:]))
-        end = found.end()
+            raise click.BadParameter(f"{match[0]} is no escape: there are \\n \\r \\t \\0 \\xHH and \\\\")
+        parts += (text[end : match.start()].encode(), _ESCAPES.get(name) or bytes.fromhex(name[1:]))
+        end = match.end()
     return b"".join([*parts, text[end:].encode()])
 
 

@@ -34,13 +34,13 @@ class Wanted(NamedTuple):
 
 def read_partitions(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Wanted, ...]:
     """Read the values of --partition."""
-    found = []
+    read = []
     for text in texts:
         match = _PARTITION.fullmatch(text)
         if match is None:
             raise click.BadParameter(f"{text!r} is no partition: they are written 0-1 (broker and number), or 1")
-        found.append(Wanted(None if match[1] is None else int(match[1]), int(match[2])))
-    return tuple(found)
+        read.append(Wanted(None if match[1] is None else int(match[1]), int(match[2])))
+    return tuple(read)
 
 
 partitions_option = click.option(
@@ -60,33 +60,35 @@ def find_partitions(
     """Return the partitions that are wanted, all without any, with their brokers. Raises KafkaError."""
     if broker is None:
         return _registered(topic, zk_connect, wanted)
-    named = [str(each) for each in wanted if each.broker_id is not None]
+    named = [str(partition) for partition in wanted if partition.broker_id is not None]
     if named:
         raise click.UsageError(f"--partition {named[0]} names a broker as --broker does: give its number alone")
-    return [(broker, number) for number in sorted({each.number for each in wanted} or {0})]
+    return [(broker, number) for number in sorted({partition.number for partition in wanted} or {0})]
 
 
 def _registered(topic: str, zk_connect: str, wanted: tuple[Wanted, ...]) -> list[tuple[Broker, int]]:
     with open_session(zk_connect) as client:
         living = living_partitions(client, topic)
     partitions = list(living)
-    chosen = [where for each in wanted for where in _matching(topic, each, partitions)] if wanted else partitions
+    chosen = (
+        [where for partition in wanted for where in _matching(topic, partition, partitions)] if wanted else partitions
+    )
     return [(living[where], where.partition) for where in sorted(set(chosen))]
 
 
 def _matching(topic: str, wanted: Wanted, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    found = [
+    matching = [
         where
         for where in partitions
         if where.partition == wanted.number and wanted.broker_id in {None, where.broker_id}
     ]
-    if not found:
+    if not matching:
         names = ", ".join(where.znode_name for where in partitions)
         raise WrongPartitionError(f"topic {topic} has no partition {wanted}; there are {names}")
-    if len(found) > 1:
-        names = ", ".join(where.znode_name for where in found)
+    if len(matching) > 1:
+        names = ", ".join(where.znode_name for where in matching)
         raise WrongPartitionError(f"topic {topic} has more than one partition {wanted}: give one of {names}")
-    return found
+    return matching
 
 
 @contextmanager

@@ -181,14 +181,14 @@ def _read(stream: MessageStream, messages: int, list_messages: int) -> _Measured
     read = counted_messages = size_bytes = 0
     begin_s = end_s = begin_cpu_s = end_cpu_s = 0.0
     lists = ([message] for message in stream) if list_messages == 1 else stream.batches(list_messages)
-    for found in lists:
+    for batch in lists:
         end_s, end_cpu_s = time.perf_counter(), time.process_time()
         if not read:
             begin_s, begin_cpu_s = end_s, end_cpu_s
         else:
-            counted_messages += len(found)
-            size_bytes += sum(len(message.payload) for message in found)
-        read += len(found)
+            counted_messages += len(batch)
+            size_bytes += sum(len(message.payload) for message in batch)
+        read += len(batch)
         if read >= messages:
             break
     if not counted_messages:

@@ -214,8 +214,8 @@ def _to_broker(
 
     def send(producer: Producer, lines: list[bytes]) -> None:
         chosen = {partition: lines} if pattern is None else by_partition(lines, pattern, partitions)
-        for number, each in chosen.items():
-            producer.send(topic, each, partition=TopicPartition(topic, _ID, number))
+        for number, its_lines in chosen.items():
+            producer.send(topic, its_lines, partition=TopicPartition(topic, _ID, number))
 
     return send
 

@@ -108,8 +108,8 @@ def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
     schema = _read(file)
     with open_session(zk_connect) as client:
         known = SchemaRegistry(client).schemas(topic)
-    for number, each in known:
-        if each == schema:
+    for number, registered in known:
+        if registered == schema:
             click.echo(f"{schema.name} {schema.fingerprint} is schema {number} of {topic} already")
             return
     check_compatible(schema, known, topic)

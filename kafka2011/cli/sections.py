@@ -43,7 +43,7 @@ class SectionedCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; with a file they are in its sections."""
-        if not any(each.partition("=")[0] == _CONFIG for each in args):
+        if not any(argument.partition("=")[0] == _CONFIG for argument in args):
             return super().parse_args(ctx, args)
         option, equals, path = args[0].partition("=")
         if not equals and len(args) > 1:
@@ -70,8 +70,8 @@ class SectionedCommand(click.Command):
             running = {key: _Section(key, context) for key, context in wanted.items()}
             while running:
                 if running.keys() <= wanted.keys():  # or a new one would find what it needs in use
-                    for each in running.values():
-                        each.start()
+                    for section in running.values():
+                        section.start()
                 stop.wait(_LOOK_S)
                 if stop.is_set():
                     wanted = {}
@@ -83,9 +83,9 @@ class SectionedCommand(click.Command):
                         running = {key: _Section(key, context) for key, context in wanted.items()} | running
                 for key in running.keys() - wanted.keys():
                     running[key].stop()
-                for each in [each for each in running.values() if each.has_ended]:
-                    del running[each.key]
-                    failed += each.has_failed
+                for section in [section for section in running.values() if section.has_ended]:
+                    del running[section.key]
+                    failed += section.has_failed
         if failed:
             raise KafkaError(f"{counted(failed, 'section')} of {path} failed: see above")
 
@@ -111,26 +111,26 @@ class SectionedCommand(click.Command):
             if key != name:
                 raise ConfigError(f"{path}: there are sections [[{name}]] only, no {key!r}")
         sections = document.get(name)
-        if not isinstance(sections, list) or not sections or not all(isinstance(each, dict) for each in sections):
+        if not isinstance(sections, list) or not sections or not all(isinstance(section, dict) for section in sections):
             raise ConfigError(f"{path} has no section [[{name}]]")
-        found: dict[tuple[str, ...], click.Context] = {}
+        contexts: dict[tuple[str, ...], click.Context] = {}
         for number, section in enumerate(sections, 1):
             where = f"{path}: [[{name}]] number {number}"
             arguments = self._arguments(section, where)
-            if tuple(arguments) in found:
+            if tuple(arguments) in contexts:
                 raise ConfigError(f"{where} says the same as another one")
             try:
                 context = self.make_context(ctx.info_name, list(arguments), ctx.parent)
             except click.UsageError as error:
                 raise ConfigError(f"{where}: {error.format_message()}") from error
-            found[tuple(arguments)] = context
-        return found
+            contexts[tuple(arguments)] = context
+        return contexts
 
     def _arguments(self, section: Mapping[str, object], where: str) -> list[str]:
         """Return what would stand on the command line. Raises ConfigError."""
         options: list[str] = []
         operands: list[str] = []
-        known = {_key(each): each for each in self.params if each.expose_value}
+        known = {_key(parameter): parameter for parameter in self.params if parameter.expose_value}
         for key, value in section.items():
             parameter = known.get(key)
             if parameter is None:
@@ -144,14 +144,14 @@ class SectionedCommand(click.Command):
                 options += (parameter.opts if value else parameter.secondary_opts)[:1]
                 continue
             values = value if isinstance(value, list) else [value]
-            if not all(isinstance(each, (str, int, float)) for each in values):
+            if not all(isinstance(element, (str, int, float)) for element in values):
                 raise ConfigError(f"{where}: {key} is no text, number or list of these")
             if isinstance(parameter, click.Argument):
                 operands += map(str, values)
             elif len(values) != 1 and not parameter.multiple:
                 raise ConfigError(f"{where}: {key} is one value")
             else:
-                options += (f"--{key}={each}" for each in values)
+                options += (f"--{key}={element}" for element in values)
         return [*options, "--", *operands]
 
 

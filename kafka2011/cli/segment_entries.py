@@ -71,10 +71,10 @@ class SegmentReader:
         """Yield all messages of a file. A wrong CRC is passed over; a length that makes no sense ends the file."""
         start = first_offset(path)
         with path.open("rb", buffering=READ_BYTES) as file:
-            for found in self._walk(file, os.fstat(file.fileno()).st_size):
-                offset = start + found.position
-                yield found.entry(offset, "")
-                yield from self._inside(found, offset, "", 1)
+            for message in self._walk(file, os.fstat(file.fileno()).st_size):
+                offset = start + message.position
+                yield message.entry(offset, "")
+                yield from self._inside(message, offset, "", 1)
 
     def _inside(self, wrapper: _Found, offset: int, inner: str, depth: int) -> Iterator[Entry]:
         """Yield what a good compressed message holds; nothing for any other."""
@@ -89,10 +89,10 @@ class SegmentReader:
             fault = str(error)
         if fault is not None:
             yield wrapper._replace(fault=fault).entry(offset, inner or "-")
-        for number, found in enumerate(self._walk(io.BytesIO(opened), len(opened))):
+        for number, message in enumerate(self._walk(io.BytesIO(opened), len(opened))):
             place = f"{inner}.{number}" if inner else str(number)
-            yield found.entry(offset, place)
-            yield from self._inside(found, offset, place, depth + 1)
+            yield message.entry(offset, place)
+            yield from self._inside(message, offset, place, depth + 1)
 
     def _walk(self, file: BinaryIO, size: int) -> Iterator[_Found]:
         """Yield the messages of a set; the last may be one that cannot be read on from."""

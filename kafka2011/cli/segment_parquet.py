@@ -75,15 +75,15 @@ def find_segments(path: Path) -> list[Segment]:
     Raises LogError when there is none, or when a directory's name says no topic and partition.
     """
     if not path.is_dir():
-        found = [each for each in _of_partition(path.parent) if each.path.name == path.name]
+        segments = [segment for segment in _of_partition(path.parent) if segment.path.name == path.name]
     elif parse_log_directory_name(path.name) is not None and find_segment_files(path):
-        found = _of_partition(path)
+        segments = _of_partition(path)
     else:
         inside = sorted({file.parent for file in path.rglob("*.kafka")})
-        found = [each for directory in inside for each in _of_partition(directory)]
-    if not found:
+        segments = [segment for directory in inside for segment in _of_partition(directory)]
+    if not segments:
         raise LogError(f"there are no segment files in {path}")
-    return found
+    return segments
 
 
 def _of_partition(directory: Path) -> list[Segment]:

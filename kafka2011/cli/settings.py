@@ -24,8 +24,8 @@ def command(component: str | None, as_json: bool) -> None:
     They are given in a file, with --override or --property, or in the environment, as variable says.
     """
     rows = [
-        (name, each.key, each.default_text.strip("`") or None, each.variable, each.doc.replace("`", ""))
+        (name, setting.key, setting.default_text.strip("`") or None, setting.variable, setting.doc.replace("`", ""))
         for name in ([component] if component else _COMPONENTS)
-        for each in _COMPONENTS[name].settings()
+        for setting in _COMPONENTS[name].settings()
     ]
     show_table(("component", "setting", "default", "variable", "meaning"), rows, as_json=as_json)

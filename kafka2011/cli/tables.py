@@ -45,22 +45,22 @@ def status(tables: Tables, as_json: bool) -> None:
     """
     from kafka2011.warehouse.table.status import status_of
 
-    found = status_of(*tables)
+    statuses = status_of(*tables)
     if as_json:
-        show_json([each.to_json() for each in found])
+        show_json([table_status.to_json() for table_status in statuses])
         return
     columns = ("topic", "loads", "rows", "quarantined", "size_bytes", "last_load", "complete_through")
     rows: list[tuple[Any, ...]] = [
         (
-            each.topic,
-            each.commits,
-            each.rows,
-            each.quarantined,
-            each.size_bytes,
-            _time(each.written_at_ms),
-            _time(each.complete_through_ms),
+            table_status.topic,
+            table_status.commits,
+            table_status.rows,
+            table_status.quarantined,
+            table_status.size_bytes,
+            _time(table_status.written_at_ms),
+            _time(table_status.complete_through_ms),
         )
-        for each in found
+        for table_status in statuses
     ]
     show_table(columns, rows, as_json=False)
 

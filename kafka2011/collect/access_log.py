@@ -38,13 +38,13 @@ def page_view(line: bytes | str) -> dict[str, Any]:
     text = line.decode("utf-8", "backslashreplace") if isinstance(line, bytes) else line
     text = text.rstrip("\r\n")
     event: dict[str, Any] = {"line": text}
-    found = _LINE.fullmatch(text)
-    if found is None:
+    match = _LINE.fullmatch(text)
+    if match is None:
         event["parse_error"] = _why_not(text)
         at = _TIME_AT.search(text)
         time_text = at[1] if at else ""
     else:
-        host, user, time_text, request, status, size, referrer, agent = found.groups()
+        host, user, time_text, request, status, size, referrer, agent = match.groups()
         event |= {
             "remote_host": host,
             "remote_user": _known(user),
@@ -82,10 +82,10 @@ def _why_not(text: str) -> str:
 @lru_cache(1024)
 def _time_us(text: str) -> int:
     """Read 17/May/2015:10:05:03 +0000, in any locale, as microseconds since 1970. Raises ValueError."""
-    found = _TIME.fullmatch(text)
-    if found is None or found[2] not in _MONTHS:
+    match = _TIME.fullmatch(text)
+    if match is None or match[2] not in _MONTHS:
         raise ValueError(f"{text!r} is not like 17/May/2015:10:05:03 +0000")
-    day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = found.groups()
+    day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = match.groups()
     zone = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
     local = timezone(-zone if sign == "-" else zone)
     time = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second), tzinfo=local)

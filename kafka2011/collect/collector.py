@@ -111,11 +111,11 @@ class Collector:
             self._spool_in = self._files.ready
             return self._read_spool()
         self._spool_in -= 1
-        found = self._files.read()
-        if found is None:
+        lines_read = self._files.read()
+        if lines_read is None:
             self._spool_in = 0
             return False
-        tail, piece = found
+        tail, piece = lines_read
         self._delivery.send(piece.lines, tail.path, partial(tail.confirm, piece))
         return True
 
@@ -124,14 +124,14 @@ class Collector:
         if spool is None:
             return False
         try:
-            found = spool.read()
+            batch = spool.read()
         except LogError as error:
             self._tell(f"cannot read the spool: {error}")
             self._counts.add(failed_reads=1)
             return False
-        if found is None:
+        if batch is None:
             return False
-        lines, offset = found
+        lines, offset = batch
         self._delivery.send(lines, "the spool", partial(spool.confirm, offset))
         return True
 

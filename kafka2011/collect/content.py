@@ -138,12 +138,12 @@ class PlainFile:
                 self._opened.forget(self)
             return status
         try:
-            found = os.stat(self.path)  # noqa: PTH116 (the path is text)
+            file_status = os.stat(self.path)  # noqa: PTH116 (the path is text)
         except FileNotFoundError as error:
             raise MovedError(self.path) from error
-        if FileKey.of(found) != self._key:
+        if FileKey.of(file_status) != self._key:
             raise MovedError(self.path)
-        return ContentStatus.of(found)
+        return ContentStatus.of(file_status)
 
     def pread(self, size_bytes: int, position: int) -> bytes:
         """Return so many bytes from a position on, fewer at the end. Raises OSError."""
@@ -191,7 +191,7 @@ class PackedFile:
             raise UnpackError(f"nothing here reads {suffix or path}") from error
         try:
             self._file: BinaryIO = module.open(path, "rb")
-            found = os.stat(path)  # noqa: PTH116 (the path is text)
+            status = os.stat(path)  # noqa: PTH116 (the path is text)
             try:
                 self._head = self.pread(_FINGERPRINT_BYTES, 0)
                 size_bytes = 0
@@ -202,7 +202,7 @@ class PackedFile:
                 raise
         except OSError as error:
             raise UnpackError(error.strerror or str(error)) from error
-        self._status = ContentStatus(size_bytes, found.st_mtime_ns, is_deleted=False)
+        self._status = ContentStatus(size_bytes, status.st_mtime_ns, is_deleted=False)
 
     @property
     def key(self) -> FileKey:
@@ -228,13 +228,13 @@ class PackedFile:
                 return piece[position - start : position - start + size_bytes]
         try:
             self._file.seek(position)
-            found = self._file.read(size_bytes)
+            data = self._file.read(size_bytes)
         except OSError:
             raise
         except Exception as error:  # each module has its own errors
             raise OSError(errno.EIO, f"it cannot be unpacked: {error}", self.path) from error
-        self._piece_at, self._piece = position, found
-        return found
+        self._piece_at, self._piece = position, data
+        return data
 
     def close(self) -> None:
         """Close it. May be called twice."""

@@ -48,9 +48,9 @@ class FormerFiles:
         is_known = current is not None and known.keys() == {current} and replaced is None
         if not known or (is_known and all(_is_sure(saved, family.get(saved.key)) for saved in known.values())):
             return
-        latest_ns = max(each.modified_ns for each in known.values())
+        latest_ns = max(saved.modified_ns for saved in known.values())
         former = self._look_around(path, family, replaced)
-        elsewhere = {*former.gone, *(key for key, _ in former.read), *(each.continues for each in former.unread)}
+        elsewhere = {*former.gone, *(key for key, _ in former.read), *(unread.continues for unread in former.unread)}
         if current is not None and current in elsewhere and known[current].modified_ns >= latest_ns:
             self._counts.add(truncations=1)  # unless it was rotated away long ago, and a new file has its inode
         for file in former.there:
@@ -67,7 +67,7 @@ class FormerFiles:
     def _look_around(self, path: str, family: dict[FileKey, FileTail], replaced: FileKey | None) -> Former:
         """Look for all files that had a path. Raises OSError."""
         known = self._positions.of(path)
-        since_ns = max(each.modified_ns for each in known.values())
+        since_ns = max(saved.modified_ns for saved in known.values())
         for key, tail in family.items():
             if tail.content.is_held and key != replaced:
                 status = tail.content.status()
@@ -89,7 +89,10 @@ class FormerFiles:
         self, path: str, current: FileKey | None, former: Former, family: dict[FileKey, FileTail], latest_ns: int
     ) -> None:
         """Take known files to where their content is now, and leave those that are gone."""
-        moves = [*former.read, *((each.continues, each.file) for each in former.unread if each.continues is not None)]
+        moves = [
+            *former.read,
+            *((unread.continues, unread.file) for unread in former.unread if unread.continues is not None),
+        ]
         # All are taken out before any gets its new key, which may be the former one of another, of another path too.
         taken = [self._take_out(key) for key, _ in moves]
         for key in former.gone:

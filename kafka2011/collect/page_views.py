@@ -52,7 +52,7 @@ class PageViews:
             registry.register(topic, PAGE_VIEW)
             self._encoder = EventEncoder(registry, {topic: PAGE_VIEW})
             if tier:
-                brokers = ",".join(f"{each.id}:{each.host}:{each.port}" for each in config.broker_list)
+                brokers = ",".join(f"{broker.id}:{broker.host}:{broker.port}" for broker in config.broker_list)
                 way = {"broker.list": brokers} if brokers else None
                 counter = open_counter(tier, zk_connect, producer=way, follows=positions.instances)
                 self._counter = stack.enter_context(counter)

@@ -42,8 +42,8 @@ class PathPattern:
                 return []
             if changed_ns == self._settled_ns:
                 return self._found
-        found = glob.glob(self.text)  # noqa: PTH207 (paths are text)
-        self._found = sorted(each for each in found if not each.endswith(COMPRESSED))
+        paths = glob.glob(self.text)  # noqa: PTH207 (paths are text)
+        self._found = sorted(path for path in paths if not path.endswith(COMPRESSED))
         self._settled_ns = changed_ns if now_ns - changed_ns > _SETTLED_NS else -1
         return self._found
 

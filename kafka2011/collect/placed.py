@@ -18,12 +18,12 @@ class PlacedLine(bytes):
 
 def placed(lines: Iterable[bytes], starts: Iterable[int], origin: str) -> list[bytes]:
     """Return lines with the offsets in `origin` at which they start."""
-    found: list[bytes] = []
+    placed_lines: list[bytes] = []
     for line, start in zip(lines, starts, strict=True):
-        each = PlacedLine(line)
-        each.place = f"{origin}:{start}"
-        found.append(each)
-    return found
+        placed_line = PlacedLine(line)
+        placed_line.place = f"{origin}:{start}"
+        placed_lines.append(placed_line)
+    return placed_lines
 
 
 def id_of(line: bytes, collector: str) -> str | None:

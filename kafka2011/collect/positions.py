@@ -228,7 +228,7 @@ class Positions:
             "id": self.id,
             "instances": self.instances,
             "spool_offset": self.spool_offset,
-            "files": [asdict(each) for each in self.files.values()],
+            "files": [asdict(position) for position in self.files.values()],
         }
         return json.dumps(document, indent=1).encode()
 
@@ -250,11 +250,11 @@ class Positions:
 
     def _take(self, document: dict[str, Any]) -> object:
         """Take over what was saved, and return for which topic it was."""
-        for each in document["files"]:
-            self.add(_file_position(each))
+        for entry in document["files"]:
+            self.add(_file_position(entry))
         self.spool_offset = int(document["spool_offset"])
         self.id = str(document.get("id", ""))
-        self.instances = [str(each) for each in document.get("instances", [])]
+        self.instances = [str(instance) for instance in document.get("instances", [])]
         return document["topic"]
 
     def _take_in(self, journal: bytes) -> None:
@@ -264,7 +264,7 @@ class Positions:
             try:
                 changes = json.loads(line)
                 offset, gone = int(changes["spool_offset"]), [FileKey(*key) for key in changes["gone"]]
-                found = [_file_position(each) for each in changes["files"]]
+                positions = [_file_position(entry) for entry in changes["files"]]
             except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 if number == len(lines):
                     return
@@ -273,8 +273,8 @@ class Positions:
                     " without that file, more may be sent again"
                 ) from error
             self.spool_offset = offset
-            for each in found:
-                self.add(each)
+            for position in positions:
+                self.add(position)
             for key in gone:
                 self.remove(key)
 

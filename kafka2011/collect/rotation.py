@@ -82,8 +82,8 @@ class Former:
 
     def close(self) -> None:
         """Close what is open: nobody will read it."""
-        for each in self.unread:
-            each.content.close()
+        for unread in self.unread:
+            unread.content.close()
 
 
 class Listing:
@@ -101,8 +101,12 @@ class Listing:
     def rotated(self, name: str) -> set[str]:
         """Return the names that rotated files of this one have; one that is being compressed only uncompressed."""
         pattern = _rotated(name)
-        found = {each for each in self._beginning(name) if pattern.fullmatch(each)}
-        return {each for each in found if not (each.endswith(COMPRESSED) and each.rpartition(".")[0] in found)}
+        names = {rotated_name for rotated_name in self._beginning(name) if pattern.fullmatch(rotated_name)}
+        return {
+            rotated_name
+            for rotated_name in names
+            if not (rotated_name.endswith(COMPRESSED) and rotated_name.rpartition(".")[0] in names)
+        }
 
     def with_inodes(self, keys: Iterable[FileKey]) -> set[str]:
         """Return the names of these inodes."""
@@ -110,7 +114,7 @@ class Listing:
 
     def look(self, names: Iterable[str]) -> list[FoundFile]:
         """Return those that are regular files, oldest first."""
-        found = []
+        files = []
         for name in names:
             path = str(self._directory / name)
             try:
@@ -118,8 +122,8 @@ class Listing:
             except FileNotFoundError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                found.append(FoundFile(path, FileKey.of(status), status.st_size, status.st_mtime_ns))
-        return sorted(found, key=_age)
+                files.append(FoundFile(path, FileKey.of(status), status.st_size, status.st_mtime_ns))
+        return sorted(files, key=_age)
 
     def _beginning(self, name: str) -> Iterator[str]:
         stem = name.rpartition(".")[0] or name
@@ -148,30 +152,30 @@ def find_former(
     """
     current = Path(path).resolve().name
     rotated = listing.rotated(current)
-    found = listing.look(rotated | listing.with_inodes(known))
+    files = listing.look(rotated | listing.with_inodes(known))
     former = Former()
-    same = _same(found, known, held, replaced, rotated | {current}, open_files)
-    former.there = [each for each in found if each.key in same]
+    same = _same(files, known, held, replaced, rotated | {current}, open_files)
+    former.there = [file for file in files if file.key in same]
     former.gone = sorted(known.keys() - same, key=lambda key: known[key].modified_ns)
     oldest = min((known[key].modified_ns for key in former.gone), default=since_ns)
     others = [
-        each
-        for each in found
-        if each.name in rotated and each.key not in same and each.modified_ns >= min(oldest, since_ns) - _SECOND_NS
+        file
+        for file in files
+        if file.name in rotated and file.key not in same and file.modified_ns >= min(oldest, since_ns) - _SECOND_NS
     ]
     with _Unpacking(open_files) as unpacking:
         for file in former.there:
             if file.name != current and _has_unread(file, known[file.key]):
                 _add_unread(former, file, None, unpacking)
-        others = [each for each in others if not _is_copy(each, [known[key] for key in same], unpacking)]
+        others = [file for file in others if not _is_copy(file, [known[key] for key in same], unpacking)]
         _find_gone(former, known, others, unpacking)
         _find_unseen(former, known, since_ns, others, unpacking)
-    former.unread.sort(key=lambda each: _age(each.file))
+    former.unread.sort(key=lambda unread: _age(unread.file))
     return former
 
 
 def _same(
-    found: list[FoundFile],
+    files: list[FoundFile],
     known: Mapping[FileKey, FilePosition],
     held: Collection[FileKey],
     replaced: FileKey | None,
@@ -180,12 +184,12 @@ def _same(
 ) -> set[FileKey]:
     """Return which known files are what they were."""
     same = {key for key in held if key in known}
-    for file in found:
-        each = known.get(file.key)
-        if each is None or file.key == replaced or file.key in same:
+    for file in files:
+        saved = known.get(file.key)
+        if saved is None or file.key == replaced or file.key in same:
             continue
         # Of what was not read only the inode is known, which any file may have by now.
-        if _is_as_seen(file, each) or ((each.position or file.name in names) and _holds(file, each, open_files)):
+        if _is_as_seen(file, saved) or ((saved.position or file.name in names) and _holds(file, saved, open_files)):
             same.add(file.key)
     return same
 
@@ -195,7 +199,7 @@ def _find_gone(
 ) -> None:
     """Find what has the content of known files that are gone, and take it out of both."""
     for key in list(former.gone):
-        file = next((each for each in others if _goes_on(each, known[key], unpacking)), None)
+        file = next((candidate for candidate in others if _goes_on(candidate, known[key], unpacking)), None)
         if file is None:
             continue
         others.remove(file)
@@ -241,9 +245,9 @@ class _Unpacking:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._opened.values():
-            if each is not None:
-                each.close()
+        for content in self._opened.values():
+            if content is not None:
+                content.close()
 
     def open(self, file: FoundFile) -> Content | None:
         """Open a file; None for a compressed one that cannot be read, for which `faults` says why."""
@@ -310,19 +314,21 @@ def _goes_on(file: FoundFile, known: FilePosition, unpacking: _Unpacking) -> boo
 
 def _is_copy(file: FoundFile, same: list[FilePosition], unpacking: _Unpacking) -> bool:
     """Whether a file has just what one of these has."""
-    if file.is_packed and any(file.has_time_of(each) for each in same):
+    if file.is_packed and any(file.has_time_of(saved) for saved in same):
         return True
-    content = unpacking.open(file) if any(each.position for each in same) else None
+    content = unpacking.open(file) if any(saved.position for saved in same) else None
     if content is None:
         return False
     size_bytes = content.status().size_bytes
-    return any(each.position and size_bytes == each.size_bytes and holds(content, size_bytes, each) for each in same)
+    return any(
+        saved.position and size_bytes == saved.size_bytes and holds(content, size_bytes, saved) for saved in same
+    )
 
 
-def _age(found: FoundFile) -> tuple[int, int, str]:
+def _age(file: FoundFile) -> tuple[int, int, str]:
     """Order by time; of files of the same instant, log.2 is older than log.1."""
-    number = found.path.rpartition(".")[2]
-    return found.modified_ns, -int(number) if number.isdigit() and len(number) < 4 else 0, found.path
+    number = file.path.rpartition(".")[2]
+    return file.modified_ns, -int(number) if number.isdigit() and len(number) < 4 else 0, file.path
 
 
 @lru_cache(1000)

@@ -142,8 +142,8 @@ class Spool:
 
     def _lines(self, messages: list[Message]) -> list[bytes]:
         if not self._settings.places:
-            return [each.payload for each in messages]
-        return placed((each.payload for each in messages), (each.offset for each in messages), _ORIGIN)
+            return [message.payload for message in messages]
+        return placed((message.payload for message in messages), (message.offset for message in messages), _ORIGIN)
 
     def _read_whole(self, offset: int) -> bytes:
         """Read whole messages, judging by their lengths alone; if there are none, whatever is left."""

@@ -83,11 +83,11 @@ class Watches:
             return False
         self._find_at_s = now_s + FIND_S
         for pattern in self._patterns:
-            found = pattern.find(int(wall_s * 1e9))
-            for path in found:
+            paths = pattern.find(int(wall_s * 1e9))
+            for path in paths:
                 if path not in self._paths and os.path.isfile(path):  # noqa: PTH113 (often, and the path is text)
                     self._add(path, pattern)
-            if not found and not pattern.is_waited_for:
+            if not paths and not pattern.is_waited_for:
                 pattern.is_waited_for = True
                 if self._follow:
                     logger.warning("no file matches %s yet: waiting for one", pattern.text)

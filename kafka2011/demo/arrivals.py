@@ -91,7 +91,7 @@ class Arrivals:
 
     def _look(self) -> None:
         for topic, table in self._tables.items():
-            last = max((number for each, number in self._seen_s if each == topic), default=0)
+            last = max((number for seen_topic, number in self._seen_s if seen_topic == topic), default=0)
             try:
                 commits = table.commits(last)
             except KafkaError:

@@ -75,7 +75,7 @@ class DemoResult:
 
     def failures(self) -> list[str]:
         """Say what did not go as it should."""
-        found = [
+        failures = [
             f"{account.of}: {len(account.missing)} missing, {account.out_of_order} out of order,"
             f" {account.repeated} repeated"
             for account in self.accounts
@@ -83,8 +83,8 @@ class DemoResult:
         ]
         lost = self.lost_leader
         if lost is not None and not lost.is_same:
-            found.append(f"replicas {lost.led} and {lost.leads} do not hold the same bytes")
-        return found + (self.tiers.failures() if self.tiers is not None else [])
+            failures.append(f"replicas {lost.led} and {lost.leads} do not hold the same bytes")
+        return failures + (self.tiers.failures() if self.tiers is not None else [])
 
 
 def run_demo(

@@ -101,15 +101,19 @@ class _Replicas:
 
     def leader(self) -> LocalBroker | None:
         """Return the one that is registered as the broker."""
-        found = self._brokers.brokers().get(_ID)
-        return None if found is None else next((each for each in self._processes if each.port == found.port), None)
+        registered = self._brokers.brokers().get(_ID)
+        return (
+            None
+            if registered is None
+            else next((process for process in self._processes if process.port == registered.port), None)
+        )
 
     def await_another(self, former: LocalBroker) -> LocalBroker:
         """Wait until another one leads."""
         self._await(lambda: self.leader() not in {None, former}, "nobody else leads")
-        found = self.leader()
-        assert found is not None
-        return found
+        leader = self.leader()
+        assert leader is not None
+        return leader
 
     def await_in_sync(self) -> None:
         """Wait until all are in sync."""
@@ -117,14 +121,14 @@ class _Replicas:
 
     def are_the_same(self) -> bool:
         """Say whether all have the same bytes in the same segments."""
-        first, *others = (_segments(each) for each in self._processes)
-        return bool(first) and all(each == first for each in others)
+        first, *others = (_segments(process) for process in self._processes)
+        return bool(first) and all(segments == first for segments in others)
 
     def _state(self) -> ReplicaState:
         return ReplicaState.of(self._registry.read().state or "", "ZooKeeper")
 
     def _await(self, is_so: Callable[[], bool], otherwise: str) -> None:
-        patience = Patience(lambda: (self._state(), *(len(each.output()) for each in self._processes)))
+        patience = Patience(lambda: (self._state(), *(len(process.output()) for process in self._processes)))
         while not is_so():
             if patience.is_over():
                 raise KafkaError(f"{otherwise}, and nothing has changed for {STILL_S:g} s ({how_busy()})")

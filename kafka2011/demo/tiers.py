@@ -77,18 +77,18 @@ class TiersResult:
 
     def failures(self) -> list[str]:
         """Say what did not go as it should."""
-        found = []
+        failures = []
         if not self.totals:
-            found.append("nothing was audited")
+            failures.append("nothing was audited")
         if self.gaps:
-            found.append(f"the audit has found {self.gaps} windows with a gap")
+            failures.append(f"the audit has found {self.gaps} windows with a gap")
         if self.doubts:
-            found.append(f"the audit cannot tell of {self.doubts[0]['topic']}: {self.doubts[0]['why']}")
+            failures.append(f"the audit cannot tell of {self.doubts[0]['topic']}: {self.doubts[0]['why']}")
         if self.quarantined:
-            found.append(f"{self.quarantined} messages could not be decoded")
+            failures.append(f"{self.quarantined} messages could not be decoded")
         if self.report_error:
-            found.append(f"no reports: {self.report_error}")
-        return found
+            failures.append(f"no reports: {self.report_error}")
+        return failures
 
 
 class Tiers:
@@ -287,16 +287,18 @@ class Tiers:
             return partition.end is None or 0 < partition.end != partition.committed
 
         with Admin(cluster.zk_connect) as admin:
-            found = [each for each in admin.describe_group(group) if each.where.topic in topics]
+            partitions = [partition for partition in admin.describe_group(group) if partition.where.topic in topics]
             known = set(topics) & set(admin.topics())
-        self._committed[group] = sum(each.committed or 0 for each in found)
-        return {each.where.topic for each in found} >= known and not any(map(is_behind, found))
+        self._committed[group] = sum(partition.committed or 0 for partition in partitions)
+        return {partition.where.topic for partition in partitions} >= known and not any(map(is_behind, partitions))
 
     def _ends_offline(self) -> dict[str, dict[TopicPartition, int]]:
         with Admin(self._offline.zk_connect) as admin:
             known = set(admin.topics())
             return {
-                topic: {each.where: each.latest or 0 for each in admin.describe_topic(topic)} if topic in known else {}
+                topic: {partition.where: partition.latest or 0 for partition in admin.describe_topic(topic)}
+                if topic in known
+                else {}
                 for topic in self._frontends.topics
             }
 
@@ -321,7 +323,7 @@ class Tiers:
         events = dict.fromkeys(tiers, 0)
         for row in self.result.totals:
             events[row["tier"]] += row["distinct"]
-        self.result.rates = [TierRate(each.tier, events[each.tier], each.seconds) for each in self.result.rates]
+        self.result.rates = [TierRate(rate.tier, events[rate.tier], rate.seconds) for rate in self.result.rates]
 
     def _run_json(self, name: str, *arguments: str) -> dict[str, Any]:
         """Run a command to its end, and return what it printed; `audit` fails too where it cannot tell."""
@@ -332,10 +334,10 @@ class Tiers:
         del self._processes[name]
         text = log.read_text(errors="replace")
         try:
-            found: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
+            document: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
         except ValueError as error:
             raise KafkaError(f"{name} has failed: {text[-_LAST_WORDS_BYTES:].strip()}") from error
-        return found
+        return document
 
     def _make_reports(self, copy: Path) -> None:
         self._say("tiers: the reports")

@@ -153,13 +153,13 @@ class EventDecoder:
 
     def decode_all(self, messages: Sequence[Message]) -> list[Event | UndecodableEventError]:
         """Decode messages; where one cannot be decoded, the list holds the error instead."""
-        found: list[Event | UndecodableEventError] = []
+        decoded: list[Event | UndecodableEventError] = []
         for message in messages:
             try:
-                found.append(self.decode_payload(message.payload))
+                decoded.append(self.decode_payload(message.payload))
             except UndecodableEventError as error:
-                found.append(_placed(error, message))
-        return found
+                decoded.append(_placed(error, message))
+        return decoded
 
     def decode_payload(self, payload: bytes) -> Event:
         """Decode a payload; raises as `decode` does, but the error does not say where the payload was read."""
@@ -249,13 +249,13 @@ def read_stamp(payload: bytes) -> Stamp:
 
 def read_stamps(payloads: Sequence[bytes]) -> list[Stamp | None]:
     """Read the headers of events; None in the place of a payload for which `read_stamp` raises."""
-    found: list[Stamp | None] = []
+    stamps: list[Stamp | None] = []
     for payload in payloads:
         try:
-            found.append(read_stamp(payload))
+            stamps.append(read_stamp(payload))
         except UndecodableEventError:
-            found.append(None)
-    return found
+            stamps.append(None)
+    return stamps
 
 
 def _unfolded(eight: int) -> int:

@@ -47,8 +47,8 @@ def flat_encoder(head: bytes, parsed: Any) -> Callable[[Mapping[str, Any]], byte
     """
     if compiled is None:
         return None
-    fields = [_field(each) for each in parsed["fields"]]
-    known = [each for each in fields if each is not None]
+    fields = [_field(field) for field in parsed["fields"]]
+    known = [field for field in fields if field is not None]
     return partial(compiled.encode, compiled.program(head, known)) if len(known) == len(fields) else None
 
 

@@ -162,11 +162,11 @@ def _session(profile: Profile, rng: random.Random, ids: EventIds, server: _Serve
             shown = _shown(rng, who, rng.choice(("profile", "jobs")), min(results, 5), new["id"])
         elif page in _SUGGESTING:
             shown = _shown(rng, who, _SUGGESTING[page], 2)
-        turn += [("impressions", {"id": ids.next(), **each}) for each in shown]
+        turn += [("impressions", {"id": ids.next(), **impression}) for impression in shown]
         yield turn
         referrer = f"https://www.example.com{url}"
         if shown and rng.random() < (_CLICKED_OF_FOUND if query else _CLICKED_OF_SUGGESTED):
-            [clicked] = rng.choices(shown, [1 / each["position"] for each in shown])
+            [clicked] = rng.choices(shown, [1 / impression["position"] for impression in shown])
             yield [("clicks", {"id": ids.next(), **clicked})]
             url = f"/{clicked['item']}"
             page = f"/{clicked['item'].partition('/')[0]}"

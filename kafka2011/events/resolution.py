@@ -66,7 +66,7 @@ def shared_defaults(reader: Any) -> list[str]:
     return [
         field["name"]
         for field in reader["fields"]
-        if any(isinstance(each.get("default"), list | dict) for each in (field, *_fields(field["type"])))
+        if any(isinstance(part.get("default"), list | dict) for part in (field, *_fields(field["type"])))
     ]
 
 
@@ -91,7 +91,7 @@ def inexact_union(parsed: Any) -> tuple[str, str] | None:
     """
     for part in walk(parsed):
         if isinstance(part, list):
-            kinds = [each["type"] if isinstance(each, dict) else each for each in part]
+            kinds = [branch["type"] if isinstance(branch, dict) else branch for branch in part]
             for former, latter in combinations(kinds, 2):
                 if latter in _TAKES.get(former, ()):
                     return former, latter
@@ -125,7 +125,7 @@ def _drop_aliases(reader: Any, writer: Any) -> None:
     """Remove the aliases of every field that the writer has under its own name."""
     fields_of = {_last(record["name"]): {field["name"] for field in record["fields"]} for record in records(writer)}
     for record in records(reader):
-        for name in (_last(each) for each in (record["name"], *record.get("aliases", ()))):
+        for name in (_last(full_name) for full_name in (record["name"], *record.get("aliases", ()))):
             for field in record["fields"]:
                 if field["name"] in fields_of.get(name, ()):
                     field.pop("aliases", None)
@@ -159,9 +159,9 @@ def _value(schema: Any, default: Any, named: dict[str, Any]) -> Any:  # noqa: PL
     if kind in {"float", "double"} and isinstance(default, int | float) and not isinstance(default, bool):
         return float(default)
     if kind == "array" and isinstance(default, list):
-        return [_value(schema["items"], each, named) for each in default]
+        return [_value(schema["items"], item, named) for item in default]
     if kind == "map" and isinstance(default, dict):
-        return {key: _value(schema["values"], each, named) for key, each in default.items()}
+        return {key: _value(schema["values"], item, named) for key, item in default.items()}
     if kind == "record" and isinstance(default, dict):
         return {
             field["name"]: _value(field["type"], default.get(field["name"], field.get("default")), named)

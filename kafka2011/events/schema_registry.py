@@ -63,9 +63,9 @@ class SchemaRegistry:
         self._keep(schema)
         while True:
             known = self.schemas(topic)
-            for each in known:
-                if each.schema == schema:
-                    return each
+            for numbered in known:
+                if numbered.schema == schema:
+                    return numbered
             if not force:
                 check_compatible(schema, known, topic)
             number = known[-1].number + 1 if known else 1
@@ -84,29 +84,29 @@ class SchemaRegistry:
         Raises UnknownSchemaError; InvalidSchemaError and MalformedNode where the znode holds no schema. A fingerprint
         that was not found is looked up again after 10 seconds at the earliest.
         """
-        found = self._by_fingerprint.get(fingerprint)
-        if found is not None:
-            return found
+        schema = self._by_fingerprint.get(fingerprint)
+        if schema is not None:
+            return schema
         with self._lock:
             until_s, error = self._failed.get(fingerprint, (0.0, None))
             if error is not None and self._clock.monotonic_s() < until_s:
                 raise error.with_traceback(None)
             try:
-                found = self._look_up(fingerprint)
+                schema = self._look_up(fingerprint)
             except (SchemaError, MalformedNode) as failure:
                 if len(self._failed) >= _MAX_FAILED:
                     self._failed.clear()
                 self._failed[fingerprint] = (self._clock.monotonic_s() + _AGAIN_AFTER_S, failure)
                 raise
             self._failed.pop(fingerprint, None)
-            return self._by_fingerprint.setdefault(fingerprint, found)
+            return self._by_fingerprint.setdefault(fingerprint, schema)
 
     def newest(self, topic: str) -> EventSchema:
         """Return a topic's newest schema, as it was when first asked for. Raises UnknownSchemaError."""
-        found = self._newest.get(topic)
-        if found is None:
-            found = self._newest[topic] = self._read_newest(topic)
-        return found
+        schema = self._newest.get(topic)
+        if schema is None:
+            schema = self._newest[topic] = self._read_newest(topic)
+        return schema
 
     def schemas(self, topic: str) -> list[NumberedSchema]:
         """Read all schemas of a topic, in order."""
@@ -144,8 +144,8 @@ class SchemaRegistry:
         return self._parse(text)
 
     def _parse(self, text: str) -> EventSchema:
-        found = self._parsed.get(text)
-        return found or self._parsed.setdefault(text, EventSchema(text))
+        schema = self._parsed.get(text)
+        return schema or self._parsed.setdefault(text, EventSchema(text))
 
     def _read_newest(self, topic: str) -> EventSchema:
         numbered = self._nodes.numbered(topic)

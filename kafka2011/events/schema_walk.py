@@ -68,15 +68,15 @@ def extent(parsed: Any) -> Extent:
         inner = _within(part)
         if is_left:
             within.discard(id(part))
-            found = [known.get(id(_followed(each, named)), (0, 1)) for each in inner]
-            depth = max((depth for depth, _ in found), default=0) + (holds_values(part))
-            known[id(part)] = depth, 1 + sum(types for _, types in found)
+            extents = [known.get(id(_followed(inner_part, named)), (0, 1)) for inner_part in inner]
+            depth = max((depth for depth, _ in extents), default=0) + (holds_values(part))
+            known[id(part)] = depth, 1 + sum(types for _, types in extents)
         elif id(part) in within:
             is_recursive = True
         elif id(part) not in known:
             within.add(id(part))
             waiting.append((part, True))
-            waiting += ((each, False) for each in inner)
+            waiting += ((inner_part, False) for inner_part in inner)
     return Extent(*known.get(id(parsed), (0, 1)), is_recursive)
 
 

@@ -135,17 +135,17 @@ class KnownSchemas:
 
     def schema_of(self, fingerprint: str) -> EventSchema:
         """Return the schema that events of a fingerprint were written with. Raises UnknownSchemaError."""
-        found = self._by_fingerprint.get(fingerprint)
-        if found is None:
+        schema = self._by_fingerprint.get(fingerprint)
+        if schema is None:
             raise UnknownSchemaError.of_fingerprint(fingerprint)
-        return found
+        return schema
 
     def newest(self, topic: str) -> EventSchema:
         """Return a topic's newest schema. Raises UnknownSchemaError."""
-        found = self._newest.get(topic)
-        if found is None:
+        schema = self._newest.get(topic)
+        if schema is None:
             raise UnknownSchemaError.of_topic(topic)
-        return found
+        return schema
 
 
 def event_schema(name: str, *fields: dict[str, Any], doc: str = "", namespace: str = "kafka2011") -> EventSchema:
@@ -164,7 +164,7 @@ def why_unreadable(reader: EventSchema, writer: EventSchema) -> str | None:
     )
     if result.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:
         return None
-    kinds = ", ".join(sorted(each.value.replace("_", " ") for each in result.incompatibilities))
+    kinds = ", ".join(sorted(incompatibility.value.replace("_", " ") for incompatibility in result.incompatibilities))
     return f"{kinds}: {'; '.join(sorted(result.messages))} at {', '.join(sorted(result.locations))}"
 
 
@@ -201,8 +201,8 @@ def _check_header(document: Any) -> None:
     for number, wanted in enumerate(HEADER):
         field = fields[number] if number < len(fields) else {}
         if (field.get("name"), field.get("type")) != (wanted["name"], wanted["type"]):
-            found = json.dumps(field) if field else "missing"
+            actual = json.dumps(field) if field else "missing"
             raise InvalidSchemaError(
-                f"record {document['name']}: field {number + 1} must be {json.dumps(wanted)} and is {found}:"
+                f"record {document['name']}: field {number + 1} must be {json.dumps(wanted)} and is {actual}:"
                 " every event begins with the same four"
             )

@@ -15,19 +15,19 @@ _UNITS = {"timestamp-micros": timedelta(microseconds=1), "timestamp-millis": tim
 
 def shown(event: Event) -> dict[str, Any]:
     """Return an event's fields for people: times as ISO 8601 in UTC."""
-    found = dict(event.fields)
+    fields = dict(event.fields)
     for field in event.schema.document["fields"]:
         unit = _unit(field["type"])
-        if unit is not None and isinstance(found.get(field["name"]), int):
-            found[field["name"]] = _time(found[field["name"]], unit)
-    return found
+        if unit is not None and isinstance(fields.get(field["name"]), int):
+            fields[field["name"]] = _time(fields[field["name"]], unit)
+    return fields
 
 
 def _unit(schema: Any) -> timedelta | None:
     """Return the unit of a time, also of one that may be null; None for what is no time."""
-    for each in schema if isinstance(schema, list) else [schema]:
-        if isinstance(each, dict) and each.get("logicalType") in _UNITS:
-            return _UNITS[each["logicalType"]]
+    for branch in schema if isinstance(schema, list) else [schema]:
+        if isinstance(branch, dict) and branch.get("logicalType") in _UNITS:
+            return _UNITS[branch["logicalType"]]
     return None
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 def write_varint(number: int) -> bytes:
     """Return the bytes of a number."""
     folded = number << 1 ^ number >> 63
-    found = bytearray()
+    encoded = bytearray()
     while folded >= 0x80:
-        found.append(folded & 0x7F | 0x80)
+        encoded.append(folded & 0x7F | 0x80)
         folded >>= 7
-    found.append(folded)
-    return bytes(found)
+    encoded.append(folded)
+    return bytes(encoded)
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -58,10 +58,12 @@ def families(samples: Samples) -> Iterator[Family]:
     for metric, values in samples.items():
         if metric.kind is MetricKind.HISTOGRAM:
             of_times = HistogramMetricFamily(metric.name, metric.doc, labels=metric.labels)
-            for labels, found in values.items():
-                assert isinstance(found, Distribution)
-                buckets = [(_bound(at), count) for at, count in zip(found.bounds, found.at_most, strict=True)]
-                of_times.add_metric(labels, buckets, found.total)
+            for labels, distribution in values.items():
+                assert isinstance(distribution, Distribution)
+                buckets = [
+                    (_bound(at), count) for at, count in zip(distribution.bounds, distribution.at_most, strict=True)
+                ]
+                of_times.add_metric(labels, buckets, distribution.total)
             yield of_times
             continue
         make = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily

@@ -77,14 +77,14 @@ class LoadProgress:
 
     def note(self, done: _Round, began_s: float, seconds: float) -> None:
         """Note a load that began at a time, in seconds since 1970, and took so long."""
-        for each in done.loaded:
-            topic = (each.topic,)
+        for topic_load in done.loaded:
+            topic = (topic_load.topic,)
             for name, metric in _OF_LOADED.items():
-                self._added[metric][topic] += getattr(each, name)
-            for where, offset in each.offsets.items():
+                self._added[metric][topic] += getattr(topic_load, name)
+            for where, offset in topic_load.offsets.items():
                 self._offsets[*topic, str(where.broker_id), str(where.partition)] = offset
             self._fresh[topic] = began_s
-            self._away[topic] = len(each.away)
+            self._away[topic] = len(topic_load.away)
             self._failed[topic] = 0
         self._failed.update({(topic,): 1 for topic in done.failed})
         self._rounds += 1

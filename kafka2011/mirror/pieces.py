@@ -27,18 +27,19 @@ def pieces(data: bytes, max_payload_bytes: int) -> Iterator[SetPiece]:
     """
     start = position = 0
     while position < len(data):
-        found = scan(data, position, max_messages=1)
-        fault = found.fault
-        if fault is None and found.messages and found.largest_payload_bytes <= max_payload_bytes:
-            position = found.end
+        scanned = scan(data, position, max_messages=1)
+        fault = scanned.fault
+        if fault is None and scanned.messages and scanned.largest_payload_bytes <= max_payload_bytes:
+            position = scanned.end
             continue
         if start < position:
             yield SetPiece(start, position)
-        end = found.end if found.messages else _end_by_length(data, position)
+        end = scanned.end if scanned.messages else _end_by_length(data, position)
         yield SetPiece(
             position,
             end,
-            fault or f"its payload of {found.largest_payload_bytes} bytes exceeds max.message.size {max_payload_bytes}",
+            fault
+            or f"its payload of {scanned.largest_payload_bytes} bytes exceeds max.message.size {max_payload_bytes}",
         )
         start = position = end
     if start < position:

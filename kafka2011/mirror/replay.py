@@ -59,28 +59,32 @@ def stored_sets(
 ) -> Iterator[StoredSet]:
     """Yield what ranges hold, one fetch of each in turn."""
     left = max_messages
-    waiting = [each for each in ranges if each.offset < each.end_offset]
+    waiting = [replayed for replayed in ranges if replayed.offset < replayed.end_offset]
     while waiting:
-        for each in waiting:
-            data = _fetch(each, fetch_bytes)
+        for replayed in waiting:
+            data = _fetch(replayed, fetch_bytes)
             if left is not None:
                 taken = scan(data, max_messages=left)
                 if taken.fault is None:
                     data = data[: taken.end]
                 left -= taken.messages
-            offset, each.offset = each.offset, each.offset + len(data)
-            yield StoredSet(*each.where, offset, each.offset, data)
+            offset, replayed.offset = replayed.offset, replayed.offset + len(data)
+            yield StoredSet(*replayed.where, offset, replayed.offset, data)
             if left == 0:
                 return
-        waiting = [each for each in waiting if each.offset < each.end_offset]
+        waiting = [replayed for replayed in waiting if replayed.offset < replayed.end_offset]
 
 
-def _fetch(each: ReplayRange, fetch_bytes: int) -> bytes:
+def _fetch(replayed: ReplayRange, fetch_bytes: int) -> bytes:
     """Return whole messages from where a range stands, none from beyond its end."""
-    topic, _, partition = each.where
-    fetched = each.consumer.fetch(topic, partition, each.offset, min(fetch_bytes, each.end_offset - each.offset))
+    topic, _, partition = replayed.where
+    fetched = replayed.consumer.fetch(
+        topic, partition, replayed.offset, min(fetch_bytes, replayed.end_offset - replayed.offset)
+    )
     complete_bytes = complete_prefix_bytes(fetched.data)
     if not complete_bytes:
         next(iter(fetched), None)  # raises what is wrong
-        raise KafkaError(f"{each.where} ends at offset {each.offset}, before {each.end_offset}, where it ended before")
+        raise KafkaError(
+            f"{replayed.where} ends at offset {replayed.offset}, before {replayed.end_offset}, where it ended before"
+        )
     return fetched.data[:complete_bytes]

@@ -46,27 +46,29 @@ def decoded(
             names = batch.column(_TOPIC)
             for topic in pc.unique(names).to_pylist():
                 of_topic = batch.filter(pc.equal(names, topic))
-                found, refused = decoders[topic].decode(of_topic)
+                events, refused = decoders[topic].decode(of_topic)
                 _report(topic, of_topic, refused, skip=skip)
-                yield _chosen(found, topic, arrow)
+                yield _chosen(events, topic, arrow)
 
     return rows.mapInArrow(decode, schema)
 
 
-def _chosen(found: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.repeat(pa.scalar(topic), found.num_rows)]
+def _chosen(events: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.repeat(pa.scalar(topic), events.num_rows)]
     for field in list(schema)[1:]:
-        has = field.name in found.schema.names
-        arrays.append(found.column(field.name).cast(field.type) if has else pa.nulls(found.num_rows, field.type))
+        has = field.name in events.schema.names
+        arrays.append(events.column(field.name).cast(field.type) if has else pa.nulls(events.num_rows, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _report(topic: str, batch: pa.RecordBatch, refused: Sequence[RefusedRow], *, skip: bool) -> None:
-    for number, each in enumerate(refused):
+    for number, refusal in enumerate(refused):
         broker, partition, offset = (
-            batch.column(name)[each.row].as_py() for name in ("brokerId", "partition", "offset")
+            batch.column(name)[refusal.row].as_py() for name in ("brokerId", "partition", "offset")
         )
-        error = UndecodableEventError(each.reason, None, topic=topic, partition=f"{broker}-{partition}", offset=offset)
+        error = UndecodableEventError(
+            refusal.reason, None, topic=topic, partition=f"{broker}-{partition}", offset=offset
+        )
         if not skip:
             raise error
         if number < _SAID:

@@ -42,7 +42,7 @@ class BrokerInputs:
             for topic in TOPICS
             if topic in topics and self._has_schema(topic)
         }
-        self.through: Mapping[str, Any] = {topic: _ranges(found) for topic, found in self._offsets.items()}
+        self.through: Mapping[str, Any] = {topic: _ranges(resolved) for topic, resolved in self._offsets.items()}
         self.quarantined: Mapping[str, int] = {}
 
     def goes_on(self, after: Mapping[str, Any]) -> bool:
@@ -76,4 +76,7 @@ class BrokerInputs:
 
 
 def _ranges(resolved: ResolvedOffsets) -> dict[str, list[int]]:
-    return {each.topic_partition.znode_name: [each.start, each.end] for each in resolved.ranges}
+    return {
+        offset_range.topic_partition.znode_name: [offset_range.start, offset_range.end]
+        for offset_range in resolved.ranges
+    }

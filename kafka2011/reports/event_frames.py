@@ -57,7 +57,7 @@ def wanted_columns(topic: str) -> StructType:
 
 def _type_of(avro: object) -> DataType:
     if isinstance(avro, list):  # a union with null
-        [avro] = [each for each in avro if each != "null"]
+        [avro] = [branch for branch in avro if branch != "null"]
     if isinstance(avro, dict):
         return TimestampType() if avro.get("logicalType") == "timestamp-micros" else _TYPES[avro["type"]]
     assert isinstance(avro, str)

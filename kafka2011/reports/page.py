@@ -127,12 +127,12 @@ def _audit(audited: AuditedDays | None, days: list[str]) -> TextTable | None:
         return None
     rows: list[tuple[Any, ...]] = []
     for day in days:
-        of_day = [each for each in audited.days if each.day.isoformat() == day]
-        for each in of_day:
-            first, *rest = each.tiers
+        of_day = [audited_day for audited_day in audited.days if audited_day.day.isoformat() == day]
+        for audited_day in of_day:
+            first, *rest = audited_day.tiers
             missing = ", ".join(f"{tier.tier} {shown(tier.missing)}" for tier in rest)
-            verdict = each.verdict if each.why is None else f"{each.verdict}: {each.why}"
-            rows.append((day, each.topic, verdict, first.counted, missing or None))
+            verdict = audited_day.verdict if audited_day.why is None else f"{audited_day.verdict}: {audited_day.why}"
+            rows.append((day, audited_day.topic, verdict, first.counted, missing or None))
         if not of_day:
             rows.append((day, "all", "not audited: no counts of that day", None, None))
     columns = {"Day": False, "Topic": False, "Audit": False, "Published": True, "Missing, by tier": False}

@@ -39,8 +39,8 @@ class ReportSettings:
         self._chosen = dict(chosen or {})
 
     def __getitem__(self, setting: ReportSetting[T]) -> T:
-        found: T = self._chosen.get(setting, setting.default)
-        return found
+        value: T = self._chosen.get(setting, setting.default)
+        return value
 
     def to_json(self, reports: Iterable[Report]) -> dict[str, Any]:
         """Return those of some reports as they are written down with results; the order of several values is none."""

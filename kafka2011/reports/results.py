@@ -68,15 +68,15 @@ class Derivation:
         return read_document(text, cls._of, WarehouseError, wrong, version=_VERSION)
 
     @classmethod
-    def _of(cls, found: dict[str, Any]) -> Self:
+    def _of(cls, document: dict[str, Any]) -> Self:
         return cls(
-            int(found["number"]),
-            int(found["derived_at_ms"]),
-            str(found["kind"]),
-            found["settings"],
-            dict(found["after"]),
-            dict(found["through"]),
-            {name: tuple(map(date.fromisoformat, days)) for name, days in found["days"].items()},
+            int(document["number"]),
+            int(document["derived_at_ms"]),
+            str(document["kind"]),
+            document["settings"],
+            dict(document["after"]),
+            dict(document["through"]),
+            {name: tuple(map(date.fromisoformat, days)) for name, days in document["days"].items()},
         )
 
 
@@ -122,7 +122,7 @@ class Results:
             names = [entry.name for entry in self.directory.iterdir()]
         except FileNotFoundError:
             return []
-        return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+        return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def of(self, number: int) -> Path:
         """Return the directory of a derivation."""

@@ -38,5 +38,5 @@ class _Reading:
         """Yield the rows of the files that are named. Raises OSError."""
         for batch in names:
             paths = batch.column(0).to_pylist()
-            found = ds.dataset(paths, schema=self._schema, format="parquet", filesystem=self._file_system)
-            yield from found.to_batches()
+            dataset = ds.dataset(paths, schema=self._schema, format="parquet", filesystem=self._file_system)
+            yield from dataset.to_batches()

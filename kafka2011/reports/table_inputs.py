@@ -42,8 +42,8 @@ class TableFile(NamedTuple):
     @property
     def day(self) -> date | None:
         """The one day of all its rows; None when it may have rows of any."""
-        found = _DAY.search(self.path)
-        return date.fromisoformat(found[1]) if found else None
+        match = _DAY.search(self.path)
+        return date.fromisoformat(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ def view_of(table: TopicTable) -> TableView:
     if now is None or newest is None:
         return TableView(table.topic, [], [])
     commits = table.history(now).commits() or [newest]
-    numbers = {each.attempt: each.number for each in commits}
+    numbers = {commit.attempt: commit.number for commit in commits}
     files = []
     for path in table.paths_in(now):
-        found = _ATTEMPT.search(path)
-        files.append(TableFile(path, numbers.get(found[1] if found else "", _MIXED)))
+        match = _ATTEMPT.search(path)
+        files.append(TableFile(path, numbers.get(match[1] if match else "", _MIXED)))
     return TableView(table.topic, commits, files)
 
 
@@ -101,10 +101,10 @@ class TableInputs:
             view = self._views.get(topic)
             if view is None or view.newest.number < place["commit"]:
                 return False
-            same = [each for each in view.commits if each.number == place["commit"]]
+            same = [commit for commit in view.commits if commit.number == place["commit"]]
             if same and _place(same[0]) != place:
                 return False
-            if any(each.operation in _REPLACING and each.number > place["commit"] for each in view.commits):
+            if any(commit.operation in _REPLACING and commit.number > place["commit"] for commit in view.commits):
                 return False
         return True
 
@@ -113,7 +113,7 @@ class TableInputs:
         number = after["commit"] if after else 0
         view = self._views[topic]
         files = [file for file in view.files if file.number > number]
-        brought = {each.number for each in view.commits}
+        brought = {commit.number for commit in view.commits}
         days = {file.day for file in files}
         if not reach_s and None not in days and all(file.number in brought for file in files):
             return {day for day in days if day is not None}

@@ -82,8 +82,8 @@ class RegistryLookup:
         """Read the broker registry. Raises ZkUnavailable."""
         topics = self._brokers.topics()
         brokers = self._brokers.brokers()
-        found = [partition for topic in topics if wants(topic) for partition in self._partitions(topic, brokers)]
-        return Cluster(brokers, tuple(sorted(found)), frozenset(topics))
+        partitions = [partition for topic in topics if wants(topic) for partition in self._partitions(topic, brokers)]
+        return Cluster(brokers, tuple(sorted(partitions)), frozenset(topics))
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Read the offset registry. Raises ZkUnavailable."""
@@ -136,19 +136,19 @@ class ListedLookup:
 
     def cluster(self, wants: Callable[[str], bool]) -> Cluster:
         """Ask every broker; those that cannot be reached are left out, with a warning."""
-        found: list[TopicPartition] = []
+        on_brokers: list[TopicPartition] = []
         alive: dict[int, Broker] = {}
         for broker_id, broker in self._brokers.items():
             try:
                 with SimpleConsumer.of(broker, self._timeout) as consumer:
                     for topic in filter(wants, self._topics):
                         count = _count_partitions(consumer, topic)
-                        found += (TopicPartition(topic, broker_id, number) for number in range(count))
+                        on_brokers += (TopicPartition(topic, broker_id, number) for number in range(count))
             except BrokerConnectionError as error:
                 logger.warning("broker %d is left out: %s", broker_id, error)
             else:
                 alive[broker_id] = broker
-        return Cluster(alive, tuple(sorted(found)), frozenset(self._topics))
+        return Cluster(alive, tuple(sorted(on_brokers)), frozenset(self._topics))
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:  # noqa: ARG002 (of the protocol)
         """Raise KafkaError: groups are in ZooKeeper."""

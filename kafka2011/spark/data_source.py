@@ -86,7 +86,7 @@ class SparkBatchReader(DataSourceReader):
         with OffsetLookup(self._options) as lookup:
             ranges = resolve_batch(self._options, lookup, self.keeps)
             tasks = plan(lookup, ranges, self._options.min_partitions, DataLoss(self._options))
-        return [InputPartition(each) for each in tasks]
+        return [InputPartition(task) for task in tasks]
 
     def keeps(self, partition: TopicPartition) -> bool:  # noqa: ARG002 (FilteringReader's matter)
         """Say whether a partition is to be read."""
@@ -112,12 +112,12 @@ class FilteringReader(SparkBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         """Take filters that name partitions; return the others, which Spark applies to rows."""
-        for each in filters:
-            wanted = _wanted_values(each)
+        for condition in filters:
+            wanted = _wanted_values(condition)
             if wanted is None:
-                yield each
+                yield condition
             else:
-                self._filters.append((each.attribute[0], wanted))
+                self._filters.append((condition.attribute[0], wanted))
 
     def keeps(self, partition: TopicPartition) -> bool:
         """Say whether rows of a partition can pass the filters that were taken."""

@@ -50,11 +50,11 @@ def progress_of(context: SparkContext) -> str:
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     except (OSError, Py4JError):  # whoever works with it says that it has died
         return "Spark does not answer"
-    found = [stage for stage in stages if stage is not None]
-    if not found:
+    active = [stage for stage in stages if stage is not None]
+    if not active:
         return "between two jobs of Spark"
-    done, every = sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
-    return f"stage {max(stage.stageId for stage in found)} of Spark, {done} of {every} tasks"
+    done, every = sum(stage.numCompletedTasks for stage in active), sum(stage.numTasks for stage in active)
+    return f"stage {max(stage.stageId for stage in active)} of Spark, {done} of {every} tasks"
 
 
 def check_alive(error: Exception | None = None) -> None:

@@ -54,7 +54,7 @@ class EndWatch:
                 consumer = self._consumers.get(broker)
                 if consumer is None:
                     consumer = self._consumers[broker] = self._connect(broker)
-                fetches = [(each.topic, each.partition, end, 1) for each, end in its.items()]
+                fetches = [(partition.topic, partition.partition, end, 1) for partition, end in its.items()]
                 self._asked[broker] = its, in_thread(partial(_ask, consumer, fetches))
 
     def has_news(self) -> bool:
@@ -89,7 +89,7 @@ def _ask(consumer: SimpleConsumer, fetches: list[tuple[str, int, int, int]]) -> 
         fetched = consumer.multifetch(fetches, wait_ms=WAIT_MS)
     except KafkaError:  # whoever looks next finds out
         return _Answer.NOTHING
-    if any(each.data for each in fetched):
+    if any(part.data for part in fetched):
         return _Answer.MORE
     has_waited = time.monotonic() - began_s >= WAIT_MS / 2000
-    return _Answer.NOTHING if has_waited or any(each.error for each in fetched) else _Answer.AT_ONCE
+    return _Answer.NOTHING if has_waited or any(part.error for part in fetched) else _Answer.AT_ONCE

@@ -163,7 +163,7 @@ class OffsetLookup:
                 del self._asked[broker_id]
                 answers.update(question.result())
             slow = BrokerConnectionError(f"broker {broker_id} does not answer")
-            answers.update({each: slow for each in its if each not in answers})
+            answers.update({partition: slow for partition in its if partition not in answers})
         return answers
 
     def watch(self, ends: Offsets) -> None:
@@ -216,19 +216,19 @@ class OffsetLookup:
         Waits for brokers that are away. None where a log does not have the offset. Raises BrokerAwayError, BrokerError.
         """
         asked = list(wanted)
-        found: list[bytes | None] = [None] * len(asked)
+        payloads: list[bytes | None] = [None] * len(asked)
         by_broker: dict[int, list[int]] = {}
         for number, (partition, _, _) in enumerate(asked):
             by_broker.setdefault(partition.broker_id, []).append(number)
         for numbers in by_broker.values():
             for first in range(0, len(numbers), _TOGETHER):
                 some = numbers[first : first + _TOGETHER]
-                for number, part in zip(some, self._multifetch([asked[each] for each in some]), strict=True):
+                for number, part in zip(some, self._multifetch([asked[index] for index in some]), strict=True):
                     if part.error is None:
-                        found[number] = part.data
+                        payloads[number] = part.data
                     elif not isinstance(part.error, OffsetOutOfRangeError):
                         raise part.error
-        return found
+        return payloads
 
     def _multifetch(self, parts: list[tuple[TopicPartition, int, int]]) -> list[FetchedSet]:
         fetches = [(where.topic, where.partition, offset, max_bytes) for where, offset, max_bytes in parts]
@@ -281,7 +281,7 @@ class OffsetLookup:
     ) -> tuple[Offsets, dict[TopicPartition, BrokerAwayError]]:
         """Ask for all until all have answered, as often as the options allow: once for all, not one after another."""
         missing = sorted(partitions)
-        found: Offsets = {}
+        answered: Offsets = {}
         errors: dict[TopicPartition, BrokerConnectionError] = {}
 
         def ask_missing() -> None:
@@ -290,7 +290,7 @@ class OffsetLookup:
                 if isinstance(answer, BrokerConnectionError):
                     errors[partition] = answer
                 else:
-                    found[partition] = answer
+                    answered[partition] = answer
             missing[:] = sorted(errors)
             if errors:
                 raise errors[missing[0]]
@@ -298,8 +298,8 @@ class OffsetLookup:
         try:
             self._persist(ask_missing, BrokerConnectionError)
         except BrokerAwayError as away:
-            return found, dict.fromkeys(errors, away)
-        return found, {}
+            return answered, dict.fromkeys(errors, away)
+        return answered, {}
 
     def _registered(self, partitions: list[TopicPartition]) -> Answers:
         answers: Answers = {}
@@ -341,7 +341,7 @@ def _ends(consumer: SimpleConsumer, partitions: Iterable[TopicPartition]) -> Ans
         try:
             answers[partition] = consumer.get_offsets_before(partition.topic, partition.partition, LATEST, 1)[0]
         except BrokerConnectionError as error:
-            return answers | {each: error for each in partitions if each not in answers}
+            return answers | {unanswered: error for unanswered in partitions if unanswered not in answers}
     return answers
 
 

@@ -120,8 +120,8 @@ def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int | 
     read = flatten(_offsets(source_progress, "endOffset"))
     latest = flatten(_offsets(source_progress, "latestOffset"))
     return {
-        each: max(latest[each] - read.get(each, 0), 0) if each in latest else None
-        for each in sorted(read.keys() | latest.keys())
+        partition: max(latest[partition] - read.get(partition, 0), 0) if partition in latest else None
+        for partition in sorted(read.keys() | latest.keys())
     }
 
 
@@ -145,7 +145,7 @@ def source_metrics(source_progress: Mapping[str, Any]) -> SourceMetrics:
     lags = lag_bytes(source_progress).values()
     return SourceMetrics(
         int(source_progress["numInputRows"]),
-        sum(max(offset - start.get(each, offset), 0) for each, offset in end.items()),
+        sum(max(offset - start.get(partition, offset), 0) for partition, offset in end.items()),
         sum(lag for lag in lags if lag is not None),
         sum(lag is None for lag in lags),
     )
@@ -210,7 +210,7 @@ def cuts(whole: OffsetRange, tasks: int, known: Sequence[int], scan: Callable[[i
     twice. There are fewer cuts than wanted where messages are larger than tasks.
     """
     task_bytes = whole.size_bytes / max(tasks, 1)
-    found = [whole.start]
+    offsets = [whole.start]
     for number in range(1, tasks):
         target = whole.start + round(number * task_bytes)
         near = _nearest(known, target)
@@ -218,11 +218,11 @@ def cuts(whole: OffsetRange, tasks: int, known: Sequence[int], scan: Callable[[i
             boundary = near
         else:
             before = bisect_right(known, target)
-            base = max(found[-1], known[before - 1] if before else whole.start)
+            base = max(offsets[-1], known[before - 1] if before else whole.start)
             boundary = scan(base, target)
-        if found[-1] < boundary < whole.end:
-            found.append(boundary)
-    return found[1:]
+        if offsets[-1] < boundary < whole.end:
+            offsets.append(boundary)
+    return offsets[1:]
 
 
 def _nearest(ascending: Sequence[int], target: int) -> int | None:

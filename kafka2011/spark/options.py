@@ -100,7 +100,7 @@ class _Options(Settings):
         if theirs is not None:
             return f"{text}: it is one of Spark's own Kafka connector; here it is {theirs}"
         # Spark may have lowercased it, and the nearest name should be found all the same.
-        exact = {each.lower(): each for each in known}
+        exact = {name.lower(): name for name in known}
         near = difflib.get_close_matches(key.lower(), exact, n=1, cutoff=0.5)
         return f"{text}: did you mean {exact[near[0]]!r}?" if near else text
 

@@ -61,17 +61,17 @@ class ResolvedOffsets:
     @property
     def starting_offsets(self) -> str:
         """The value for startingOffsets."""
-        return to_json({each.topic_partition: each.start for each in self.ranges})
+        return to_json({offset_range.topic_partition: offset_range.start for offset_range in self.ranges})
 
     @property
     def ending_offsets(self) -> str:
         """The value for endingOffsets, for `commit_offsets`, and for startingOffsets of the next read."""
-        return to_json({each.topic_partition: each.end for each in self.ranges})
+        return to_json({offset_range.topic_partition: offset_range.end for offset_range in self.ranges})
 
     @property
     def size_bytes(self) -> int:
         """How many bytes of the logs it spans."""
-        return sum(each.size_bytes for each in self.ranges)
+        return sum(offset_range.size_bytes for offset_range in self.ranges)
 
 
 def resolve_offsets(
@@ -112,7 +112,7 @@ class DataLoss:
         """Take note of partitions whose brokers did not come back in time. Raises BrokerAwayError."""
         if not away:
             return
-        what = f"{', '.join(str(each) for each in sorted(away))} cannot be read: {next(iter(away.values()))}"
+        what = f"{', '.join(str(partition) for partition in sorted(away))} cannot be read: {next(iter(away.values()))}"
         if self._fail:
             raise BrokerAwayError(f"{what}. To go on with what there is, set failOnDataLoss to false")
         logger.warning("data loss: %s", what)
@@ -132,7 +132,10 @@ def resolve_batch(
     bounds = {partition: lookup.bounds(partition) for partition in partitions}
     starts = _starting_offsets(options, lookup, bounds)
     ends = _ending_offsets(options, lookup, bounds)
-    return [_within(bounds[each], each, starts[each], ends[each], loss) for each in sorted(partitions)]
+    return [
+        _within(bounds[partition], partition, starts[partition], ends[partition], loss)
+        for partition in sorted(partitions)
+    ]
 
 
 def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[TopicPartition, int]) -> ResolvedOffsets:
@@ -143,9 +146,9 @@ def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[Top
     """
     loss = DataLoss(options)
     cluster = lookup.cluster()
-    stored = {each: offset for each, offset in after.items() if options.wants(each.topic)}
+    stored = {partition: offset for partition, offset in after.items() if options.wants(partition.topic)}
     for topic in unknown_topics(options, cluster):
-        if all(each.topic != topic for each in stored):
+        if all(partition.topic != topic for partition in stored):
             raise UnknownTopicError(f"topic {topic} is unknown: no broker has ever registered it")
     ends = answered(lookup.ends(cluster.partitions))
     begins = births(lookup, ends)
@@ -153,24 +156,24 @@ def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[Top
     away: list[TopicPartition] = []
     lost: list[OffsetRange] = []
     replaced: list[ReplacedLog] = []
-    for each in sorted(stored.keys() | set(cluster.partitions)):
-        start = stored.get(each)
-        if each not in begins:
-            away.append(each)
+    for partition in sorted(stored.keys() | set(cluster.partitions)):
+        start = stored.get(partition)
+        if partition not in begins:
+            away.append(partition)
             if start is not None:
-                ranges.append(OffsetRange(each, start, start))
+                ranges.append(OffsetRange(partition, start, start))
             continue
-        earliest, latest = begins[each], max(ends[each], begins[each])
+        earliest, latest = begins[partition], max(ends[partition], begins[partition])
         if start is None:
             start = earliest
         elif start > latest:
-            replaced.append(ReplacedLog(each, start, earliest, latest))
+            replaced.append(ReplacedLog(partition, start, earliest, latest))
             continue
         elif start < earliest:
-            loss.report(f"{each} was read up to offset {start}, but begins at {earliest} now")
-            lost.append(OffsetRange(each, start, earliest))
+            loss.report(f"{partition} was read up to offset {start}, but begins at {earliest} now")
+            lost.append(OffsetRange(partition, start, earliest))
             start = earliest
-        ranges.append(OffsetRange(each, start, latest))
+        ranges.append(OffsetRange(partition, start, latest))
     if away:
         logger.warning("not read now, since their brokers are away: %s", ", ".join(map(str, away)))
     return ResolvedOffsets(tuple(ranges), tuple(away), tuple(lost), tuple(replaced))
@@ -190,24 +193,26 @@ def resolve_stream_start(options: StreamOptions, lookup: OffsetLookup) -> Offset
     """
     loss = DataLoss(options)
     cluster = lookup.cluster()
-    found = set(cluster.partitions)
+    present = set(cluster.partitions)
     if options.starting_timestamp >= 0:
-        return births(lookup, found, options.starting_timestamp)
+        return births(lookup, present, options.starting_timestamp)
     spec = options.starting_offsets
     assert spec is not None
     named = spec if isinstance(spec, Mapping) else {}
     _check_named(options, "startingOffsets", spec)
-    given = {each: offset for each, offset in named.items() if offset >= 0}
+    given = {partition: offset for partition, offset in named.items() if offset >= 0}
     if options.groupid:
         given |= lookup.committed(sorted({*options.subscribe, *filter(options.wants, cluster.topics)}))
-    for partition in sorted({*named, *given} - found):
+    for partition in sorted({*named, *given} - present):
         if partition.broker_id in cluster.brokers:
             loss.report(_no_such_partition(partition))
             given.pop(partition, None)
-    rest = found - given.keys()
+    rest = present - given.keys()
     if isinstance(spec, Mapping):
         _check_complete("startingOffsets", rest - spec.keys())
-        ends, away = lookup.await_ends(each for each in named.keys() - given.keys() if named[each] == LATEST)
+        ends, away = lookup.await_ends(
+            partition for partition in named.keys() - given.keys() if named[partition] == LATEST
+        )
         loss.report_away(away)
         return given | ends | births(lookup, rest - ends.keys() - away.keys())
     if spec == LATEST:
@@ -217,16 +222,16 @@ def resolve_stream_start(options: StreamOptions, lookup: OffsetLookup) -> Offset
 
 def answered(answers: Answers) -> Offsets:
     """Return the answers that are no errors."""
-    return {each: answer for each, answer in answers.items() if isinstance(answer, int)}
+    return {partition: answer for partition, answer in answers.items() if isinstance(answer, int)}
 
 
 def births(lookup: OffsetLookup, partitions: Iterable[TopicPartition], since_ms: int | None = None) -> Offsets:
     """Return where to begin with partitions that have appeared, as far as their brokers answer."""
-    found: Offsets = {}
+    offsets: Offsets = {}
     for partition in answered(lookup.ends(partitions)):
         with contextlib.suppress(BrokerConnectionError):  # gone since: it will appear again
-            found[partition] = lookup.birth(partition, since_ms)
-    return found
+            offsets[partition] = lookup.birth(partition, since_ms)
+    return offsets
 
 
 def _starting_offsets(
@@ -234,7 +239,10 @@ def _starting_offsets(
 ) -> dict[TopicPartition, int]:
     """Return where to begin with each partition: by time, by group, or by startingOffsets. May lie out of bounds."""
     if options.starting_timestamp >= 0:
-        return {each: lookup.segment_at(each, bounds[each], options.starting_timestamp)[0] for each in bounds}
+        return {
+            partition: lookup.segment_at(partition, bounds[partition], options.starting_timestamp)[0]
+            for partition in bounds
+        }
     committed: dict[TopicPartition, int] = {}
     if options.groupid:
         committed = lookup.committed(sorted({partition.topic for partition in bounds}))
@@ -248,7 +256,10 @@ def _ending_offsets(
     options: BatchOptions, lookup: OffsetLookup, bounds: Mapping[TopicPartition, LogBounds]
 ) -> dict[TopicPartition, int]:
     if options.ending_timestamp >= 0:
-        return {each: lookup.segment_at(each, bounds[each], options.ending_timestamp)[1] for each in bounds}
+        return {
+            partition: lookup.segment_at(partition, bounds[partition], options.ending_timestamp)[1]
+            for partition in bounds
+        }
     return _by_spec("endingOffsets", options.ending_offsets, bounds, bounds)
 
 
@@ -274,13 +285,13 @@ def _check_complete(key: str, missing: Collection[TopicPartition]) -> None:
     if missing:
         raise ConfigError(
             f"{key} must name every partition (-2 is the earliest offset, -1 the latest); it lacks"
-            f" {', '.join(str(each) for each in sorted(missing))}"
+            f" {', '.join(str(partition) for partition in sorted(missing))}"
         )
 
 
 def _check_named(options: ReadOptions, key: str, spec: OffsetSpec | None) -> None:
     if isinstance(spec, Mapping):
-        for topic in sorted({each.topic for each in spec}):
+        for topic in sorted({partition.topic for partition in spec}):
             if not options.wants(topic):
                 raise ConfigError(f"{key} names topic {topic}, which is not subscribed to")
 
@@ -294,7 +305,9 @@ def _named(options: BatchOptions) -> set[TopicPartition]:
     specs: list[object] = [options.ending_offsets]
     if options.starting_timestamp < 0 and not options.groupid:
         specs.append(options.starting_offsets)
-    return {each for spec in specs if isinstance(spec, Mapping) for each in spec if options.wants(each.topic)}
+    return {
+        partition for spec in specs if isinstance(spec, Mapping) for partition in spec if options.wants(partition.topic)
+    }
 
 
 def _awaited(
@@ -305,24 +318,24 @@ def _awaited(
     loss: DataLoss,
 ) -> set[TopicPartition]:
     """Return the partitions to read. Waits for brokers that are known to have some."""
-    found = set(cluster.partitions)
+    present = set(cluster.partitions)
     wanted = set(_named(options))
     if options.groupid:
         topics = [topic for topic in cluster.topics if options.wants(topic)]
         wanted |= lookup.committed(topics).keys()
     wanted = set(filter(keep, wanted))
-    for partition, error in lookup.await_brokers(wanted - found).items():
+    for partition, error in lookup.await_brokers(wanted - present).items():
         loss.report(f"{partition} is not there: {error}")
     _report_missing_brokers(options, lookup, set(filter(keep, lookup.remembered())) - wanted, loss)
     cluster = lookup.cluster()
-    found = set(cluster.partitions)
-    for partition in sorted(wanted - found):
+    present = set(cluster.partitions)
+    for partition in sorted(wanted - present):
         if partition.broker_id in cluster.brokers:
             loss.report(_no_such_partition(partition))
     for topic in options.subscribe:
-        if all(partition.topic != topic for partition in found):
-            found |= _await_topic(lookup, topic)
-    return found
+        if all(partition.topic != topic for partition in present):
+            present |= _await_topic(lookup, topic)
+    return present
 
 
 def _report_missing_brokers(
@@ -333,12 +346,12 @@ def _report_missing_brokers(
     The registry itself forgets a broker when its session ends. Waits only where going on without them is not allowed.
     """
     brokers = lookup.cluster().brokers
-    missing = {each for each in remembered if each.broker_id not in brokers}
+    missing = {partition for partition in remembered if partition.broker_id not in brokers}
     if options.fail_on_data_loss:
         missing = set(lookup.await_brokers(missing))
     if missing:
-        ids = sorted({each.broker_id for each in missing})
-        topics = sorted({each.topic for each in missing})
+        ids = sorted({partition.broker_id for partition in missing})
+        topics = sorted({partition.topic for partition in missing})
         loss.report(
             f"brokers {', '.join(map(str, ids))} are away, and offsets of consumer groups, or broker.list, name"
             f" partitions of {', '.join(topics)} there"
@@ -349,10 +362,10 @@ def _await_topic(lookup: OffsetLookup, topic: str) -> set[TopicPartition]:
     """Wait for a topic that was registered before, but that no live broker has."""
 
     def ask() -> set[TopicPartition]:
-        found = {partition for partition in lookup.cluster().partitions if partition.topic == topic}
-        if not found:
+        of_topic = {partition for partition in lookup.cluster().partitions if partition.topic == topic}
+        if not of_topic:
             raise BrokerConnectionError(f"no live broker has topic {topic}")
-        return found
+        return of_topic
 
     return lookup.persist(ask)
 
@@ -377,26 +390,30 @@ def plan(
 
     Ranges whose brokers do not come back in time are lost.
     """
-    full = [each for each in ranges if each.size_bytes]
-    away = lookup.await_brokers(each.topic_partition for each in full)
+    full = [offset_range for offset_range in ranges if offset_range.size_bytes]
+    away = lookup.await_brokers(offset_range.topic_partition for offset_range in full)
     loss.report_away(away)
-    there = [each for each in full if each.topic_partition not in away]
-    tasks = share_tasks([each.size_bytes for each in there], min_partitions)
+    there = [offset_range for offset_range in full if offset_range.topic_partition not in away]
+    tasks = share_tasks([offset_range.size_bytes for offset_range in there], min_partitions)
     parts = _cut_all(lookup, dict(zip(there, tasks, strict=True)))
-    return [PlannedRange(part, lookup.broker(each.topic_partition)) for each in there for part in parts[each]]
+    return [
+        PlannedRange(part, lookup.broker(offset_range.topic_partition))
+        for offset_range in there
+        for part in parts[offset_range]
+    ]
 
 
 def _cut_all(lookup: OffsetLookup, tasks: Mapping[OffsetRange, int]) -> dict[OffsetRange, list[OffsetRange]]:
     """Cut each range for its tasks, in parallel for different brokers, since cutting may mean reading."""
     by_broker: dict[int, list[OffsetRange]] = {}
-    for each, count in tasks.items():
+    for offset_range, count in tasks.items():
         if count > 1:
-            by_broker.setdefault(each.topic_partition.broker_id, []).append(each)
+            by_broker.setdefault(offset_range.topic_partition.broker_id, []).append(offset_range)
 
     def cut(ranges: list[OffsetRange]) -> dict[OffsetRange, list[OffsetRange]]:
-        return {each: _cut(lookup, each, tasks[each]) for each in ranges}
+        return {offset_range: _cut(lookup, offset_range, tasks[offset_range]) for offset_range in ranges}
 
-    parts = {each: [each] for each in tasks}
+    parts = {offset_range: [offset_range] for offset_range in tasks}
     if by_broker:
         with ThreadPoolExecutor(min(len(by_broker), MAX_THREADS)) as threads:
             for of_broker in threads.map(cut, by_broker.values()):
@@ -437,12 +454,12 @@ def admit(
     `begin` and `end` are boundaries. Partitions share `max_bytes` in proportion to what waits in them. Each gets one
     message or compressed set at least, however large, so that no partition falls behind.
     """
-    lags = {each: end[each] - start for each, start in begin.items() if end[each] > start}
+    lags = {partition: end[partition] - start for partition, start in begin.items() if end[partition] > start}
     shares = share_bytes(lags, max_bytes)
     return {
-        each: _admit_one(lookup, each, begin[each], end[each], share, loss)
-        for each, share in shares.items()
-        if share < lags[each]
+        partition: _admit_one(lookup, partition, begin[partition], end[partition], share, loss)
+        for partition, share in shares.items()
+        if share < lags[partition]
     }
 
 
@@ -460,11 +477,11 @@ def _admit_one(
     before = bisect_right(bounds.boundaries, target)
     base = max(start, bounds.boundaries[before - 1])
     try:
-        found = lookup.walk(partition, base, max(target, base + 1))
+        boundary = lookup.walk(partition, base, max(target, base + 1))
     except OffsetOutOfRangeError:  # retention came in between: the next micro-batch finds out
         return start
-    if found.offset > start:
-        return found.offset
+    if boundary.offset > start:
+        return boundary.offset
     # Not even one message fits. If its length makes no sense, go to the next known boundary.
     certain = next_boundary(bounds.boundaries, start) or end
-    return min(found.following or certain, certain, end)
+    return min(boundary.following or certain, certain, end)

@@ -160,12 +160,12 @@ class RangeReader:
                 continue
             if position == len(data):
                 return
-            found = scan(data, position, max_messages=1)
-            if found.messages:
-                yield from self._open(data[position : found.end], found.wrappers)
-                position = found.end
-            elif found.fault is not None:
-                position = self._pass_corrupt(found.fault) - base
+            scanned = scan(data, position, max_messages=1)
+            if scanned.messages:
+                yield from self._open(data[position : scanned.end], scanned.wrappers)
+                position = scanned.end
+            elif scanned.fault is not None:
+                position = self._pass_corrupt(scanned.fault) - base
             elif fault := self._cannot_end(data, position, asked_bytes):
                 position = self._pass_corrupt(fault) - base
             else:
@@ -184,8 +184,8 @@ class RangeReader:
                 opened = decompress(wrapper.codec, message[wrapper.payload_start - wrapper.start :])
                 if self._columns.add_opened(opened, self._offset, self._offset + len(message)):
                     return
-            for each in decode(message, topic, broker_id, partition, self._offset):
-                self._columns.add(each)
+            for row in decode(message, topic, broker_id, partition, self._offset):
+                self._columns.add(row)
                 if self._columns.is_full:
                     yield source_batch(self._columns.take())
         except InvalidMessageError as error:

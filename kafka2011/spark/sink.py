@@ -185,7 +185,10 @@ def plan_placement(
         topic: tuple(where for where in TopicPartition.all_of(topic, of_topic) if where.broker_id in live)
         for topic, of_topic in counts.items()
     }
-    return Placement(tuple(live.values()), {topic: found for topic, found in partitions.items() if found})
+    return Placement(
+        tuple(live.values()),
+        {topic: partitions_of_topic for topic, partitions_of_topic in partitions.items() if partitions_of_topic},
+    )
 
 
 # Sending, on executors

@@ -77,7 +77,7 @@ def _position(schema: StructType, name: str, types: tuple[type[DataType], ...]) 
     for position, field in enumerate(schema.fields):
         if field.name.lower() == name.lower():
             if not isinstance(field.dataType, types):
-                wanted = " or ".join(each.typeName() for each in types)
+                wanted = " or ".join(data_type.typeName() for data_type in types)
                 raise ConfigError(f"column {name} is {field.dataType.simpleString()}; the sink takes {wanted}")
             return position
     return None

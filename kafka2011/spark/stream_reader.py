@@ -83,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch."""
-        return [InputPartition(each) for each in self._planning().tasks(start, end)]
+        return [InputPartition(task) for task in self._planning().tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's range."""
@@ -142,10 +142,10 @@ class StreamPlanner:
         wanted = self._wanted(begin)
         latest = self._look(wanted)
         bounded = latest if self._target is None else self._targets(wanted)
-        end = {**begin, **{each: bounded[each] for each in wanted if each in bounded}}
-        for each in begin:
-            if end[each] < begin[each]:
-                self._loss.report(f"{each} ends at {end[each]}, but was read up to {begin[each]}")
+        end = {**begin, **{partition: bounded[partition] for partition in wanted if partition in bounded}}
+        for partition in begin:
+            if end[partition] < begin[partition]:
+                self._loss.report(f"{partition} ends at {end[partition]}, but was read up to {begin[partition]}")
         if max_bytes is not None:
             end |= admit(self._lookup, begin, end, max_bytes, self._loss)
         end |= births(self._lookup, bounded.keys() - begin.keys(), since_ms)
@@ -171,9 +171,9 @@ class StreamPlanner:
         """
         begin, stop = flatten(start), flatten(end)
         ranges = [
-            OffsetRange(each, begin[each], stop[each])
-            for each in sorted(stop)
-            if begin.get(each, stop[each]) < stop[each]
+            OffsetRange(partition, begin[partition], stop[partition])
+            for partition in sorted(stop)
+            if begin.get(partition, stop[partition]) < stop[partition]
         ]
         return plan(self._lookup, ranges, self._options.min_partitions, self._loss)
 
@@ -207,8 +207,8 @@ class StreamPlanner:
 
     def _wanted(self, begin: Offsets) -> Offsets:
         """Leave out topics that are no longer subscribed to: they keep their offsets, in case they come back."""
-        wanted = {each: offset for each, offset in begin.items() if self._options.wants(each.topic)}
-        left = {each.topic for each in begin.keys() - wanted.keys()}
+        wanted = {partition: offset for partition, offset in begin.items() if self._options.wants(partition.topic)}
+        left = {partition.topic for partition in begin.keys() - wanted.keys()}
         if left - self._left:
             logger.warning("topics no longer subscribed to, and no longer read: %s", ", ".join(sorted(left)))
             self._left = left
@@ -265,8 +265,8 @@ class StreamPlanner:
         """Return how far an AvailableNow query goes; it waits for a partition that was away when it began."""
         assert self._target is not None
         open_ends = set(partitions) - self._target.keys() - self._given_up
-        found, away = self._lookup.await_ends(open_ends)
+        ends, away = self._lookup.await_ends(open_ends)
         self._loss.report_away(away)
         self._given_up |= away.keys()
-        self._target |= found
+        self._target |= ends
         return self._target

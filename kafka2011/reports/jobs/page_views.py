@@ -33,8 +33,8 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     figures = [Figure("page views", shown(views))]
     if not views:
         return Section("Page views", NOTHING, figures=figures)
-    found = top(rows, ["page"], "views", ("views", "response_bytes"), TOP)
-    of_pages = [(shown(row["page"] or "(no address)"), row["views"], row["response_bytes"]) for row in found]
+    top_pages = top(rows, ["page"], "views", ("views", "response_bytes"), TOP)
+    of_pages = [(shown(row["page"] or "(no address)"), row["views"], row["response_bytes"]) for row in top_pages]
     by_hour = hours_of(rows, {"views": "page views"}, "Page views by hour, UTC.")
     table = table_of(
         "Most viewed pages",

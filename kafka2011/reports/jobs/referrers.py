@@ -43,8 +43,8 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     views = total(rows, "views")
     if not views:
         return Section("Referrers", NOTHING)
-    found = top(rows, ["site"], "views", ("views",), TOP)
-    of_sites = [(shown(row["site"] or "(no site)"), row["views"]) for row in found]
+    top_sites = top(rows, ["site"], "views", ("views",), TOP)
+    of_sites = [(shown(row["site"] or "(no site)"), row["views"]) for row in top_sites]
     table = table_of(
         "Sites that most views came from",
         {"Site": False, "Views": True, "Share": True},

@@ -50,9 +50,9 @@ def scrapers(views: DataFrame, views_per_minute: int = VIEWS_PER_MINUTE.default)
 
 
 def _section(rows: pa.Table, settings: ReportSettings) -> Section:
-    found: list[dict[str, Any]] = []
+    top_scrapers: list[dict[str, Any]] = []
     if rows.num_rows:
-        found = rows.take(pc.select_k_unstable(rows, TOP, [("most_per_minute", "descending")])).to_pylist()
+        top_scrapers = rows.take(pc.select_k_unstable(rows, TOP, [("most_per_minute", "descending")])).to_pylist()
     limit = settings[VIEWS_PER_MINUTE]
     text = f"Clients, an address with a browser each, that viewed more than {limit} pages within a minute."
     table = table_of(
@@ -66,11 +66,11 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
                 f"{row['date']} {row['at_s'] // 3600:02d}:{row['at_s'] // 60 % 60:02d}:{row['at_s'] % 60:02d}",
                 row["views"],
             )
-            for row in found
+            for row in top_scrapers
         ],
     )
     figures = [Figure("scrapers", shown(rows.num_rows))]
-    return Section("Scrapers", text if found else f"{text} There were none.", (), table, figures)
+    return Section("Scrapers", text if top_scrapers else f"{text} There were none.", (), table, figures)
 
 
 REPORT = Report(

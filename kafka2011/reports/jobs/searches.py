@@ -33,7 +33,7 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
     count, clicked = total(rows, "searches"), total(rows, "clicked")
     if not count:
         return Section("Searches", NOTHING)
-    found = top(rows, ["query"], "searches", ("searches", "found_nothing", "clicked", "clicks"), TOP)
+    top_searches = top(rows, ["query"], "searches", ("searches", "found_nothing", "clicked", "clicks"), TOP)
     by_hour = hours_of(rows, {"searches": "searches", "clicked": "with a click"}, "Searches by hour, UTC.")
     table = table_of(
         "Most frequent searches",
@@ -46,7 +46,7 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
                 row["clicks"],
                 share(row["clicked"], row["searches"]),
             )
-            for row in found
+            for row in top_searches
         ],
     )
     text = (

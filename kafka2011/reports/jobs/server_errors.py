@@ -38,7 +38,7 @@ def server_errors(views: DataFrame, stats: DataFrame) -> DataFrame:
 def _section(rows: pa.Table, _: ReportSettings) -> Section:
     if not rows.num_rows:
         return Section("Errors of servers", NOTHING)
-    found = top(rows, ["server"], "views", _NUMBERS, TOP)
+    top_servers = top(rows, ["server"], "views", _NUMBERS, TOP)
     table = table_of(
         "Servers, by the number of page views",
         {
@@ -60,7 +60,7 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
                 row["told_requests"],
                 row["told_errors"],
             )
-            for row in found
+            for row in top_servers
         ],
     )
     text = "As the status of page views tells, and as servers themselves tell every few seconds."

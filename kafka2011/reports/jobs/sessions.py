@@ -35,12 +35,12 @@ def sessions(views: DataFrame, gap_s: int = GAP_S.default) -> DataFrame:
     numbered = seen.withColumn("begins", sql.when(begins, 1).otherwise(0)).withColumn(
         "number", sql.sum("begins").over(by_visitor.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     )
-    each = numbered.groupBy("date", "who", "number").agg(
+    of_sessions = numbered.groupBy("date", "who", "number").agg(
         sql.min("hour").alias("hour"),
         sql.count("*").alias("views"),
         (sql.max("second") - sql.min("second")).alias("duration_s"),
     )
-    return each.groupBy("date", "hour").agg(
+    return of_sessions.groupBy("date", "hour").agg(
         sql.count("*").alias("sessions"),
         sql.sum("views").alias("views"),
         sql.count_if(sql.col("views") == 1).alias("bounces"),

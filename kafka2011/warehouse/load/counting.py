@@ -98,7 +98,7 @@ class LoadAudit:
         self._unconfirmed += taken
         self._publisher.publish(self._unconfirmed)
         self._unconfirmed.clear()
-        return [each for each in taken if isinstance(each, AuditReport)]
+        return [report for report in taken if isinstance(report, AuditReport)]
 
     def close(self) -> None:
         """Close the publisher."""
@@ -142,8 +142,8 @@ class LoadAccount:
     def count(self, counts: Iterable[Count], offsets: Mapping[TopicPartition, int]) -> None:
         """Count rows that were written for a commit with these offsets. Raises KafkaError."""
         unpublished = self._audit.unpublished()
-        for each in counts:
-            unpublished.count_read(*each, None, 0.0)
+        for window_count in counts:
+            unpublished.count_read(*window_count, None, 0.0)
             if unpublished.messages >= MAX_HELD_MESSAGES:
                 self._report(offsets, before_s=_SOON_S)
 
@@ -153,8 +153,8 @@ class LoadAccount:
         Partitions ended at `ends` at that time, None for those whose broker is away; without any nobody has looked.
         """
         unpublished = self._audit.unpublished()
-        for each in commit.ranges:
-            unpublished.note_read(each.partition, each.start, each.end)
+        for loaded in commit.ranges:
+            unpublished.note_read(loaded.partition, loaded.start, loaded.end)
         for where, end in ends.items():  # those with nothing new too
             if end is not None:
                 unpublished.note_read(where, end, end)
@@ -189,7 +189,7 @@ class LoadAccount:
         if self._scan is None or not seen_ms:
             return None
         audit = self._audit
-        found = complete(
+        completeness = complete(
             self._ledger,
             self._received,
             audit.topic,
@@ -199,20 +199,20 @@ class LoadAccount:
             from_ms=_again_from(before_ms),
             before_ms=before_ms,
         )
-        if found is None:
+        if completeness is None:
             return None
-        if found.missing:
+        if completeness.missing:
             logger.warning(
                 "topic %s: %d messages are missing in the window that begins at %d ms",
-                *(audit.topic, found.missing, found.through_ms),
+                *(audit.topic, completeness.missing, completeness.through_ms),
             )
-        if before_ms is not None and found.through_ms is not None and found.through_ms < before_ms:
-            why = "; ".join(unknown.why for unknown in found.unknowns) or "messages are missing"
+        if before_ms is not None and completeness.through_ms is not None and completeness.through_ms < before_ms:
+            why = "; ".join(unknown.why for unknown in completeness.unknowns) or "messages are missing"
             logger.warning(
                 "topic %s was said to be complete through %d ms, and is through %d ms only: %s",
-                *(audit.topic, before_ms, found.through_ms, why),
+                *(audit.topic, before_ms, completeness.through_ms, why),
             )
-        return found.through_ms
+        return completeness.through_ms
 
     def __enter__(self) -> Self:
         return self

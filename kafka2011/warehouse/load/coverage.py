@@ -61,8 +61,8 @@ def runs_of(
     in_set = (indexes > 0) | (next_offsets == offsets)
     order = np.lexsort((indexes, offsets, partitions, broker_ids))
     order_alone, order_in_set = order[~in_set[order]], order[in_set[order]]
-    alone = [each[order_alone] for each in (broker_ids, partitions, offsets, next_offsets)]
-    within = [each[order_in_set] for each in (broker_ids, partitions, offsets, next_offsets, indexes)]
+    alone = [column[order_alone] for column in (broker_ids, partitions, offsets, next_offsets)]
+    within = [column[order_in_set] for column in (broker_ids, partitions, offsets, next_offsets, indexes)]
     return [*_runs(*alone), *_set_runs(*within)]
 
 
@@ -153,15 +153,15 @@ class Coverage:
 
     def add(self, run: Run, *, quarantined: bool = False) -> None:
         """Take the run of messages that were written."""
-        found = self._partitions[TopicPartition(self._topic, run.broker_id, run.partition)]
+        of_partition = self._partitions[TopicPartition(self._topic, run.broker_id, run.partition)]
         if quarantined:
-            found.quarantined += run.rows
+            of_partition.quarantined += run.rows
         else:
-            found.rows += run.rows
+            of_partition.rows += run.rows
         if run.largest < 0:
-            found.alone.append((run.start, run.end))
+            of_partition.alone.append((run.start, run.end))
             return
-        one = found.sets.setdefault(run.start, _Set(run.end))
+        one = of_partition.sets.setdefault(run.start, _Set(run.end))
         one.end = max(one.end, run.end)
         one.rows += run.rows
         one.largest = max(one.largest, run.largest)
@@ -169,24 +169,24 @@ class Coverage:
 
     def add_corrupt(self, partition: TopicPartition, start: int, end: int) -> None:
         """Take a quarantined entry for bytes that are not a message; messages of a broken set may lie at its start."""
-        found = self._partitions[partition]
-        found.quarantined += 1
-        found.corrupt.append((start, end))
+        of_partition = self._partitions[partition]
+        of_partition.quarantined += 1
+        of_partition.corrupt.append((start, end))
 
     def counts(self, partition: TopicPartition) -> tuple[int, int]:
         """Return how many rows and quarantined messages there are of a partition."""
-        found = self._partitions.get(partition) or _Partition()
-        return found.rows, found.quarantined
+        of_partition = self._partitions.get(partition) or _Partition()
+        return of_partition.rows, of_partition.quarantined
 
     def gaps(self, partition: TopicPartition, start: int, end: int) -> list[Gap]:
         """Return what is not accounted for between two offsets.
 
         Raises CoverageError for messages that are there twice, and for any outside.
         """
-        found = self._partitions.get(partition) or _Partition()
+        of_partition = self._partitions.get(partition) or _Partition()
         at = start
         gaps: list[Gap] = []
-        for first, last in sorted(self._intervals(partition, found)):
+        for first, last in sorted(self._intervals(partition, of_partition)):
             if first < at or last > end:
                 what = "is there twice" if first < at and first >= start else f"is not between {start} and {end}"
                 raise CoverageError(f"{partition}: what was written from offset {first} to {last} {what}")
@@ -197,11 +197,11 @@ class Coverage:
             gaps.append(Gap(partition, at, end))
         return gaps
 
-    def _intervals(self, partition: TopicPartition, found: _Partition) -> Iterable[tuple[int, int]]:
-        yield from found.alone
-        yield from found.corrupt
-        broken = {start for start, _ in found.corrupt}
-        for start, one in found.sets.items():
+    def _intervals(self, partition: TopicPartition, of_partition: _Partition) -> Iterable[tuple[int, int]]:
+        yield from of_partition.alone
+        yield from of_partition.corrupt
+        broken = {start for start, _ in of_partition.corrupt}
+        for start, one in of_partition.sets.items():
             if one.rows > one.largest + 1:
                 raise CoverageError(
                     f"{partition}: of the compressed set at offset {start} there are {one.rows} messages, numbered up"

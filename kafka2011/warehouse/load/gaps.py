@@ -36,16 +36,16 @@ def explain(gap: Gap, earliest: int, fetch: Callable[[int, int], bytes], max_mes
             data = fetch(at, min(fetch_bytes, gap.end - at))
         except OffsetOutOfRangeError:
             data = b""
-        found = scan(data)
-        empty = sum(_is_empty(data[each.start : each.end]) for each in found.wrappers)
-        if found.messages > empty:
+        scanned = scan(data)
+        empty = sum(_is_empty(data[wrapper.start : wrapper.end]) for wrapper in scanned.wrappers)
+        if scanned.messages > empty:
             raise _missed(gap, f"the log has messages from offset {at} on")
-        if found.end:
-            at += found.end
-        elif found.fault is None and len(data) >= LENGTH_BYTES and fetch_bytes < max_message_bytes:
+        if scanned.end:
+            at += scanned.end
+        elif scanned.fault is None and len(data) >= LENGTH_BYTES and fetch_bytes < max_message_bytes:
             fetch_bytes = max(2 * fetch_bytes, LENGTH_BYTES + LENGTH.unpack_from(data)[0])
         else:
-            raise _missed(gap, f"at offset {at} there is {found.fault or 'nothing that can be read'}")
+            raise _missed(gap, f"at offset {at} there is {scanned.fault or 'nothing that can be read'}")
     return Explained(lost_bytes, gap.end - empty_from)
 
 

@@ -62,8 +62,8 @@ class TaskResult(NamedTuple):
             coverage.add(run)
         for run in self.refused:
             coverage.add(run, quarantined=True)
-        for each in self.corrupt:
-            coverage.add_corrupt(*each)
+        for corrupt_range in self.corrupt:
+            coverage.add_corrupt(*corrupt_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,13 @@ class _RefusedFile:
         if self._file is None:
             self.name = f"_refused-{uuid4().hex}.json"
             self._file = self._stack.enter_context(self._output.create(self.name))
-        for each in bad:
-            self._file.write(json_line(batch, each, self._topic).encode() + b"\n")
+        for refused in bad:
+            self._file.write(json_line(batch, refused, self._topic).encode() + b"\n")
         places = batch.select(list(PLACE))
-        messages = [each.row for each in bad if each.reason != CORRUPT]
+        messages = [refused.row for refused in bad if refused.reason != CORRUPT]
         columns = places.take(pa.array(messages, pa.int64())).columns
         self.runs += runs_of(*(column.to_numpy() for column in columns))
-        corrupt = [each.row for each in bad if each.reason == CORRUPT]
+        corrupt = [refused.row for refused in bad if refused.reason == CORRUPT]
         for broker_id, partition, start, end, _ in zip(
             *(column.to_pylist() for column in places.take(pa.array(corrupt, pa.int64())).columns), strict=True
         ):
@@ -133,7 +133,7 @@ class _RefusedFile:
 def counted_in(topic: str, rows: pa.RecordBatch) -> list[Count]:
     """Return what the audit counts of rows of the table, for each partition that they come from."""
     numbers = [rows.column(name).to_numpy() for name in (BROKER_ID, PARTITION)]
-    where = sorted(set(zip(*(each.tolist() for each in numbers), strict=True)))
+    where = sorted(set(zip(*(column.tolist() for column in numbers), strict=True)))
     if len(where) == 1:
         return [_count(TopicPartition(topic, *where[0]), rows)]
     return [
@@ -150,7 +150,7 @@ def _count(partition: TopicPartition, rows: pa.RecordBatch) -> Count:
     try:
         short = short_ids(ids)
     except ValueError:  # as every tier does, leave out what is no UUID
-        good = [row for row, each in enumerate(ids) if _is_uuid(each)]
+        good = [row for row, text in enumerate(ids) if _is_uuid(text)]
         rows = rows.take(pa.array(good, pa.int64()))
         short = short_ids([ids[row] for row in good])
     published_at_us = rows.column("published_at").cast(pa.int64()).to_numpy()

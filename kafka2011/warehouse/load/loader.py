@@ -47,9 +47,9 @@ class Round:
     def to_json(self) -> dict[str, Any]:
         """Return it as what JSON can hold."""
         return {
-            "rows": sum(each.rows for each in self.loaded),
-            "quarantined": sum(each.quarantined for each in self.loaded),
-            "topics": [each.to_json() for each in self.loaded],
+            "rows": sum(topic_load.rows for topic_load in self.loaded),
+            "quarantined": sum(topic_load.quarantined for topic_load in self.loaded),
+            "topics": [topic_load.to_json() for topic_load in self.loaded],
             "failed": [{"topic": topic, "error": str(error)} for topic, error in self.failed.items()],
         }
 

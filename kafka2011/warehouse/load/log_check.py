@@ -53,8 +53,10 @@ def checks_of(commit: Commit | None) -> dict[TopicPartition, LogCheck]:
     if commit is None:
         return {}
     kept = commit.extra.get(LOG_CHECKS, {})
-    found = {each: LogCheck(*kept[each.znode_name]) for each in commit.offsets if each.znode_name in kept}
-    return {each: check for each, check in found.items() if check.end == commit.offsets[each]}
+    checks = {
+        partition: LogCheck(*kept[partition.znode_name]) for partition in commit.offsets if partition.znode_name in kept
+    }
+    return {partition: check for partition, check in checks.items() if check.end == commit.offsets[partition]}
 
 
 def checks_to_json(checks: Mapping[TopicPartition, LogCheck]) -> dict[str, list[int]]:
@@ -70,13 +72,15 @@ def compare(lookup: OffsetLookup, ranges: Iterable[OffsetRange], checks: Mapping
     kept = dict(checks)
     others: set[TopicPartition] = set()
     wanted: list[tuple[TopicPartition, LogCheck]] = []
-    for each in ranges:
-        where = each.topic_partition
+    for offset_range in ranges:
+        where = offset_range.topic_partition
         check = checks.get(where)
-        if each.size_bytes:
+        if offset_range.size_bytes:
             kept.pop(where, None)
-            wanted.append((where, LogCheck(max(each.start, each.end - CHECKED_BYTES), each.end, -1)))
-            if check is not None and check.end == each.start:
+            wanted.append(
+                (where, LogCheck(max(offset_range.start, offset_range.end - CHECKED_BYTES), offset_range.end, -1))
+            )
+            if check is not None and check.end == offset_range.start:
                 wanted.append((where, check))
     pieces = lookup.fetch_together((where, check.start, check.end - check.start) for where, check in wanted)
     for (where, check), piece in zip(wanted, pieces, strict=True):

@@ -26,10 +26,10 @@ def local_engine_of(master: str | None) -> LocalEngine | None:
     """
     if master is None or not master.startswith("none"):
         return None
-    found = _LOCAL.fullmatch(master)
-    if found is None:
+    match = _LOCAL.fullmatch(master)
+    if match is None:
         raise ConfigError(f"master {master}: without Spark it is none, or none[4] for 4 processes")
-    return LocalEngine(None if found[1] in {None, "*"} else int(found[1]))
+    return LocalEngine(None if match[1] in {None, "*"} else int(match[1]))
 
 
 @contextmanager

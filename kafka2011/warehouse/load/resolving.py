@@ -51,21 +51,25 @@ def resolve(
     """
     resolved = resolve_after(options, lookup, stored)
     checks, others = compare(lookup, resolved.ranges, checks_of(newest))
-    found = {each.topic_partition: each for each in resolved.ranges if each.topic_partition in others}
-    same = tuple(each for each in resolved.ranges if each.topic_partition not in others)
+    suspects = {
+        offset_range.topic_partition: offset_range
+        for offset_range in resolved.ranges
+        if offset_range.topic_partition in others
+    }
+    same = tuple(offset_range for offset_range in resolved.ranges if offset_range.topic_partition not in others)
     replaced = list(resolved.replaced)
-    for where, each in found.items():
-        replaced.append(ReplacedLog(where, each.start, lookup.bounds(where).earliest, each.end))
+    for where, offset_range in suspects.items():
+        replaced.append(ReplacedLog(where, offset_range.start, lookup.bounds(where).earliest, offset_range.end))
     if not replaced:
         return Begun(resolved, checks)
     if not restart_replaced:
         raise _refusal(replaced)
     for gone in replaced:
         logger.warning("%s: a new log is loaded from offset %d on", gone.partition, gone.earliest)
-    again = resolve_after(options, lookup, {each.partition: each.earliest for each in replaced})
-    wanted = {each.partition for each in replaced}
-    fresh = tuple(each for each in again.ranges if each.topic_partition in wanted)
-    ranges = tuple(sorted((*same, *fresh), key=lambda each: each.topic_partition))
+    again = resolve_after(options, lookup, {log.partition: log.earliest for log in replaced})
+    wanted = {log.partition for log in replaced}
+    fresh = tuple(offset_range for offset_range in again.ranges if offset_range.topic_partition in wanted)
+    ranges = tuple(sorted((*same, *fresh), key=lambda offset_range: offset_range.topic_partition))
     new, _ = compare(lookup, fresh, {})
     return Begun(replace(resolved, ranges=ranges, replaced=()), {**checks, **new})
 

@@ -79,8 +79,10 @@ class RowFiles:
                 file,
                 compression="zstd",
                 row_group_size=_GROUP_ROWS,
-                use_dictionary=[each.name for each in rows.schema if _repeats(each)],
-                column_encoding={each.name: "DELTA_BINARY_PACKED" for each in rows.schema if _is_counted(each.type)},
+                use_dictionary=[column.name for column in rows.schema if _repeats(column)],
+                column_encoding={
+                    column.name: "DELTA_BINARY_PACKED" for column in rows.schema if _is_counted(column.type)
+                },
                 metadata_collector=metadata,
             )
             size_bytes = file.tell()
@@ -99,5 +101,5 @@ def _is_counted(kind: pa.DataType) -> bool:
 
 
 def _times(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    found: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.cast(table.column("time"), pa.int64()).to_numpy()
-    return found
+    times: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.cast(table.column("time"), pa.int64()).to_numpy()
+    return times

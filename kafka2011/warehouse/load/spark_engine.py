@@ -48,10 +48,10 @@ class SparkEngine:
         for first in range(0, len(tasks), size):
             some = tasks[first : first + size]
             try:
-                found = self._context.parallelize(some, len(some)).map(job).collect()
+                results = self._context.parallelize(some, len(some)).map(job).collect()
             except (PySparkException, Py4JError, OSError) as error:
                 raise _translated(error) from error
-            yield from found
+            yield from results
 
     def progress(self) -> str:
         """Say how many tasks of the present job are done."""
@@ -66,8 +66,8 @@ def _translated(error: Exception) -> Exception:
     """Return what Spark says of a failed task as the error that the task raised."""
     text = str(error)
     for kind in (DataLossError, BrokerAwayError, CorruptMessageError):
-        _, found, rest = text.partition(f"{kind.__module__}.{kind.__qualname__}: ")
-        if found:
+        _, separator, rest = text.partition(f"{kind.__module__}.{kind.__qualname__}: ")
+        if separator:
             return kind(rest.splitlines()[0])
     return WarehouseError(f"Spark could not do it: {_last_words(text)}")
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from kafka2011.spark.plan import ResolvedOffsets
     from kafka2011.spark.reader import PlannedRange
     from kafka2011.warehouse.load.counting import LoadAccount, LoadAudit
-    from kafka2011.warehouse.load.coverage import Gap
     from kafka2011.warehouse.load.engine import Engine
     from kafka2011.warehouse.load.load_job import LoadTask
     from kafka2011.warehouse.load.load_settings import LoadSettings
@@ -96,7 +95,7 @@ class Loaded:
             "lost_bytes": self.lost_bytes,
             "empty_bytes": self.empty_bytes,
             "seconds": round(self.seconds, 3),
-            "away": [each.znode_name for each in self.away],
+            "away": [partition.znode_name for partition in self.away],
         }
 
 
@@ -228,7 +227,7 @@ class TopicLoad:
             raise UnknownSchemaError.of_topic(self._topic)
         decoder = BatchDecoder(self._topic, registry.snapshot(self._topic), number)
         output = self._table.output(staging)
-        offsets = {**stored, **{each.topic_partition: each.end for each in resolved.ranges}}
+        offsets = {**stored, **{offset_range.topic_partition: offset_range.end for offset_range in resolved.ranges}}
         job = LoadJob(
             self._topic,
             ReadSettings.of(self._options),
@@ -253,8 +252,7 @@ class TopicLoad:
         self._quarantine.write(number, staging.rpartition("/")[2], lines)
         for name in refused_files:
             output.delete(name)
-        gaps = [gap for each in resolved.ranges for gap in coverage.gaps(each.topic_partition, each.start, each.end)]
-        ranges = self._account(lookup, resolved, coverage, gaps)
+        ranges = self._account(lookup, resolved, coverage)
         self._on_step(Step.CHECKED)
         commit = Commit(
             topic=self._topic,
@@ -263,51 +261,56 @@ class TopicLoad:
             written_at_ms=int(self._clock.wall_s() * 1000),
             offsets=offsets,
             ranges=ranges,
-            rows=sum(each.rows for each in ranges),
-            quarantined=sum(each.quarantined for each in ranges),
+            rows=sum(loaded.rows for loaded in ranges),
+            quarantined=sum(loaded.quarantined for loaded in ranges),
             schema=known[-1].number,
         )
         return commit, files
 
     def _tasks(self, lookup: OffsetLookup, ranges: Iterable[OffsetRange]) -> list[LoadTask]:
-        full = [each for each in ranges if each.size_bytes]
-        size_bytes = sum(each.size_bytes for each in full)
+        full = [offset_range for offset_range in ranges if offset_range.size_bytes]
+        size_bytes = sum(offset_range.size_bytes for offset_range in full)
         wanted = size_bytes // TASK_BYTES
         if size_bytes > SMALL_BYTES:
             wanted = max(wanted, self._engine.parallelism)
         wanted = max(wanted, self._options.min_partitions)
         return together(plan(lookup, full, wanted, DataLoss(self._options)), wanted)
 
-    def _account(
-        self, lookup: OffsetLookup, resolved: ResolvedOffsets, coverage: Coverage, gaps: list[Gap]
-    ) -> tuple[LoadedRange, ...]:
+    def _account(self, lookup: OffsetLookup, resolved: ResolvedOffsets, coverage: Coverage) -> tuple[LoadedRange, ...]:
         """Explain what is left open, and return what was read of each partition that moved."""
-        lost = {each.topic_partition: each.size_bytes for each in resolved.lost}
+        lost = {lost_range.topic_partition: lost_range.size_bytes for lost_range in resolved.lost}
         empty: dict[TopicPartition, int] = {}
+        gaps = (
+            gap
+            for offset_range in resolved.ranges
+            for gap in coverage.gaps(offset_range.topic_partition, offset_range.start, offset_range.end)
+        )
         for gap in gaps:
-            found = explain(
+            explained = explain(
                 gap,
                 lookup.bounds(gap.partition).earliest,
                 partial(lookup.fetch, gap.partition),
                 self._options.max_message_bytes,
             )
-            if found.lost_bytes and self._options.fail_on_data_loss:
+            if explained.lost_bytes and self._options.fail_on_data_loss:
                 raise CoverageError(
-                    f"{gap.partition}: {found.lost_bytes} bytes from offset {gap.start} on were removed from the log"
-                    " while it was read"
+                    f"{gap.partition}: {explained.lost_bytes} bytes from offset {gap.start} on were removed from"
+                    " the log while it was read"
                 )
-            lost[gap.partition] = lost.get(gap.partition, 0) + found.lost_bytes
-            empty[gap.partition] = empty.get(gap.partition, 0) + found.empty_bytes
+            lost[gap.partition] = lost.get(gap.partition, 0) + explained.lost_bytes
+            empty[gap.partition] = empty.get(gap.partition, 0) + explained.empty_bytes
             logger.warning(
-                "%s: of offsets %d to %d there are no rows: %d bytes are lost, %d are of empty sets", *gap, *found
+                "%s: of offsets %d to %d there are no rows: %d bytes are lost, %d are of empty sets", *gap, *explained
             )
         ranges = []
-        for each in resolved.ranges:
-            where = each.topic_partition
-            start = each.start - sum(gone.size_bytes for gone in resolved.lost if gone.topic_partition == where)
-            if start < each.end:
+        for offset_range in resolved.ranges:
+            where = offset_range.topic_partition
+            start = offset_range.start - sum(gone.size_bytes for gone in resolved.lost if gone.topic_partition == where)
+            if start < offset_range.end:
                 counts = coverage.counts(where)
-                ranges.append(LoadedRange(where, start, each.end, *counts, lost.get(where, 0), empty.get(where, 0)))
+                ranges.append(
+                    LoadedRange(where, start, offset_range.end, *counts, lost.get(where, 0), empty.get(where, 0))
+                )
         return tuple(ranges)
 
     def _clean(self, number: int, staging: str, attempt: str) -> None:
@@ -322,8 +325,8 @@ class TopicLoad:
 def together(ranges: Sequence[PlannedRange], tasks: int) -> list[LoadTask]:
     """Put ranges together, so that so many tasks, one at least, have about the same to read."""
     heap: list[tuple[int, int, list[PlannedRange]]] = [(0, number, []) for number in range(max(1, tasks))]
-    for each in sorted(ranges, key=lambda planned: -planned.offset_range.size_bytes):
+    for planned_range in sorted(ranges, key=lambda planned: -planned.offset_range.size_bytes):
         size_bytes, number, its = heap[0]
-        its.append(each)
-        heapq.heapreplace(heap, (size_bytes + each.offset_range.size_bytes, number, its))
+        its.append(planned_range)
+        heapq.heapreplace(heap, (size_bytes + planned_range.offset_range.size_bytes, number, its))
     return [its for _, _, its in heap if its]

@@ -35,18 +35,20 @@ class Watermark:
     def after(cls, newest: Commit | None, resolved: ResolvedOffsets, now_ms: int) -> Self:
         """Partitions that were just asked are seen now; those of brokers that are away were seen at an earlier load."""
         stored = {} if newest is None else newest.extra.get(WATERMARK, {})
-        away = {each: int(stored.get(each.znode_name, 0)) for each in resolved.away}
-        here = {each.topic_partition: now_ms for each in resolved.ranges}
+        away = {partition: int(stored.get(partition.znode_name, 0)) for partition in resolved.away}
+        here = {offset_range.topic_partition: now_ms for offset_range in resolved.ranges}
         return cls({**here, **away}, None if newest is None else newest.complete_through_ms)
 
     def through_ms(self, account: WatermarkAccount | None) -> int | None:
         """Say through when the table is complete once it has reached these ends; it may take back what it said."""
-        found = None if account is None else account.through_ms(min(self.at_ms.values(), default=0), self.before_ms)
-        return self.before_ms if found is None else found
+        counted_ms = (
+            None if account is None else account.through_ms(min(self.at_ms.values(), default=0), self.before_ms)
+        )
+        return self.before_ms if counted_ms is None else counted_ms
 
     def to_json(self) -> dict[str, int]:
         """Return what the next load reads."""
-        return {each.znode_name: at_ms for each, at_ms in sorted(self.at_ms.items())}
+        return {partition.znode_name: at_ms for partition, at_ms in sorted(self.at_ms.items())}
 
 
 def is_news(through_ms: int | None, before_ms: int | None) -> bool:

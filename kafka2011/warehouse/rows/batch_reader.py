@@ -62,8 +62,8 @@ class BatchReader:
         _, offsets, data = payloads.buffers()
         program = self._program
         where = offsets, data or b"", payloads.offset, len(payloads)
-        found, refused = self._code.decode(program.ops, program.slots, program.literals, self._head, *where)
-        return [_array(slot, found) for slot in program.columns], np.frombuffer(refused, np.int32)
+        buffers, refused = self._code.decode(program.ops, program.slots, program.literals, self._head, *where)
+        return [_array(slot, buffers) for slot in program.columns], np.frombuffer(refused, np.int32)
 
 
 def batch_reader(schema: EventSchema, newest: EventSchema, columns: Sequence[Column]) -> BatchReader | None:
@@ -72,12 +72,12 @@ def batch_reader(schema: EventSchema, newest: EventSchema, columns: Sequence[Col
     return None if compiled is None or program is None else BatchReader(compiled, schema, program)
 
 
-def _array(slot: Slot, found: list[Buffers]) -> pa.Array:
-    length, valid, values, text = found[slot.number]
+def _array(slot: Slot, decoded: list[Buffers]) -> pa.Array:
+    length, valid, values, text = decoded[slot.number]
     if slot.kind is SlotKind.NONE:
         return pa.nulls(length)
-    kept = [each for each in (values, text) if each is not None]
+    kept = [buffer for buffer in (values, text) if buffer is not None]
     buffers = [None if valid is None else pa.py_buffer(valid), *map(pa.py_buffer, kept)]
     kind = slot.type if slot.symbols is None else pa.int32()
-    array = pa.Array.from_buffers(kind, length, buffers, children=[_array(each, found) for each in slot.inner])
+    array = pa.Array.from_buffers(kind, length, buffers, children=[_array(field, decoded) for field in slot.inner])
     return array if slot.symbols is None else slot.symbols.take(array)

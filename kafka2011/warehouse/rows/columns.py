@@ -87,7 +87,7 @@ class Column:
 
 def table_columns(schema: EventSchema, topic: str) -> list[Column]:
     """Return the columns for the fields of a topic's newest schema, in their order. Raises ColumnError."""
-    found: list[Column] = []
+    columns: list[Column] = []
     taken: set[str] = set()
     named = named_types(schema.writer)
     for field in schema.writer["fields"]:
@@ -100,8 +100,8 @@ def table_columns(schema: EventSchema, topic: str) -> list[Column]:
                 f"topic {topic}: column {column} of {schema.name} is there twice, as readers that ignore case see it"
             )
         taken.add(column.lower())
-        found.append(Column(name, column, column_type_of(field["type"], named)))
-    return found
+        columns.append(Column(name, column, column_type_of(field["type"], named)))
+    return columns
 
 
 def table_schema(columns: list[Column]) -> pa.Schema:
@@ -128,7 +128,7 @@ def column_type_of(schema: Any, named: dict[str, Any]) -> ColumnType:  # noqa: P
 
 
 def _union(schema: list[Any], named: dict[str, Any]) -> ColumnType:
-    rest = [each for each in schema if each != "null"]
+    rest = [branch for branch in schema if branch != "null"]
     is_nullable = len(rest) < len(schema)
     if not rest:
         return ColumnType(pa.null(), None, nullable=True)
@@ -168,7 +168,9 @@ def _record(schema: dict[str, Any], named: dict[str, Any]) -> ColumnType:
 
 def _array(item: ColumnType) -> ColumnType:
     change = item.convert
-    return ColumnType(pa.list_(item.type), None if change is None else lambda values: [change(each) for each in values])
+    return ColumnType(
+        pa.list_(item.type), None if change is None else lambda values: [change(value) for value in values]
+    )
 
 
 def _map(item: ColumnType) -> ColumnType:
@@ -176,7 +178,7 @@ def _map(item: ColumnType) -> ColumnType:
     if change is None:
         return ColumnType(pa.map_(pa.string(), item.type), lambda values: list(values.items()))
     return ColumnType(
-        pa.map_(pa.string(), item.type), lambda values: [(key, change(each)) for key, each in values.items()]
+        pa.map_(pa.string(), item.type), lambda values: [(key, change(value)) for key, value in values.items()]
     )
 
 

@@ -69,11 +69,11 @@ class BatchDecoder:
 
     def decode(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
         """Return the rows of the table that a batch of the source holds, and what could not be decoded."""
-        found: list[pa.RecordBatch] = []
+        decoded: list[pa.RecordBatch] = []
         doubtful: list[int] = []
         if batch.num_rows:
             first = _heads(batch.column("value").slice(0, 1))[0]
-            left = self._decode_whole(batch, first, np.arange(batch.num_rows), found)
+            left = self._decode_whole(batch, first, np.arange(batch.num_rows), decoded)
             others: dict[bytes | None, list[int]] = defaultdict(list)
             if len(left):
                 heads = _heads(batch.column("value").take(pa.array(left)))
@@ -82,16 +82,16 @@ class BatchDecoder:
             doubtful = others.pop(first, [])
             for head, rows in others.items():
                 if len(rows) >= _WORTH_A_GROUP:
-                    rows = self._decode_whole(batch, head, np.array(rows), found).tolist()  # noqa: PLW2901
+                    rows = self._decode_whole(batch, head, np.array(rows), decoded).tolist()  # noqa: PLW2901
                 doubtful += rows
-        if found and not doubtful:
-            return found[0] if len(found) == 1 else pa.concat_batches(found), []
+        if decoded and not doubtful:
+            return decoded[0] if len(decoded) == 1 else pa.concat_batches(decoded), []
         good, refused = self._decode_each(batch.take(pa.array(doubtful, pa.int64())))
-        refused = sorted(RefusedRow(doubtful[each.row], each.reason) for each in refused)
-        return pa.concat_batches([*found, good]), refused
+        refused = sorted(RefusedRow(doubtful[refusal.row], refusal.reason) for refusal in refused)
+        return pa.concat_batches([*decoded, good]), refused
 
     def _decode_whole(
-        self, batch: pa.RecordBatch, head: bytes | None, rows: NDArray[np.int64], found: list[pa.RecordBatch]
+        self, batch: pa.RecordBatch, head: bytes | None, rows: NDArray[np.int64], decoded: list[pa.RecordBatch]
     ) -> NDArray[np.int64]:
         """Decode those of some rows that begin with a head and are good, add them, and return the other rows."""
         reader = self._reader(head)
@@ -101,7 +101,7 @@ class BatchDecoder:
         values, refused = reader.decode(part.column("value"))
         if len(refused) < len(rows):
             good = np.delete(np.arange(len(rows)), refused) if len(refused) else range(len(rows))
-            found.append(self._with_own(values, part, good, fingerprint_of(head)))
+            decoded.append(self._with_own(values, part, good, fingerprint_of(head)))
         return rows[refused]
 
     def _reader(self, head: bytes | None) -> BatchReader | None:
@@ -164,8 +164,8 @@ class BatchDecoder:
 
 def _heads(payloads: pa.Array) -> list[bytes | None]:
     """Return what stands before the body of each event."""
-    found: list[bytes | None] = pc.binary_slice(payloads, 0, HEADER_BYTES).to_pylist()
-    return found
+    heads: list[bytes | None] = pc.binary_slice(payloads, 0, HEADER_BYTES).to_pylist()
+    return heads
 
 
 def columns_from_events(columns: list[Column], events: list[dict[str, Any]]) -> tuple[list[pa.Array], list[RefusedRow]]:
@@ -181,8 +181,8 @@ def columns_from_events(columns: list[Column], events: list[dict[str, Any]]) -> 
 
 def _array(column: Column, events: list[dict[str, Any]]) -> pa.Array:
     name, change = column.field, column.column_type.convert
-    found = [event[name] for event in events] if change is None else [change(event[name]) for event in events]
-    array = pa.array(found, column.column_type.type)
+    values = [event[name] for event in events] if change is None else [change(event[name]) for event in events]
+    array = pa.array(values, column.column_type.type)
     check_times(array)
     return array
 

@@ -124,15 +124,15 @@ def compile_program(writer: EventSchema, newest: EventSchema, columns: Sequence[
     """Return how events of `writer` become the columns of `newest`; None if that is left to Python altogether."""
     try:
         slots = _Slots(newest.writer)
-        found = tuple(
+        written = tuple(
             slots.add(field["type"], column.column_type.type)
             for field, column in zip(newest.writer["fields"], columns, strict=True)
         )
         compiler = _Compiler(newest.writer)
-        ops = compiler.record(_Written(writer.reader, named_types(writer.reader)), newest.writer, _NOWHERE, found)
+        ops = compiler.record(_Written(writer.reader, named_types(writer.reader)), newest.writer, _NOWHERE, written)
     except _UnableError:
         return None
-    return Program(_packed(ops), _packed(slots.found), bytes(compiler.literals), found)
+    return Program(_packed(ops), _packed(slots.found), bytes(compiler.literals), written)
 
 
 def _packed(numbers: list[int]) -> bytes:
@@ -156,7 +156,7 @@ class _Slots:
         is_nullable = False
         if isinstance(part, list):
             is_nullable = "null" in part
-            rest = [each for each in part if each != "null"]
+            rest = [branch for branch in part if branch != "null"]
             if len(rest) > 1 and not set(map(str, rest)) <= {"int", "long"}:
                 raise _UnableError
             part = rest[0] if rest else "null"
@@ -175,7 +175,7 @@ class _Slots:
             self._end(entry)
             inner = (Slot(entry, SlotKind.STRUCT, pa.struct([arrow.key_field, arrow.item_field]), parts),)
         elif kind == "record":
-            inner = tuple(self.add(each["type"], arrow.field(each["name"]).type) for each in part["fields"])
+            inner = tuple(self.add(field["type"], arrow.field(field["name"]).type) for field in part["fields"])
         self._end(number)
         symbols = pa.array(part["symbols"], pa.string()) if kind == "enum" else None
         return Slot(number, slot_kind, arrow, inner, symbols)
@@ -218,8 +218,8 @@ class _Written(NamedTuple):
     @property
     def fields(self) -> list[dict[str, Any]]:
         """The fields of a record."""
-        found: list[dict[str, Any]] = self.part["fields"]
-        return found
+        fields: list[dict[str, Any]] = self.part["fields"]
+        return fields
 
 
 class _Compiler:
@@ -240,12 +240,12 @@ class _Compiler:
             theirs = written.at(field["type"])
             name = aliases.get(name, name) if name not in waiting else name
             if name not in waiting:
-                if any(each["name"] == name for each in reader["fields"]):  # two names of one field
+                if any(other["name"] == name for other in reader["fields"]):  # two names of one field
                     raise _UnableError
                 ops += self._skipped(theirs)
                 continue
             ours, slot = waiting.pop(name)
-            if any(alias in {each["name"] for each in written.fields} for alias in ours.get("aliases", ())) and (
+            if any(alias in {other["name"] for other in written.fields} for alias in ours.get("aliases", ())) and (
                 name != field["name"] or len(ours["aliases"]) > 1
             ):
                 raise _UnableError
@@ -266,9 +266,9 @@ class _Compiler:
     def _read(self, theirs: _Written, reader: Any, slot: Slot) -> list[int]:
         """Return what reads a value of a writer's type as one of the reader's type."""
         if isinstance(theirs.part, list):
-            return _union([self._branch(theirs.at(each), reader, slot) for each in theirs.part])
-        for each in reader if isinstance(reader, list) else [reader]:
-            ours = self._named.get(each, each) if isinstance(each, str) else each
+            return _union([self._branch(theirs.at(branch), reader, slot) for branch in theirs.part])
+        for branch in reader if isinstance(reader, list) else [reader]:
+            ours = self._named.get(branch, branch) if isinstance(branch, str) else branch
             if _matches(theirs.part, ours):
                 return self._value(theirs, ours, slot)
         raise _UnableError
@@ -304,7 +304,7 @@ class _Compiler:
         part = theirs.part
         with self._inside(part):
             if isinstance(part, list):
-                return _union([self._skipped_branch(theirs.at(each)) for each in part])
+                return _union([self._skipped_branch(theirs.at(branch)) for branch in part])
             kind = _kind(part)
             if kind == "fixed":
                 return [Op.FIXED, _NOWHERE, part["size"]]
@@ -314,8 +314,8 @@ class _Compiler:
                 ops = self._skipped(theirs.at(part["items" if kind == "array" else "values"]))
                 return [Op.ARRAY if kind == "array" else Op.MAP, _NOWHERE, len(ops), *ops]
             if kind == "record":
-                fields = [self._skipped(theirs.at(each["type"])) for each in theirs.fields]
-                return [Op.RECORD, _NOWHERE, len(fields), *(op for each in fields for op in each)]
+                fields = [self._skipped(theirs.at(field["type"])) for field in theirs.fields]
+                return [Op.RECORD, _NOWHERE, len(fields), *(op for field in fields for op in field)]
             return [_LOOKED_AT[kind], _NOWHERE]
 
     def _skipped_branch(self, theirs: _Written) -> list[int]:
@@ -339,7 +339,11 @@ class _Compiler:
         """Return a default as Avro has it."""
         part = self._named.get(part, part) if isinstance(part, str) else part
         if isinstance(part, list):
-            branch = part.index("null") if value is None else next(n for n, each in enumerate(part) if each != "null")
+            branch = (
+                part.index("null")
+                if value is None
+                else next(n for n, alternative in enumerate(part) if alternative != "null")
+            )
             return write_varint(branch) + self._literal(part[branch], value)
         kind = _kind(part)
         if kind in {"int", "long"}:
@@ -354,11 +358,11 @@ class _Compiler:
         if kind == "enum":
             return write_varint(part["symbols"].index(value))
         if kind == "record":
-            return b"".join(self._literal(each["type"], value[each["name"]]) for each in part["fields"])
+            return b"".join(self._literal(field["type"], value[field["name"]]) for field in part["fields"])
         if kind == "array":
-            items = [self._literal(part["items"], each) for each in value]
+            items = [self._literal(part["items"], item) for item in value]
         elif kind == "map":
-            items = [self._literal("string", key) + self._literal(part["values"], each) for key, each in value.items()]
+            items = [self._literal("string", key) + self._literal(part["values"], item) for key, item in value.items()]
         else:
             return bytes(value or b"")
         return (write_varint(len(items)) + b"".join(items) if items else b"") + b"\0"
@@ -366,17 +370,17 @@ class _Compiler:
 
 def _union(branches: list[list[int]]) -> list[int]:
     begins, at = [], 3 + len(branches)
-    for each in branches:
+    for branch in branches:
         begins.append(at)
-        at += len(each)
-    return [Op.UNION, at - 2, len(branches), *begins, *(op for each in branches for op in each)]
+        at += len(branch)
+    return [Op.UNION, at - 2, len(branches), *begins, *(op for branch in branches for op in branch)]
 
 
 def _matches(theirs: Any, ours: Any) -> bool:
     """Say whether a value of the writer's type may be one of the reader's, going by the outermost types."""
     kind, wanted = _kind(theirs), _kind(ours)
     if kind in {"record", "enum", "fixed"} and kind == wanted:
-        names = (each["name"].rpartition(".")[2] for each in (theirs, ours))
+        names = (part["name"].rpartition(".")[2] for part in (theirs, ours))
         return len({*names}) == 1 and theirs.get("size") == ours.get("size")
     return (kind, wanted) in _READ or (kind == wanted and kind in {"array", "map"})
 

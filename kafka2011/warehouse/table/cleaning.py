@@ -56,20 +56,20 @@ def clean(table: TopicTable, older_than_s: float = ORPHAN_LIFETIME_S) -> Cleaned
         old = _old_directories(table, older_than_s)
         try:
             unnamed = _vacuum(table, delta, hours, dry_run=True)
-            sizes = {each.path: each.size_bytes for each in table.files.walk(table.path)} if unnamed else {}
+            sizes = {file.path: file.size_bytes for file in table.files.walk(table.path)} if unnamed else {}
             if unnamed:
                 _vacuum(table, delta, hours, dry_run=False)
             for directory in old:
                 if not _has_rows(table, directory):
                     table.files.delete(directory)
-            for each in table.files.walk(f"{table.path}/{LOG}"):
-                is_old = table.clock.wall_s() - each.modified_s > older_than_s
-                if is_old and "#" in each.path:  # an entry whose writer died before it had its name
-                    table.files.delete(each.path)
+            for file in table.files.walk(f"{table.path}/{LOG}"):
+                is_old = table.clock.wall_s() - file.modified_s > older_than_s
+                if is_old and "#" in file.path:  # an entry whose writer died before it had its name
+                    table.files.delete(file.path)
             entries = _remove_entries(table)
         except CommitFailedError as error:
             raise WarehouseError(f"{table.where} was changed by others just now, cleaning failed: {error}") from error
-    return Cleaned(len(unnamed), sum(sizes.get(f"{table.path}/{each}", 0) for each in unnamed), entries)
+    return Cleaned(len(unnamed), sum(sizes.get(f"{table.path}/{path}", 0) for path in unnamed), entries)
 
 
 def _vacuum(table: TopicTable, delta: DeltaTable, hours: int, *, dry_run: bool) -> list[str]:
@@ -82,14 +82,14 @@ def _vacuum(table: TopicTable, delta: DeltaTable, hours: int, *, dry_run: bool) 
 
 def _remove_entries(table: TopicTable) -> int:
     """Remove entries of the log that are behind an old checkpoint, where there are many; return how many."""
-    found = _log_files(table)
-    if sum(each.path.endswith(".json") for each in found.values()) <= MOST_ENTRIES:
+    files = _log_files(table)
+    if sum(file.path.endswith(".json") for file in files.values()) <= MOST_ENTRIES:
         return 0
     delta = table.delta()
     table.asking(delta.create_checkpoint)
     last = delta.version() - KEPT_ENTRIES
-    first = max((version for version, kind in found if kind == _CHECKPOINT and version <= last), default=0)
-    gone = sorted(each.path for (version, _), each in found.items() if version < first)
+    first = max((version for version, kind in files if kind == _CHECKPOINT and version <= last), default=0)
+    gone = sorted(file.path for (version, _), file in files.items() if version < first)
     commits = table.history(delta).commits_before(first)
     if commits:
         newest = table.newest()
@@ -117,12 +117,12 @@ def _note(table: TopicTable, delta: DeltaTable, newest: Commit) -> None:
 
 def _log_files(table: TopicTable) -> dict[tuple[int, str], FileStatus]:
     """Return the files of the log that have a version, by that and what comes behind it."""
-    found = {}
-    for each in table.files.walk(f"{table.path}/{LOG}"):
-        version, _, kind = each.path.rpartition("/")[2].partition(".")
+    files = {}
+    for file in table.files.walk(f"{table.path}/{LOG}"):
+        version, _, kind = file.path.rpartition("/")[2].partition(".")
         if len(version) == _DIGITS and version.isdecimal():
-            found[int(version), kind] = each
-    return found
+            files[int(version), kind] = file
+    return files
 
 
 def _old_directories(table: TopicTable, older_than_s: float) -> list[str]:
@@ -134,5 +134,5 @@ def _old_directories(table: TopicTable, older_than_s: float) -> list[str]:
 
 def _has_rows(table: TopicTable, directory: str) -> bool:
     """Say whether a directory has a file that the library could name: not what Spark left of tasks that died."""
-    names = (each.path.removeprefix(f"{directory}/") for each in table.files.walk(directory))
+    names = (file.path.removeprefix(f"{directory}/") for file in table.files.walk(directory))
     return not all(is_hidden(name) for name in names if name.endswith(".parquet"))

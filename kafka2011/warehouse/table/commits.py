@@ -91,15 +91,15 @@ class Commit:
                 "offsets": {where.znode_name: offset for where, offset in sorted(self.offsets.items())},
                 "ranges": [
                     {
-                        "partition": each.partition.znode_name,
-                        "start": each.start,
-                        "end": each.end,
-                        "rows": each.rows,
-                        "quarantined": each.quarantined,
-                        "lost_bytes": each.lost_bytes,
-                        "empty_bytes": each.empty_bytes,
+                        "partition": loaded.partition.znode_name,
+                        "start": loaded.start,
+                        "end": loaded.end,
+                        "rows": loaded.rows,
+                        "quarantined": loaded.quarantined,
+                        "lost_bytes": loaded.lost_bytes,
+                        "empty_bytes": loaded.empty_bytes,
                     }
-                    for each in self.ranges
+                    for loaded in self.ranges
                 ],
                 "rows": self.rows,
                 "quarantined": self.quarantined,
@@ -120,42 +120,42 @@ class Commit:
         return read_document(text, cls._of, MalformedCommitError, complaint, version=VERSION)
 
     @classmethod
-    def _of(cls, found: dict[str, Any]) -> Self:
-        topic = found["topic"]
+    def _of(cls, document: dict[str, Any]) -> Self:
+        topic = document["topic"]
         return cls(
             topic,
-            int(found["number"]),
-            Operation(found["kind"]),
-            int(found["written_at_ms"]),
-            {TopicPartition.from_znode_name(topic, name): int(offset) for name, offset in found["offsets"].items()},
-            tuple(_range(topic, each) for each in found["ranges"]),
-            int(found["rows"]),
-            int(found["quarantined"]),
-            int(found["size_bytes"]),
-            int(found["schema"]),
-            found["complete_through_ms"],
-            tuple(map(int, found["replaces"])),
-            found["extra"],
-            found["attempt"],
+            int(document["number"]),
+            Operation(document["kind"]),
+            int(document["written_at_ms"]),
+            {TopicPartition.from_znode_name(topic, name): int(offset) for name, offset in document["offsets"].items()},
+            tuple(_range(topic, stored) for stored in document["ranges"]),
+            int(document["rows"]),
+            int(document["quarantined"]),
+            int(document["size_bytes"]),
+            int(document["schema"]),
+            document["complete_through_ms"],
+            tuple(map(int, document["replaces"])),
+            document["extra"],
+            document["attempt"],
         )
 
 
 def together(ranges: Iterable[LoadedRange]) -> tuple[LoadedRange, ...]:
     """Return one range for each partition that has some, in order, with what they come to."""
-    found: dict[TopicPartition, LoadedRange] = {}
-    for each in ranges:
-        before = found.get(each.partition, LoadedRange(each.partition, each.start, each.end))
-        sums = (getattr(before, name) + getattr(each, name) for name in _COUNTS[2:])
-        found[each.partition] = LoadedRange(each.partition, before.start, each.end, *sums)
-    return tuple(found.values())
+    by_partition: dict[TopicPartition, LoadedRange] = {}
+    for loaded in ranges:
+        before = by_partition.get(loaded.partition, LoadedRange(loaded.partition, loaded.start, loaded.end))
+        sums = (getattr(before, name) + getattr(loaded, name) for name in _COUNTS[2:])
+        by_partition[loaded.partition] = LoadedRange(loaded.partition, before.start, loaded.end, *sums)
+    return tuple(by_partition.values())
 
 
 def since_swap(commits: Sequence[Commit]) -> Sequence[Commit]:
     """Return the commits that have brought what is in a table: the newest swap, and those behind it."""
-    swaps = (place for place, each in enumerate(commits) if each.operation is Operation.SWAP)
+    swaps = (place for place, commit in enumerate(commits) if commit.operation is Operation.SWAP)
     return commits[max(swaps, default=0) :]
 
 
-def _range(topic: str, found: Mapping[str, Any]) -> LoadedRange:
-    numbers = {name: int(found[name]) for name in _COUNTS}
-    return LoadedRange(TopicPartition.from_znode_name(topic, found["partition"]), **numbers)
+def _range(topic: str, stored: Mapping[str, Any]) -> LoadedRange:
+    numbers = {name: int(stored[name]) for name in _COUNTS}
+    return LoadedRange(TopicPartition.from_znode_name(topic, stored["partition"]), **numbers)

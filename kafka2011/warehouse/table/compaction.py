@@ -85,13 +85,13 @@ def _due(files: Sequence[LiveFile], target_bytes: int, now_ms: int) -> list[Live
     best: list[LiveFile] = []
     for _, of_date in groupby(files, key=lambda file: file.date):
         every = list(of_date)
-        if now_ms - max(each.made_ms for each in every) > QUIET_MS:
+        if now_ms - max(live_file.made_ms for live_file in every) > QUIET_MS:
             groups = list(_chosen(every, target_bytes))
         else:
             tiers: dict[int, list[LiveFile]] = defaultdict(list)
-            for each in every:
-                if each.size_bytes < _SMALL * target_bytes:
-                    tiers[int(math.log(each.size_bytes + 1, _TIER))].append(each)
+            for live_file in every:
+                if live_file.size_bytes < _SMALL * target_bytes:
+                    tiers[int(math.log(live_file.size_bytes + 1, _TIER))].append(live_file)
             groups = [group for tier in tiers.values() if len(tier) >= MANY for group in _chosen(tier, target_bytes)]
         best = max([best, *groups], key=len)
     return best
@@ -99,15 +99,15 @@ def _due(files: Sequence[LiveFile], target_bytes: int, now_ms: int) -> list[Live
 
 def _chosen(files: Sequence[LiveFile], target_bytes: int) -> Iterator[list[LiveFile]]:
     """Yield the small files of each date, as many together as fill one file; none alone."""
-    small = [each for each in files if each.size_bytes < _SMALL * target_bytes]
+    small = [file for file in files if file.size_bytes < _SMALL * target_bytes]
     chosen: list[LiveFile] = []
-    for each in small:
-        is_full = sum(file.size_bytes for file in chosen) + each.size_bytes > target_bytes
-        if chosen and (is_full or each.date != chosen[0].date):
+    for candidate in small:
+        is_full = sum(file.size_bytes for file in chosen) + candidate.size_bytes > target_bytes
+        if chosen and (is_full or candidate.date != chosen[0].date):
             if len(chosen) > 1:
                 yield chosen
             chosen = []
-        chosen.append(each)
+        chosen.append(candidate)
     if len(chosen) > 1:
         yield chosen
 
@@ -132,7 +132,7 @@ def _merged(table: TopicTable, files: Sequence[LiveFile], staging: str, target_b
     columns = pa.schema([field for field in pa.schema(table.delta().schema()) if field.name != DATE])
     day = files[0].date
     directory = f"{staging}/{DATE}={day}"
-    size_bytes = sum(each.size_bytes for each in files)
+    size_bytes = sum(file.size_bytes for file in files)
     with table.translated_errors():
         try:
             table.files.make_directory(directory)
@@ -147,25 +147,25 @@ def _merged(table: TopicTable, files: Sequence[LiveFile], staging: str, target_b
             )
         except pa.ArrowException as error:
             raise WarehouseError(f"{table.where} cannot be rewritten: {error}") from error
-        found = table.staged(staging)
-    expected = sum(each.rows for each in files)
-    if not rows == expected == sum(each.rows for each in found):
+        merged = table.staged(staging)
+    expected = sum(file.rows for file in files)
+    if not rows == expected == sum(file.rows for file in merged):
         raise WarehouseError(f"{table.where}: {rows} rows were read for {staging}, and {expected} are known")
-    return [each.action for each in found]
+    return [file.action for file in merged]
 
 
 def _swap(table: TopicTable, files: Sequence[LiveFile], actions: Sequence[AddAction]) -> None:
     """Put the new files in place of the old ones, behind whatever has come first, if that left them there."""
     now_ms = int(table.clock.wall_s() * 1000)
-    for each in actions:
-        each.data_change = False
-    gone = [RemoveAction(each.path, False, now_ms, each.size_bytes, {DATE: each.date.isoformat()}) for each in files]
+    for action in actions:
+        action.data_change = False
+    gone = [RemoveAction(file.path, False, now_ms, file.size_bytes, {DATE: file.date.isoformat()}) for file in files]
     for _ in range(_TRIES):
         delta = table.delta()
-        live = {each.path for each in live_files(delta)}
-        if live.issuperset(each.path for each in actions):
+        live = {file.path for file in live_files(delta)}
+        if live.issuperset(action.path for action in actions):
             return  # a store that asks again after a lost answer meets its own work
-        if not live.issuperset(each.path for each in files):
+        if not live.issuperset(file.path for file in files):
             raise OvertakenError(f"{table.where}: another one has rewritten or removed the same files")
         try:
             with table.translated_errors():

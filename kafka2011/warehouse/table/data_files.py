@@ -46,13 +46,13 @@ def read_data_file(file: FileStatus, table: str, files: Files) -> DataFile:
 
 def data_file(path: str, size_bytes: int, modified_ms: int, metadata: pq.FileMetaData, schema: pa.Schema) -> DataFile:
     """Return a file of which this is known; its path is relative to the table's. Raises WarehouseError as above."""
-    found = _DIRECTORY.search(path)
-    if found is None:
+    match = _DIRECTORY.search(path)
+    if match is None:
         raise WarehouseError(f"{path} does not lie in a directory of a date, as what a load by day has written")
     action = AddAction(
         path=path,
         size=size_bytes,
-        partition_values={DATE: found[1]},
+        partition_values={DATE: match[1]},
         modification_time=modified_ms,
         data_change=True,
         stats=json.dumps(_statistics(metadata)),
@@ -68,9 +68,9 @@ def is_hidden(path: str) -> bool:
 def columns_of(files: Sequence[DataFile]) -> pa.Schema:
     """Return the columns that some of the files have. Raises WarehouseError when they contradict each other."""
     seen: list[pa.Schema] = []
-    for each in files:
-        if each.columns not in seen:
-            seen.append(each.columns)
+    for file in files:
+        if file.columns not in seen:
+            seen.append(file.columns)
     try:
         return pa.unify_schemas(seen)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -99,16 +99,16 @@ def _statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
     unknown: set[str] = set()
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        for each in (group.column(index) for index in range(group.num_columns)):
-            name, found = each.path_in_schema, each.statistics
-            if found is None or not found.has_null_count:
+        for column in (group.column(index) for index in range(group.num_columns)):
+            name, statistics = column.path_in_schema, column.statistics
+            if statistics is None or not statistics.has_null_count:
                 unknown.add(name)
                 continue
-            nulls[name] = nulls.get(name, 0) + found.null_count
-            if found.has_min_max and _is_ordered(found.min):
-                least[name] = min(found.min, least.get(name, found.min))
-                largest[name] = max(found.max, largest.get(name, found.max))
-            elif found.null_count < group.num_rows:
+            nulls[name] = nulls.get(name, 0) + statistics.null_count
+            if statistics.has_min_max and _is_ordered(statistics.min):
+                least[name] = min(statistics.min, least.get(name, statistics.min))
+                largest[name] = max(statistics.max, largest.get(name, statistics.max))
+            elif statistics.null_count < group.num_rows:
                 unknown.add(name)
     flat = {name for name in nulls if "." not in name}
     ordered = flat & least.keys() - unknown

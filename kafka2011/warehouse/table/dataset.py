@@ -37,8 +37,8 @@ class LiveFile(NamedTuple):
 
 def live_files(table: DeltaTable) -> list[LiveFile]:
     """Return the files of the version that was opened, sorted by date and path."""
-    found = pa.table(table.get_add_actions(flatten=True))
-    columns = (found[name].to_pylist() for name in _COLUMNS)
+    actions = pa.table(table.get_add_actions(flatten=True))
+    columns = (actions[name].to_pylist() for name in _COLUMNS)
     return sorted((LiveFile(*row) for row in zip(*columns, strict=True)), key=lambda file: (file.date, file.path))
 
 
@@ -61,8 +61,8 @@ def dataset_over(live: Iterable[LiveFile], path: str, files: Files, schema: pa.S
     """Return the rows of files of the table at a path, with the columns of a schema."""
     file_format, file_system, root = ds.ParquetFileFormat(), files.file_system, files.inside(path)
     fragments = [
-        file_format.make_fragment(f"{root}/{each.path}", file_system, partition_expression=_known_of(each.date))
-        for each in live
+        file_format.make_fragment(f"{root}/{file.path}", file_system, partition_expression=_known_of(file.date))
+        for file in live
     ]
     return ds.FileSystemDataset(fragments, schema, file_format, file_system)
 
@@ -85,7 +85,7 @@ def _known_of_month(first: date) -> ds.Expression:
 def _between(first: date, end: date) -> ds.Expression:
     """Return that `time` is in some days, the last of which is not in them."""
     start_us, end_us = (
-        int(datetime(each.year, each.month, each.day, tzinfo=UTC).timestamp()) * 1_000_000 for each in (first, end)
+        int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000 for day in (first, end)
     )
-    start, last = (pa.scalar(each, pa.int64()).cast(_TIME) for each in (start_us, end_us - 1))
+    start, last = (pa.scalar(time_us, pa.int64()).cast(_TIME) for time_us in (start_us, end_us - 1))
     return (ds.field("time") >= start) & (ds.field("time") <= last)

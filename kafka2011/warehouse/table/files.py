@@ -113,7 +113,7 @@ class LocalFiles:
 
     def walk(self, directory: str) -> list[FileStatus]:
         """List all files below a directory, sorted by path; nothing where there is none."""
-        found = []
+        files = []
         for parent, _, names in os.walk(directory, onerror=_unless_missing):
             for name in names:
                 path = f"{parent}/{name}"
@@ -121,8 +121,8 @@ class LocalFiles:
                     status = os.stat(path)  # noqa: PTH116
                 except FileNotFoundError:
                     continue  # as good as gone before
-                found.append(FileStatus(path, status.st_size, status.st_mtime))
-        return sorted(found)
+                files.append(FileStatus(path, status.st_size, status.st_mtime))
+        return sorted(files)
 
     def read(self, path: str) -> bytes:
         """Read a whole file. Raises FileNotFoundError."""
@@ -134,10 +134,10 @@ class LocalFiles:
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it, where they are missing; the new ones last."""
-        missing = [each for each in (Path(path), *Path(path).parents) if not each.is_dir()]
+        missing = [directory for directory in (Path(path), *Path(path).parents) if not directory.is_dir()]
         Path(path).mkdir(parents=True, exist_ok=True)
-        for each in missing:
-            fsync_directory(each.parent)
+        for directory in missing:
+            fsync_directory(directory.parent)
 
     def delete(self, path: str) -> None:
         """Delete a file, or a directory with all that is in it; it may be gone already.
@@ -157,14 +157,14 @@ class LocalFiles:
     def old_directories(self, directory: str, prefix: str, before_s: float) -> list[str]:
         """Return the directories in a directory, of names with a prefix, in which nothing was written since."""
         every = Path(directory).glob(f"{prefix}*")
-        return sorted(str(each) for each in every if max(map(_modified_s, [each, *each.rglob("*")])) < before_s)
+        return sorted(str(staged) for staged in every if max(map(_modified_s, [staged, *staged.rglob("*")])) < before_s)
 
     def secure(self, directory: str) -> list[FileStatus]:
         """List all files below a directory once they are on disk. Raises FileNotFoundError when it is gone."""
         if not Path(directory).is_dir():
             raise FileNotFoundError(f"{directory} is gone")
         fsync_tree(directory)
-        return self.keep(each.path for each in self.walk(directory))
+        return self.keep(file.path for file in self.walk(directory))
 
     def keep(self, paths: Iterable[str]) -> list[FileStatus]:
         """Return these files, young again: a cleaning that began before may take old ones."""
@@ -185,8 +185,8 @@ class LocalFiles:
                     os.fsync(file.fileno())
             except FileNotFoundError:
                 continue
-        for each in directories:
-            fsync_directory(each)
+        for directory in directories:
+            fsync_directory(directory)
 
 
 def bring(source_files: Files, source: str, files: Files, path: str) -> None:

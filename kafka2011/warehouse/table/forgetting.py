@@ -39,13 +39,13 @@ def loads_in(commit: Commit) -> int:
 def summary_of(commits: Sequence[Commit]) -> list[Commit]:
     """Return fewer commits that say the same of quarantine, rollbacks and swaps, and come to the same."""
     commits = since_swap(commits)
-    waiting = {each.number for each in awaiting(commits)}
-    kept = [each for each in commits if each.number in waiting or each.operation in _KEPT]
-    rest = [each for each in commits if each not in kept]
+    waiting = {commit.number for commit in awaiting(commits)}
+    kept = [commit for commit in commits if commit.number in waiting or commit.operation in _KEPT]
+    rest = [commit for commit in commits if commit not in kept]
     if not rest:
         return kept
-    rows, size_bytes = sum(each.rows for each in rest), sum(each.size_bytes for each in rest)
-    ranges = together(its_range for each in rest for its_range in each.ranges)
+    rows, size_bytes = sum(commit.rows for commit in rest), sum(commit.size_bytes for commit in rest)
+    ranges = together(its_range for commit in rest for its_range in commit.ranges)
     of_all = Commit(
         rest[-1].topic,
         rest[-1].number,
@@ -55,15 +55,15 @@ def summary_of(commits: Sequence[Commit]) -> list[Commit]:
         ranges,
         rows,
         size_bytes=size_bytes,
-        extra={_LOADS: sum(loads_in(each) for each in rest)},
+        extra={_LOADS: sum(loads_in(commit) for commit in rest)},
     )
-    return sorted([*kept, of_all], key=lambda each: each.number)
+    return sorted([*kept, of_all], key=lambda commit: commit.number)
 
 
 def keep(files: Files, table: str, commits: Sequence[Commit]) -> None:
     """Write down what is to be kept of commits, all that are known up to some number. Raises OSError."""
     names = _names(files, table)
-    document = {"version": _VERSION, "commits": [json.loads(each.to_json()) for each in summary_of(commits)]}
+    document = {"version": _VERSION, "commits": [json.loads(commit.to_json()) for commit in summary_of(commits)]}
     files.make_directory(f"{table}/{_DIRECTORY}")
     path = f"{table}/{_DIRECTORY}/{_PREFIX}{commits[-1].number:012d}.json"
     files.write(path, json.dumps(document, separators=(",", ":")).encode())
@@ -91,5 +91,5 @@ def _names(files: Files, table: str) -> list[str]:
     return [name for name in files.names(f"{table}/{_DIRECTORY}") if name.startswith(_PREFIX)]
 
 
-def _commits(found: dict[str, Any]) -> list[Commit]:
-    return [Commit.from_json(json.dumps(each), "what was kept of a commit") for each in found["commits"]]
+def _commits(document: dict[str, Any]) -> list[Commit]:
+    return [Commit.from_json(json.dumps(commit), "what was kept of a commit") for commit in document["commits"]]

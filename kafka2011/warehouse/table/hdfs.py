@@ -70,14 +70,14 @@ class _Handler(FSSpecHandler):  # type: ignore[misc]  # PyArrow has no types
         """
         base = "/" + selector.base_dir.strip("/")
         try:
-            found = self.fs.find(base, maxdepth=None if selector.recursive else 1)
+            infos = self.fs.find(base, maxdepth=None if selector.recursive else 1)
         except FileNotFoundError:
             if selector.allow_not_found:
                 return []
             raise
-        if base in found:
+        if base in infos:
             raise NotADirectoryError(base)
-        return [self._create_file_info(path, info) for path, info in found.items()]
+        return [self._create_file_info(path, info) for path, info in infos.items()]
 
 
 class _Hdfs(HdfsFileSystem):
@@ -99,8 +99,8 @@ class _Hdfs(HdfsFileSystem):
 
     def find(self, path: str, maxdepth: int | None = None, **_: Any) -> dict[str, dict[str, Any]]:
         """List what is below a directory, or in it; fsspec would leave out what it cannot list. Raises OSError."""
-        found = self.client.list_status(path, maxdepth is None)
-        return {each.path: self._convert_file_status(each) for each in found}
+        statuses = self.client.list_status(path, maxdepth is None)
+        return {status.path: self._convert_file_status(status) for status in statuses}
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Copy a file; hdfs-native would write the copy under a name that HDFS refuses, first. Raises OSError."""
@@ -114,8 +114,8 @@ class _Hdfs(HdfsFileSystem):
             return None
 
     def _convert_file_status(self, status: FileStatus) -> dict[str, Any]:
-        found: dict[str, Any] = super()._convert_file_status(status)
-        return {**found, "mtime": status.modification_time / 1000}
+        info: dict[str, Any] = super()._convert_file_status(status)
+        return {**info, "mtime": status.modification_time / 1000}
 
 
 class _Bounded:
@@ -126,14 +126,14 @@ class _Bounded:
         self._path = path
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._asked, name)
-        if name in _AT_ONCE or not callable(found):
-            return found
+        attribute = getattr(self._asked, name)
+        if name in _AT_ONCE or not callable(attribute):
+            return attribute
 
         def call(*args: Any, **kwargs: Any) -> Any:
             path = args[0] if args and isinstance(args[0], str) else self._path
             try:
-                answer = bounded(lambda: self._answer(found, args, kwargs), path)
+                answer = bounded(lambda: self._answer(attribute, args, kwargs), path)
             except OSError:
                 raise
             except RuntimeError as error:  # as which this client raises all that Hadoop has complained of

@@ -88,34 +88,34 @@ class History:
 
         Those whose entries were removed are there as `forgetting` keeps them. Raises MalformedCommitError.
         """
-        found = (commit for entry in self._backwards() if (commit := self._commit_in(entry)) is not None)
-        logged = list(takewhile(lambda commit: commit.number > after, found))[::-1]
+        newest_first = (commit for entry in self._backwards() if (commit := self._commit_in(entry)) is not None)
+        logged = list(takewhile(lambda commit: commit.number > after, newest_first))[::-1]
         if logged and logged[0].number == after + 1:
             return logged
         kept = kept_commits(self._files, self._path)
         forgotten = kept[-1].number if kept else 0
-        return [each for each in [*kept, *(c for c in logged if c.number > forgotten)] if each.number > after]
+        return [commit for commit in [*kept, *(c for c in logged if c.number > forgotten)] if commit.number > after]
 
     def commits_before(self, version: int) -> list[Commit]:
         """Return what is known of the commits whose entries are those of earlier versions, oldest first."""
-        found = ((entry["version"], self._commit_in(entry)) for entry in self._backwards())
-        newer = {commit.number for at, commit in found if commit is not None and at >= version}
-        return [each for each in self.commits() if each.number not in newer]
+        versions = ((entry["version"], self._commit_in(entry)) for entry in self._backwards())
+        newer = {commit.number for at, commit in versions if commit is not None and at >= version}
+        return [commit for commit in self.commits() if commit.number not in newer]
 
     def newest(self) -> Commit | None:
         """Return the newest commit of the table, None before the first.
 
         Raises RolledBackError, MalformedCommitError, and WarehouseError when rows came without offsets.
         """
-        found = self._present()
-        if found is not None and found.number == self.number:
-            return found
-        if found is None and not self.number:
+        newest = self._present()
+        if newest is not None and newest.number == self.number:
+            return newest
+        if newest is None and not self.number:
             return None
         reached = self._reached()
-        if found is None and not self._was_restored and self._entry(0) is None:
+        if newest is None and not self._was_restored and self._entry(0) is None:
             return reached  # the entries up to it were removed by a cleaning
-        back_to = found.number if found else "before the first"
+        back_to = newest.number if newest else "before the first"
         raise RolledBackError(
             f"{self._where} was rolled back from commit {reached.number} to {back_to}. To load again what was taken"
             " out, as far as the log still has it: kafka2011 tables settle again. To leave it out, and go on where the"

@@ -35,7 +35,7 @@ def location_of(warehouse: str | Path) -> str:
     if scheme not in _STORES:
         raise WarehouseError(f"{text}: a warehouse is a local directory, or hdfs://..., or s3://...")
     parts = urlsplit(text)
-    names = [each for each in parts.path.split("/") if each]
+    names = [name for name in parts.path.split("/") if name]
     if not parts.netloc or not names or {".", ".."} & set(names):
         example = f"{_STORES[scheme]}://{'namenode:8020' if scheme == 'hdfs' else 'bucket'}/warehouse"
         raise WarehouseError(f"{text} cannot be a warehouse: it has to be a path such as {example}")
@@ -63,5 +63,5 @@ def quarantine_of(location: str, name: str) -> str:
 
 def scheme_of(location: str) -> str:
     """Return the scheme of a URI, in lower case; empty for a path."""
-    found = _SCHEME.match(location)
-    return found.group()[:-1].lower() if found else ""
+    match = _SCHEME.match(location)
+    return match.group()[:-1].lower() if match else ""

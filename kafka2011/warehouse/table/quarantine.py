@@ -27,8 +27,8 @@ FILE_BYTES = 16 * 1024 * 1024
 def awaiting(commits: Sequence[Commit]) -> list[Commit]:
     """Return the commits of a table whose quarantine counts: those that no redrive has taken over."""
     commits = since_swap(commits)
-    done = {number for each in commits if each.operation is Operation.REDRIVE for number in each.replaces}
-    return [each for each in commits if each.quarantined and each.number not in done]
+    done = {number for commit in commits if commit.operation is Operation.REDRIVE for number in commit.replaces}
+    return [commit for commit in commits if commit.quarantined and commit.number not in done]
 
 
 def open_quarantine(warehouse: str, topic: str) -> Quarantine:
@@ -80,15 +80,15 @@ class Quarantine:
 
     def lines(self, commits: Iterable[Commit]) -> Iterator[str]:
         """Yield the lines of commits. Raises WarehouseError where one has not as many as it says, and OSError."""
-        for each in commits:
-            texts = [text for _, text in self.read(each.number, each.attempt)]
-            found = [line.decode() for text in texts for line in text.splitlines() if line]
-            if len(found) != each.quarantined:
+        for commit in commits:
+            texts = [text for _, text in self.read(commit.number, commit.attempt)]
+            lines = [line.decode() for text in texts for line in text.splitlines() if line]
+            if len(lines) != commit.quarantined:
                 raise WarehouseError(
-                    f"{self.directory(each.number)} has {len(found)} messages, and commit {each.number} says"
-                    f" {each.quarantined}"
+                    f"{self.directory(commit.number)} has {len(lines)} messages, and commit {commit.number} says"
+                    f" {commit.quarantined}"
                 )
-            yield from found
+            yield from lines
 
     def remove(self, number: int, attempt: str) -> None:
         """Remove what an attempt that failed has written."""

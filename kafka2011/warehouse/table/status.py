@@ -58,12 +58,12 @@ def status_of(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> 
 
     Only a local warehouse can be listed; of others topics must be named. Raises WarehouseError.
     """
-    found = []
+    statuses = []
     for topic in table_names(warehouse, topics, pattern):
         commits = TopicTable(warehouse, topic).commits()
         if commits:
-            found.append(status_from(topic, commits))
-    return found
+            statuses.append(status_from(topic, commits))
+    return statuses
 
 
 def table_names(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> list[str]:
@@ -98,18 +98,18 @@ def status_from(topic: str, commits: Sequence[Commit]) -> Status:
     """Return what the commits of a table say; at least one."""
     commits = since_swap(commits)
     newest = commits[-1]
-    redriven = {number for each in commits if each.operation is Operation.REDRIVE for number in each.replaces}
+    redriven = {number for commit in commits if commit.operation is Operation.REDRIVE for number in commit.replaces}
     return Status(
         topic=topic,
         number=newest.number,
-        commits=sum(loads_in(each) for each in commits),
-        rows=sum(each.rows for each in commits),
-        quarantined=sum(each.quarantined for each in commits if each.number not in redriven),
-        size_bytes=sum(each.size_bytes for each in commits),
-        lost_bytes=sum(lost.lost_bytes for each in commits for lost in each.ranges),
+        commits=sum(loads_in(commit) for commit in commits),
+        rows=sum(commit.rows for commit in commits),
+        quarantined=sum(commit.quarantined for commit in commits if commit.number not in redriven),
+        size_bytes=sum(commit.size_bytes for commit in commits),
+        lost_bytes=sum(lost.lost_bytes for commit in commits for lost in commit.ranges),
         written_at_ms=newest.written_at_ms,
         complete_through_ms=next(
-            (each.complete_through_ms for each in reversed(commits) if each.complete_through_ms is not None), None
+            (commit.complete_through_ms for commit in reversed(commits) if commit.complete_through_ms is not None), None
         ),
         offsets=newest.offsets,
     )

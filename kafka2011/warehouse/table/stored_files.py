@@ -66,12 +66,12 @@ class StoredFiles:
 
     def names(self, directory: str) -> list[str]:
         """List what is in a directory, sorted; nothing where there is none."""
-        return sorted(each.base_name for each in self._list(directory, recursive=False))
+        return sorted(info.base_name for info in self._list(directory, recursive=False))
 
     def walk(self, directory: str) -> list[FileStatus]:
         """List all files below a directory, sorted by path; nothing where there is none."""
-        found = [each for each in self._list(directory) if each.type == FileType.File]
-        return sorted(map(self._status, found))
+        files = [info for info in self._list(directory) if info.type == FileType.File]
+        return sorted(map(self._status, files))
 
     def read(self, path: str) -> bytes:
         """Read a whole file. Raises FileNotFoundError."""
@@ -91,23 +91,23 @@ class StoredFiles:
     def delete(self, path: str) -> None:
         """Delete a file, or a directory with all that is in it; it may be gone already."""
         try:
-            [found] = self.file_system.get_file_info([self.inside(path)])
-            if found.type == FileType.Directory:
+            [info] = self.file_system.get_file_info([self.inside(path)])
+            if info.type == FileType.Directory:
                 self.file_system.delete_dir(self.inside(path))
-            elif found.type == FileType.File:
+            elif info.type == FileType.File:
                 self.file_system.delete_file(self.inside(path))
         except FileNotFoundError:
             pass
 
     def old_directories(self, directory: str, prefix: str, before_s: float) -> list[str]:
         """Return the directories in a directory, of names with a prefix, in which nothing was written since."""
-        found = []
-        for each in self._list(directory, recursive=False):
-            if each.type == FileType.Directory and each.base_name.startswith(prefix):
-                path = self._root + each.path
-                if max(map(_modified_s, [each, *self._list(path)])) < before_s:
-                    found.append(path)
-        return sorted(found)
+        old = []
+        for info in self._list(directory, recursive=False):
+            if info.type == FileType.Directory and info.base_name.startswith(prefix):
+                path = self._root + info.path
+                if max(map(_modified_s, [info, *self._list(path)])) < before_s:
+                    old.append(path)
+        return sorted(old)
 
     def secure(self, directory: str) -> list[FileStatus]:
         """List all files below a directory. Raises OSError when a cleaning may soon find them old."""
@@ -115,33 +115,33 @@ class StoredFiles:
 
     def keep(self, paths: Iterable[str]) -> list[FileStatus]:
         """Return these files. Raises FileNotFoundError when one is gone, and OSError as `secure` does."""
-        found: list[FileInfo] = self.file_system.get_file_info([self.inside(path) for path in paths])
-        for each in found:
-            if each.type != FileType.File:
-                raise FileNotFoundError(f"{self._root}{each.path} is gone")
-        return self._young([self._status(each) for each in found])
+        infos: list[FileInfo] = self.file_system.get_file_info([self.inside(path) for path in paths])
+        for info in infos:
+            if info.type != FileType.File:
+                raise FileNotFoundError(f"{self._root}{info.path} is gone")
+        return self._young([self._status(info) for info in infos])
 
     def _young(self, files: list[FileStatus]) -> list[FileStatus]:
-        for each in files:
-            if self._clock_s() - each.modified_s > TOO_OLD_S:
-                raise OSError(f"{each.path} was written more than {TOO_OLD_S / 3600:.0f} hours ago: load it again")
+        for file in files:
+            if self._clock_s() - file.modified_s > TOO_OLD_S:
+                raise OSError(f"{file.path} was written more than {TOO_OLD_S / 3600:.0f} hours ago: load it again")
         return files
 
-    def _status(self, found: FileInfo) -> FileStatus:
-        return FileStatus(self._root + found.path, found.size, _modified_s(found))
+    def _status(self, info: FileInfo) -> FileStatus:
+        return FileStatus(self._root + info.path, info.size, _modified_s(info))
 
     def secure_files(self, paths: Iterable[str]) -> None:
         """Nothing is left to do: what a store has taken, it keeps."""
 
     def _list(self, directory: str, *, recursive: bool = True) -> list[FileInfo]:
         selector = FileSelector(self.inside(directory), allow_not_found=True, recursive=recursive)
-        found: list[FileInfo] = self.file_system.get_file_info(selector)
-        return found
+        infos: list[FileInfo] = self.file_system.get_file_info(selector)
+        return infos
 
 
-def _modified_s(found: FileInfo) -> float:
+def _modified_s(info: FileInfo) -> float:
     """Return when it was changed; S3 does not say it of what it shows as a directory."""
-    return 0.0 if found.mtime is None else found.mtime.timestamp()
+    return 0.0 if info.mtime is None else info.mtime.timestamp()
 
 
 def _s3_options() -> dict[str, str]:

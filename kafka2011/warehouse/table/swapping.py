@@ -58,9 +58,9 @@ def swap(warehouse: str, topic: str, name: str) -> Swapped:
     staging = table.begin()
     try:
         with table.translated_errors():
-            for number, each in enumerate(live):
-                source = f"{rebuilt.path}/{each.path}"
-                target = f"{staging}/date={each.date}/{number:06d}-{source.rpartition('/')[2]}"
+            for number, file in enumerate(live):
+                source = f"{rebuilt.path}/{file.path}"
+                target = f"{staging}/date={file.date}/{number:06d}-{source.rpartition('/')[2]}"
                 bring(rebuilt.files, source, table.files, target)
     except BaseException:
         table.abandon(staging)
@@ -71,7 +71,7 @@ def swap(warehouse: str, topic: str, name: str) -> Swapped:
         Operation.SWAP,
         int(table.clock.wall_s() * 1000),
         after.offsets,
-        rows=sum(each.rows for each in live),
+        rows=sum(file.rows for file in live),
         quarantined=len(lines),
         schema=after.schema,
         complete_through_ms=after.complete_through_ms,

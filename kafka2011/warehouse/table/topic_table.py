@@ -113,7 +113,7 @@ class TopicTable:
 
     def paths_in(self, table: DeltaTable) -> list[str]:
         """Return the files of the table as it was opened."""
-        return [f"{self.path}/{each.path}" for each in live_files(table)]
+        return [f"{self.path}/{file.path}" for file in live_files(table)]
 
     def begin(self) -> str:
         """Make a directory for the files of one commit, in the table's own, where readers see no file of it yet."""
@@ -142,18 +142,18 @@ class TopicTable:
         """
         with self.translated_errors():
             files = self.staged(staging) if written is None else self._kept(written)
-        if (rows := sum(each.rows for each in files)) != commit.rows:
+        if (rows := sum(file.rows for file in files)) != commit.rows:
             raise WarehouseError(f"{self.where}: {staging} has {rows} rows, and commit {commit.number} {commit.rows}")
-        size_bytes = sum(each.action.size for each in files)
+        size_bytes = sum(file.action.size for file in files)
         commit = replace(commit, attempt=attempt_of(staging), size_bytes=size_bytes)
-        self._commit_once(commit, [each.action for each in files], columns_of(files) if files else FIRST, instead)
+        self._commit_once(commit, [file.action for file in files], columns_of(files) if files else FIRST, instead)
 
     def abandon(self, staging: str) -> None:
         """Remove what `begin` made, as far as it is still there, and unless it was committed or may yet be."""
         attempt = attempt_of(staging)
         if f"{self.path}/{DATA}/{attempt}" != staging:
             raise ValueError(f"{staging} is not below {self.path}/{DATA}")
-        if attempt in self._in_doubt or any(each.attempt == attempt for each in self.commits()):
+        if attempt in self._in_doubt or any(commit.attempt == attempt for commit in self.commits()):
             logger.warning("%s: %s stays, it was committed or may have been", self.where, staging)
             return
         with self.translated_errors():
@@ -228,7 +228,9 @@ class TopicTable:
     def _look_whether_it_landed(self, commit: Commit, failure: Exception) -> None:
         """Return if a commit is in the table all the same: what failed came after. Raises UnknownOutcomeError."""
         try:
-            landed = any(each.attempt == commit.attempt for each in self.commits(after=commit.number - 1))
+            landed = any(
+                landed_commit.attempt == commit.attempt for landed_commit in self.commits(after=commit.number - 1)
+            )
         except WarehouseError:
             landed = False
         if not landed:
@@ -240,7 +242,7 @@ class TopicTable:
 
     def _kept(self, files: Sequence[DataFile]) -> Sequence[DataFile]:
         """Return the files if they are all there, and keep a cleaning that began before from finding them old."""
-        wanted = {f"{self.path}/{each.action.path}": each.action.size for each in files}
+        wanted = {f"{self.path}/{file.action.path}": file.action.size for file in files}
         for path, size_bytes, _ in self.files.keep(list(wanted)):
             if size_bytes != wanted[path]:
                 raise WarehouseError(f"{self.where}: {path} has {size_bytes} bytes, and {wanted[path]} were written")
@@ -250,12 +252,12 @@ class TopicTable:
         """Read the footers of what a load wrote, and bring it to disk. Files without rows stay out of the table."""
         if f"{self.path}/{DATA}/{attempt_of(staging)}" != staging:
             raise ValueError(f"{staging} is no directory that `begin` of {self.where} made")
-        found = [
-            read_data_file(each, self.path, self.files)
-            for each in self.files.secure(staging)
-            if each.path.endswith(".parquet") and not is_hidden(each.path.removeprefix(f"{staging}/"))
+        data_files = [
+            read_data_file(file, self.path, self.files)
+            for file in self.files.secure(staging)
+            if file.path.endswith(".parquet") and not is_hidden(file.path.removeprefix(f"{staging}/"))
         ]
-        return [each for each in found if each.rows]
+        return [file for file in data_files if file.rows]
 
     def _ensured(self, columns: pa.Schema) -> DeltaTable:
         """Return the table, made now if it is not there."""
