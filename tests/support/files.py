@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 def count_open_files() -> int:
     """Count them, as the kernel sees them."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-
-def open_files_below(directory: Path) -> list[Path]:
-    """Return the files in a directory, or deeper, that this process has open."""
-    found = []
-    for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the directory that is being read
-            found.append(link.readlink())
-    return [path for path in found if path.is_relative_to(directory)]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -64,48 +64,10 @@ TREE = event_schema(
     "Tree", {"name": "root", "type": _NODE}, {"name": "leaves", "type": {"type": "array", "items": "Node"}}
 )
 SCHEMAS = (THING, LATER, TREE, PAGE_VIEW)
-_HEADER = {
-    "time": 1_307_872_800_000_000,
-    "published_at": 1_307_872_800_000_005,
-    "server": "w",
-    "id": "0c2ae1a4-5b6e-4f6a-9d3c-000000000001",
-}
-EVENTS: tuple[tuple[EventSchema, dict[str, Any]], ...] = (
-    (
-        THING,
-        {
-            "n": -5,
-            "f": 1.5,
-            "text": "é",
-            "data": b"\0\xff",
-            "list": [["a"], [], ["b", "c"]],
-            "kind": "B",
-            "fixed": b"abc",
-            "day": 7,
-            "both": 2.5,
-            "map": {"k": {"a": 1, "b": None}},
-            "inner": {"a": 2, "b": "x"},
-        },
-    ),
-    (
-        LATER,
-        {"more": "y", "f": 0.1, "text": None, "map": {}, "list": [], "kind": "C", "renamed": 2**62},
-    ),
-    (TREE, {"root": {"next": {"next": {"next": None}}}, "leaves": [{"next": None}]}),
-    (PAGE_VIEW, {"url": "/jobs"}),
-)
 
 
 def _known(newest: EventSchema) -> KnownSchemas:
     return KnownSchemas({TOPIC: newest}, SCHEMAS)
-
-
-def good_cases() -> list[bytes]:
-    """Return cases that decode: the number of a schema, and a body."""
-    return [
-        bytes([number]) + EventEncoder(_known(schema)).encode(TOPIC, {**_HEADER, **event})[10:]
-        for number, (schema, event) in enumerate(EVENTS)
-    ]
 
 
 def _payload(data: bytes) -> bytes:
