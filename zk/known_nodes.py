@@ -101,7 +101,7 @@ class KnownTopic(KnownNodes):
         self.topic = topic
 
 
-class _NodeWatch:
+class NodeWatch:
     """The watch of one node."""
 
     __slots__ = ("_known", "_name")
@@ -115,12 +115,13 @@ class _NodeWatch:
         self._known.note(self._name, node)
 
     def __call__(self, event: object) -> None:
+        """Forget what was read of the node, since it has changed."""
         self._known.forget(self._name)
         if getattr(event, "type", None) != EventType.DELETED:  # that the list tells, which is watched too
             self._known(event)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _NodeWatch) and (self._known, self._name) == (other._known, other._name)
+        return isinstance(other, NodeWatch) and (self._known, self._name) == (other._known, other._name)
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -132,7 +133,7 @@ def read_again(nodes: Nodes, wanted: Iterable[KnownNodes], *, is_watched: bool =
     try:
         lists = nodes.list_many(unread, unread.__getitem__) if is_watched else nodes.list_many(unread)
         missing = {
-            paths.child(path, name): _NodeWatch(unread[path], name)
+            paths.child(path, name): NodeWatch(unread[path], name)
             for path, listed in lists.items()
             for name in unread[path].note_list(listed)
         }

@@ -96,7 +96,7 @@ class SessionLease:
         self._nodes = Nodes(client, session_id)
         self._clock = client.clock
         self._lock = threading.Lock()
-        self._answered: deque[tuple[float, float]] = deque()  # when requests were made and answered, oldest first
+        self.answered: deque[tuple[float, float]] = deque()  # when requests were made and answered, oldest first
         self.until_s = 0.0  # on the clock; a plain attribute, since it is read for every message
         self._ended = False
 
@@ -115,14 +115,14 @@ class SessionLease:
             proven_s = self._proven_s(asked_s - timeout_s * _APART)
             if proven_s is not None and not self._ended:
                 self.until_s = max(self.until_s, proven_s + timeout_s)
-            if not self._answered or answered_s - self._answered[-1][1] >= timeout_s / _RENEWALS / 2:
-                self._answered.append((asked_s, answered_s))  # more would be useless
+            if not self.answered or answered_s - self.answered[-1][1] >= timeout_s / _RENEWALS / 2:
+                self.answered.append((asked_s, answered_s))  # more would be useless
 
     def _proven_s(self, answered_before_s: float) -> float | None:
         """Return when the newest request was made that the leader certainly knows of; None when there is none."""
-        while len(self._answered) > 1 and self._answered[1][1] <= answered_before_s:
-            self._answered.popleft()
-        proven_s = [asked_s for asked_s, answered_s in self._answered if answered_s <= answered_before_s]
+        while len(self.answered) > 1 and self.answered[1][1] <= answered_before_s:
+            self.answered.popleft()
+        proven_s = [asked_s for asked_s, answered_s in self.answered if answered_s <= answered_before_s]
         connected_to, asked_s = self._client.connect_asked
         if connected_to == self.session_id:
             proven_s.append(asked_s)

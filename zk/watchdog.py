@@ -42,7 +42,7 @@ class SessionWatchdog:
         self._lock = threading.Lock()
         self._is_closed = False
         self._is_broken = False
-        self._told: bytes | None = None
+        self.told: bytes | None = None
         # A session of its own, so that what is meant for this process's group does not end it. Nothing but its standard
         # input is inherited: it must hold no file or pipe open that somebody waits for the end of.
         self._process = subprocess.Popen(  # noqa: S603 - our own program, without a shell
@@ -53,8 +53,8 @@ class SessionWatchdog:
             start_new_session=True,
         )
         assert self._process.stdin is not None
-        self._pipe_fd = self._process.stdin.fileno()
-        os.set_blocking(self._pipe_fd, False)  # kazoo's connection loop tells it, and waits for nobody
+        self.pipe_fd = self._process.stdin.fileno()
+        os.set_blocking(self.pipe_fd, False)  # kazoo's connection loop tells it, and waits for nobody
         forks.register(self)
         client.add_listener(self._on_state)
         self._tell()
@@ -84,17 +84,17 @@ class SessionWatchdog:
         }
         line = json.dumps(message).encode() + b"\n"
         with self._lock:
-            if self._is_closed or self._is_broken or line == self._told:
+            if self._is_closed or self._is_broken or line == self.told:
                 return
             try:
-                written = os.write(self._pipe_fd, line)
+                written = os.write(self.pipe_fd, line)
             except OSError as error:
                 self._say_broken(error)
                 return
             if written < len(line):  # its end would be taken for the beginning of the next
                 self._say_broken("it does not read what it is told")
                 return
-            self._told = line
+            self.told = line
 
     def _say_broken(self, why: object) -> None:
         self._is_broken = True
@@ -114,7 +114,7 @@ class SessionWatchdog:
             pipe = self._process.stdin
             assert pipe is not None
             try:
-                os.write(self._pipe_fd, b"done\n")
+                os.write(self.pipe_fd, b"done\n")
             except OSError:  # it is gone, or was not told anything lately: it must not act on what it knows
                 self._process.kill()
             pipe.close()

@@ -187,9 +187,9 @@ def test_the_session_that_follows_is_watched_too(client: ZkClient, new_client: C
         eventually(lambda: client.session_id not in {None, first}, what="another session")
         second = client.session_id
         Nodes(client).create_with_parents("/held", b"", ephemeral=True)
-        eventually(lambda: str(second).encode() in (watchdog._told or b""), what="the news of it")
+        eventually(lambda: str(second).encode() in (watchdog.told or b""), what="the news of it")
         with Path("/dev/null").open("wb") as nothing:
-            os.dup2(nothing.fileno(), watchdog._pipe_fd, inheritable=False)
+            os.dup2(nothing.fileno(), watchdog.pipe_fd, inheritable=False)
         await_absence(new_client(), "/held")
         eventually(lambda: client.session_id not in {None, second}, what="a third session")
 

@@ -156,7 +156,7 @@ class Log:
         self.has_copies = hooks.on_flushed is not None
         self.is_awaited = True  # at first: readers may have waited for a log that was not there
         self._timer = FlushTimer(times or LogTimes())
-        self._append_lock = disk.make_lock()
+        self.append_lock = disk.make_lock()
         self._flush_lock = disk.make_lock()
         self._closed = False
         self._files = SegmentFiles(directory, disk)
@@ -243,7 +243,7 @@ class Log:
         else, and a segment is begun there and nowhere else: LogError says if they do not belong at the end.
         Raises LogFailedError after an I/O error, always from then on, and LogClosedError when closed.
         """
-        with self._append_lock:
+        with self.append_lock:
             self._check_open()
             if not data:
                 return self._ends.appended.offset
@@ -518,7 +518,7 @@ class Log:
         be opened, and no segment that a parked slice needs. Raises LogFailedError.
         """
         with ExitStack() as opened:
-            with self._append_lock:
+            with self.append_lock:
                 if self._closed:
                     return []
                 self._check_open()
@@ -639,7 +639,7 @@ class Log:
         Appends and flushes wait meanwhile, and nobody may read it. Raises LogError, and nothing has changed but the
         end, if a reader is not done yet or no file can be opened for now; LogFailedError after an I/O error.
         """
-        with self._append_lock, self._flush_lock:
+        with self.append_lock, self._flush_lock:
             self._check_open()
             check()
             try:
@@ -681,7 +681,7 @@ class Log:
 
         After a failure it only closes.
         """
-        with self._append_lock, self._flush_lock:
+        with self.append_lock, self._flush_lock:
             if self._closed:
                 return
             self._closed = True

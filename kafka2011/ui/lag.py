@@ -73,21 +73,21 @@ class LagBook:
     """Remembers how far each partition of each group was behind. For one thread."""
 
     def __init__(self) -> None:
-        self._paces = LagHistory()
-        self._samples: dict[tuple[str, TopicPartition], deque[CommitSample]] = {}
+        self.paces = LagHistory()
+        self.samples: dict[tuple[str, TopicPartition], deque[CommitSample]] = {}
         self._sampled_s = 0.0
         self._points: dict[str, deque[int]] = {}
         self._lags: dict[str, dict[TopicPartition, Lag]] = {}
 
     def note(self, groups: Mapping[str, Sequence[GroupPartition]], now_s: float) -> None:
         """Note the partitions of all groups as they were just read; every `LOOK_S` they are samples for verdicts."""
-        is_sample = not self._samples or now_s - self._sampled_s >= LOOK_S
+        is_sample = not self.samples or now_s - self._sampled_s >= LOOK_S
         if is_sample:
             self._sampled_s = now_s
         kept = {(name, row.where) for name, rows in groups.items() for row in rows if row.committed is not None}
-        for gone in self._samples.keys() - kept:
-            del self._samples[gone]
-        self._paces.forget_others(kept)
+        for gone in self.samples.keys() - kept:
+            del self.samples[gone]
+        self.paces.forget_others(kept)
         self._points = {name: points for name, points in self._points.items() if name in groups}
         self._lags = {}
         for name, rows in groups.items():
@@ -105,8 +105,8 @@ class LagBook:
         assert row.end is not None
         assert row.commit_version is not None
         end = max(row.end, row.committed)  # it was read a moment before the offset
-        pace = self._paces.note(group, row if end == row.end else row._replace(end=end), now_s)
-        samples = self._samples.setdefault((group, row.where), deque(maxlen=LOOKS))
+        pace = self.paces.note(group, row if end == row.end else row._replace(end=end), now_s)
+        samples = self.samples.setdefault((group, row.where), deque(maxlen=LOOKS))
         if is_sample:
             samples.append(CommitSample(row.committed, row.commit_version, end - row.committed))
         return Lag(end - row.committed, pace.lag_s, judge(samples))

@@ -71,7 +71,7 @@ def works(count: int) -> dict[str, Callable[[], object]]:
         "decode-narrow": lambda: narrow.decode_all(messages),
         "decode-fastavro": read_alone,
         "decode-rows": lambda: rows.decode(batch),
-        "decode-rows-each": lambda: rows._decode_each(batch),
+        "decode-rows-each": lambda: rows.decode_each(batch),
         "stamps": lambda: read_stamps(payloads),
         **{f"pack-{codec.name.lower()}": partial(_pack, sets, codec) for codec in _CODECS},
         **{f"unpack-{codec.name.lower()}": partial(_unpack, packed[codec]) for codec in _CODECS},

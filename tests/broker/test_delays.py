@@ -48,7 +48,7 @@ def test_an_answer_that_waits_holds_no_file_and_takes_nothing_if_its_client_goes
         received = b""
         while len(received) < 6 + len(SET):  # the first answer comes at once
             received += first.recv(6 + len(SET))
-        bucket = server.parts.pipelines.quotas._buckets[FETCH, "anonymous"]  # type: ignore[union-attr]
+        bucket = server.parts.pipelines.quotas.buckets[FETCH, "anonymous"]  # type: ignore[union-attr]
         second.sendall(encode_request(FetchRequest("views", 0, 0, len(SET))))
         eventually(lambda: bucket.taken_bytes == 2 * len(SET), sleep=gevent.sleep)
         gevent.sleep(0)

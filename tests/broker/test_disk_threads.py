@@ -104,13 +104,13 @@ def test_one_that_fails_does_not_keep_the_others_from_the_disk(fsynced: list[int
 def test_many_files_take_few_threads(fsynced: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread for each costs as much as the call itself; but those that are done are told before all are."""
     parts: list[int] = []
-    outcomes_of_fsync = disk_threads._outcomes_of_fsync
+    outcomes_of_fsync = disk_threads.outcomes_of_fsync
 
     def counted(fds: list[int]) -> list[OSError | None]:
         parts.append(len(fds))
         return outcomes_of_fsync(fds)
 
-    monkeypatch.setattr(disk_threads, "_outcomes_of_fsync", counted)
+    monkeypatch.setattr(disk_threads, "outcomes_of_fsync", counted)
     DiskThreads().fsync_all([Told(fd) for fd in range(1000)])
     assert sorted(parts) == [1000 % FILES_AT_ONCE, *[FILES_AT_ONCE] * (1000 // FILES_AT_ONCE)]
     parts.clear()
@@ -170,9 +170,9 @@ def test_who_waits_for_strangers_does_not_wait_long(
         assert [each.told for each in told] == [[None]] * len(told)
     whole.goes_on.set()
     with gevent.Timeout(DEADLINE_S):
-        while disk._file_system_error is None:
+        while disk.file_system_error is None:
             gevent.sleep(0.001)
-    assert disk._turn.acquire(blocking=False), "nobody else could sync it again"
+    assert disk.turn.acquire(blocking=False), "nobody else could sync it again"
     told = [Told(10)]
     disk.fsync_all(told)
     assert told[0].told == [IO_ERROR]

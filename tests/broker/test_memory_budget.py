@@ -72,7 +72,7 @@ class Client:
 
 
 def assert_empty(budget: MemoryBudget) -> None:
-    assert (budget.held_bytes, budget._claims, budget._waiting) == (0, set(), [])
+    assert (budget.held_bytes, budget.claims, budget.waiting) == (0, set(), [])
     assert budget.peak_bytes <= budget.max_bytes
 
 
@@ -125,7 +125,7 @@ def test_those_that_wait_come_in_order() -> None:
     greenlets = []
     for number, held_bytes in enumerate([50, 1, 100, 2, 30]):
         greenlets.append(gevent.spawn(take, number, held_bytes))
-        until(lambda: len(budget._waiting) == len(greenlets))
+        until(lambda: len(budget.waiting) == len(greenlets))
     holder.claim.resize(99)
     gevent.idle()
     assert served == []  # although a byte would do for the second
@@ -232,9 +232,9 @@ def test_when_all_wait_for_one_another_the_newest_goes() -> None:
     greenlets = []
     for client in clients:
         greenlets.append(gevent.spawn(grow, client))
-        until(lambda: len(budget._waiting) == len(greenlets))
-    budget._patience_s = SHORT_S  # not before all of them wait, however busy the machine is
-    for claim in budget._waiting:
+        until(lambda: len(budget.waiting) == len(greenlets))
+    budget.patience_s = SHORT_S  # not before all of them wait, however busy the machine is
+    for claim in budget.waiting:
         claim.released.set()
     gevent.joinall(greenlets)
     assert [type(greenlet.exception) for greenlet in greenlets] == [type(None), type(None), MemoryRefusedError]
@@ -317,7 +317,7 @@ def test_one_that_holds_nothing_is_not_closed_for_room() -> None:
     greenlets = []
     for client in (first, second, empty):
         greenlets.append(gevent.spawn(client.claim.resize, 60))
-        until(lambda: len(budget._waiting) == len(greenlets))
+        until(lambda: len(budget.waiting) == len(greenlets))
     greenlets[1].join()
     assert isinstance(greenlets[1].exception, MemoryRefusedError)
     second.close()
@@ -329,7 +329,7 @@ def test_one_that_holds_nothing_is_not_closed_for_room() -> None:
 
 def serve(client: Client, plan: list[tuple[int, int, float]]) -> None:
     """Do what a connection does: hold (which claim, so many bytes, for so long) one after the other, then go."""
-    budget = client.claim._budget
+    budget = client.claim.budget
     try:
         for which, held_bytes, pause_s in plan:
             client.claims[which].resize(held_bytes)

@@ -141,7 +141,7 @@ def test_those_who_owe_nothing_are_forgotten(tmp_path: Path, monkeypatch: pytest
     for number in range(20):
         wait_s(quotas, FETCH, f"p{number}", 1)
         clock.sleep(1)
-    assert len(quotas._buckets) <= 3
+    assert len(quotas.buckets) <= 3
     assert wait_s(quotas, FETCH, "debtor", 1) == pytest.approx(79)
 
 

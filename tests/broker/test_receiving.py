@@ -246,7 +246,7 @@ def test_one_whose_append_waits_does_not_hold_up_the_others(in_c: KafkaServer) -
     log = in_c.parts.logs.existing(topic, 0)
     assert log is not None
     with connect(in_c) as slow:
-        with log._append_lock:
+        with log.append_lock:
             slow.sendall(produce(topic, TWO) * 2)
             with gevent.Timeout(DEADLINE_S):
                 while not in_c.parts.sockets.buffer.is_taken:  # type: ignore[union-attr]

@@ -68,4 +68,4 @@ def test_what_is_gone_is_forgotten() -> None:
     note(book, 100, 500, 1.0, "old")
     note(book, 100, 500, 20.0, "new")
     assert book.lag("old", WHERE) == UNKNOWN
-    assert (book.points("old"), len(book._samples), len(book._paces._samples)) == ([], 1, 1)
+    assert (book.points("old"), len(book.samples), len(book.paces.samples)) == ([], 1, 1)

@@ -13,7 +13,7 @@ from tests.support.zk_in_memory import ZkClientInMemory
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.errors import ZkUnavailable
-from zk.known_nodes import KnownTopic, _NodeWatch
+from zk.known_nodes import KnownTopic, NodeWatch
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def test_a_topic_that_is_deleted_and_made_anew(following: Following) -> None:
 
 def test_a_node_that_has_gone_leaves_it_to_the_list_to_tell(following: Following) -> None:
     """Both are watched: to read for each of them would be to read twice."""
-    watch = _NodeWatch(following.known, "1")
+    watch = NodeWatch(following.known, "1")
     watch(SimpleNamespace(type=EventType.DELETED))
     assert following.woken == 0
     assert following.look()[1] == []

@@ -87,7 +87,7 @@ def test_questions_in_quick_succession_prove_nothing(asking: Asking) -> None:
     for number in range(1000):
         asking.renew_at(104 + number / 1000)
     assert asking.counts_from_s == CONNECTED_S
-    assert len(asking.lease._answered) < 10
+    assert len(asking.lease.answered) < 10
     asking.renew_at(106)
     assert asking.counts_from_s == 104
 

@@ -27,4 +27,4 @@ def test_what_is_remembered_is_bounded(caplog: pytest.LogCaptureFixture) -> None
     for number in range(3000):
         nodes.skip(MalformedNode(f"/brokers/ids/{number}", "x", "bad"))
     assert nodes.count == 3000
-    assert len(nodes._said) == 1000
+    assert len(nodes.texts) == 1000

@@ -32,12 +32,12 @@ class LagHistory:
     """Remembers where each partition of each group was in the last minute."""
 
     def __init__(self) -> None:
-        self._samples: dict[tuple[str, TopicPartition], deque[_LagSample]] = {}
+        self.samples: dict[tuple[str, TopicPartition], deque[_LagSample]] = {}
 
     def forget_others(self, known: Set[tuple[str, TopicPartition]]) -> None:
         """Forget all but these partitions of groups."""
-        for gone in self._samples.keys() - known:
-            del self._samples[gone]
+        for gone in self.samples.keys() - known:
+            del self.samples[gone]
 
     def paced(self, group: str, partitions: Iterable[GroupPartition], now_s: float) -> list[GroupPartition]:
         """Note what a group's partitions are like now, and return them with their paces."""
@@ -46,9 +46,9 @@ class LagHistory:
     def note(self, group: str, partition: GroupPartition, now_s: float) -> Pace:
         """Note what a partition is like now, and return how it has moved since a minute ago, or the first look."""
         if partition.committed is None or partition.end is None:
-            self._samples.pop((group, partition.where), None)
+            self.samples.pop((group, partition.where), None)
             return Pace()
-        samples = self._samples.setdefault((group, partition.where), deque())
+        samples = self.samples.setdefault((group, partition.where), deque())
         if samples and (partition.end < samples[-1].end or partition.committed < samples[-1].committed):
             samples.clear()  # a log that was lost, or offsets that were moved
         samples.append(_LagSample(now_s, partition.committed, partition.end))

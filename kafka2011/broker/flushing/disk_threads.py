@@ -61,8 +61,8 @@ class DiskThreads(Disk):
         self._writers = ThreadPool(WRITES_AT_ONCE)
         self._slow_until_s = 0.0
         self._file_system: FileSystem | None = None
-        self._turn = Semaphore()  # to sync all of it: an error is told to one call, and no other may miss it
-        self._file_system_error: OSError | None = None  # for good: the kernel tells it only once
+        self.turn = Semaphore()  # to sync all of it: an error is told to one call, and no other may miss it
+        self.file_system_error: OSError | None = None  # for good: the kernel tells it only once
         self._no_file_system_until_s = 0.0
 
     def write(self, fd: int, data: AnyBytes) -> int:
@@ -92,7 +92,7 @@ class DiskThreads(Disk):
     def watch(self, directory: Path) -> None:
         """Have the file system tell of errors from now on."""
         self._file_system = FileSystem.of(directory)
-        self._file_system_error = None
+        self.file_system_error = None
 
     def unwatch(self) -> None:
         """Close what was opened for that."""
@@ -104,8 +104,8 @@ class DiskThreads(Disk):
         """Bring all of it to disk, before logs are opened: two calls for each of thousands would take minutes."""
         if self._file_system is None or not self._sync_file_system(self._file_system, START_PATIENCE_S):
             return False
-        if self._file_system_error is not None:
-            raise self._file_system_error
+        if self.file_system_error is not None:
+            raise self.file_system_error
         return True
 
     def covers(self, fd: int) -> bool:
@@ -115,9 +115,9 @@ class DiskThreads(Disk):
     def fsync_all(self, syncs: Sequence[Sync]) -> None:
         """Bring many files to disk: with the whole file system if that soon helps, else several at once."""
         alone = list(syncs)
-        if self._file_system_error is not None:
+        if self.file_system_error is not None:
             for sync in alone:
-                sync.end(self._file_system_error)
+                sync.end(self.file_system_error)
             return
         if len(alone) >= FILES_FOR_ALL and self._file_system is not None:
             alone = self._fsync_together(self._file_system, alone)
@@ -138,17 +138,17 @@ class DiskThreads(Disk):
         if len(together) < FILES_FOR_ALL or not self._sync_file_system(file_system):
             return syncs
         for sync in together:
-            sync.end(self._file_system_error)
+            sync.end(self.file_system_error)
         return [sync for sync in syncs if sync not in together] if len(together) < len(syncs) else []
 
     def _sync_file_system(self, file_system: FileSystem, patience_s: float = ALL_PATIENCE_S) -> bool:
         """Bring all of it to disk, or learn why not; False if it takes too long, or cannot be tried."""
-        if time.monotonic() < self._no_file_system_until_s or not self._turn.acquire(timeout=patience_s):
+        if time.monotonic() < self._no_file_system_until_s or not self.turn.acquire(timeout=patience_s):
             return False
         try:
             running = gevent.get_hub().threadpool.spawn(error_of, file_system.begin_sync())
         except BaseException as error:
-            self._turn.release()
+            self.turn.release()
             if isinstance(error, OSError):  # no more files can be opened
                 return False
             raise
@@ -162,10 +162,10 @@ class DiskThreads(Disk):
 
     def _file_system_synced(self, running: AsyncResult[OSError | None]) -> None:
         self._note_outcome(running)
-        self._turn.release()
+        self.turn.release()
 
     def _note_outcome(self, running: AsyncResult[OSError | None]) -> None:
-        self._file_system_error = self._file_system_error or running.get()
+        self.file_system_error = self.file_system_error or running.get()
 
     def make_lock(self) -> Lock:
         """Make a lock for greenlets; it is not reentrant."""
@@ -174,7 +174,7 @@ class DiskThreads(Disk):
 
 def _fsync_each(syncs: Sequence[Sync]) -> None:
     """Bring files to disk in one thread, one after the other."""
-    running = gevent.get_hub().threadpool.spawn(_outcomes_of_fsync, [sync.fd for sync in syncs])
+    running = gevent.get_hub().threadpool.spawn(outcomes_of_fsync, [sync.fd for sync in syncs])
     try:
         running.get()
     finally:  # also of who is being stopped, as in in_pool
@@ -182,7 +182,8 @@ def _fsync_each(syncs: Sequence[Sync]) -> None:
             sync.end(error)
 
 
-def _outcomes_of_fsync(fds: list[int]) -> list[OSError | None]:
+def outcomes_of_fsync(fds: list[int]) -> list[OSError | None]:
+    """Bring files to disk one after the other, and return the error of each, or None."""
     return [error_of(os.fsync, fd) for fd in fds]
 
 

@@ -34,10 +34,10 @@ class MemoryClaim:
     `evict` is called when it must make room for others; `refused` says why.
     """
 
-    __slots__ = ("_budget", "changed_at_s", "evict", "held_bytes", "name", "refused", "released", "waiting_for_bytes")
+    __slots__ = ("budget", "changed_at_s", "evict", "held_bytes", "name", "refused", "released", "waiting_for_bytes")
 
     def __init__(self, budget: MemoryBudget, name: str, evict: Callable[[], None]) -> None:
-        self._budget = budget
+        self.budget = budget
         self.name = name
         self.evict = evict
         self.held_bytes = 0
@@ -52,7 +52,7 @@ class MemoryClaim:
         Raises MemoryRefusedError when others came first, or when there can never be enough.
         """
         if held_bytes != self.held_bytes:
-            self._budget.resize(self, held_bytes)
+            self.budget.resize(self, held_bytes)
 
     def refuse(self) -> None:
         """Let it have no more from now on; if it waits, that ends."""
@@ -68,9 +68,9 @@ class MemoryBudget:
         self.held_bytes = 0
         self.peak_bytes = 0
         self.refused = 0
-        self._patience_s = patience_s
-        self._claims: set[MemoryClaim] = set()
-        self._waiting: list[MemoryClaim] = []
+        self.patience_s = patience_s
+        self.claims: set[MemoryClaim] = set()
+        self.waiting: list[MemoryClaim] = []
 
     def claim(self, name: str, evict: Callable[[], None]) -> MemoryClaim:
         """Return a claim of 0 bytes for the connection called `name`, which may have others."""
@@ -81,18 +81,18 @@ class MemoryBudget:
         growth_bytes = held_bytes - claim.held_bytes
         if growth_bytes > 0 and claim.refused:  # bytes that arrived before it was evicted
             raise MemoryRefusedError(f"the memory of {claim.name} was needed by others")
-        if growth_bytes > 0 and (self._waiting or self.held_bytes + growth_bytes > self.max_bytes):
+        if growth_bytes > 0 and (self.waiting or self.held_bytes + growth_bytes > self.max_bytes):
             self._wait(claim, growth_bytes)
         self.held_bytes += growth_bytes
         self.peak_bytes = max(self.peak_bytes, self.held_bytes)
         claim.held_bytes = held_bytes
         claim.changed_at_s = time.monotonic()
         if held_bytes:
-            self._claims.add(claim)
+            self.claims.add(claim)
         else:
-            self._claims.discard(claim)
-        if growth_bytes < 0 and self._waiting:
-            self._waiting[0].released.set()
+            self.claims.discard(claim)
+        if growth_bytes < 0 and self.waiting:
+            self.waiting[0].released.set()
 
     def _wait(self, claim: MemoryClaim, growth_bytes: int) -> None:
         own_bytes = self._held_by(claim.name)
@@ -103,44 +103,44 @@ class MemoryBudget:
                 f" queued.max.bytes {self.max_bytes}"
             )
         claim.waiting_for_bytes = growth_bytes
-        self._waiting.append(claim)
+        self.waiting.append(claim)
         try:
-            while self._waiting[0] is not claim or self.held_bytes + growth_bytes > self.max_bytes:
+            while self.waiting[0] is not claim or self.held_bytes + growth_bytes > self.max_bytes:
                 claim.released.clear()
-                is_woken = claim.released.wait(self._patience_s)
+                is_woken = claim.released.wait(self.patience_s)
                 if claim.refused:
                     raise MemoryRefusedError(f"no memory left for {growth_bytes} more bytes from {claim.name}")
-                if not is_woken and self._waiting[0] is claim:
+                if not is_woken and self.waiting[0] is claim:
                     self._make_room()
         finally:
             claim.waiting_for_bytes = 0
-            self._waiting.remove(claim)
-            if self._waiting:
-                self._waiting[0].released.set()
+            self.waiting.remove(claim)
+            if self.waiting:
+                self.waiting[0].released.set()
 
     def _make_room(self) -> None:
         """Close one connection in favour of the first that waits, unless those that hold memory make progress.
 
         Those that do not wait cannot grow now, so each of them soon gives memory back or stalls.
         """
-        waiting = {claim.name for claim in self._waiting}
+        waiting = {claim.name for claim in self.waiting}
         changed_at_s: dict[str, float] = {}
-        for claim in self._claims:
+        for claim in self.claims:
             if claim.name not in waiting and not claim.refused:
                 changed_at_s[claim.name] = max(claim.changed_at_s, changed_at_s.get(claim.name, 0.0))
         if changed_at_s:
             oldest = min(changed_at_s, key=changed_at_s.__getitem__)
-            if changed_at_s[oldest] < time.monotonic() - self._patience_s:
+            if changed_at_s[oldest] < time.monotonic() - self.patience_s:
                 self._evict(oldest)
             return
-        for claim in self._waiting[:0:-1]:
+        for claim in self.waiting[:0:-1]:
             if self._held_by(claim.name):
                 self._evict(claim.name)
                 return
 
     def _evict(self, name: str) -> None:
         self._note_refused(name)
-        claims = [claim for claim in {*self._claims, *self._waiting} if claim.name == name]
+        claims = [claim for claim in {*self.claims, *self.waiting} if claim.name == name]
         for claim in claims:
             claim.refuse()
         claims[0].evict()
@@ -156,4 +156,4 @@ class MemoryBudget:
         )
 
     def _held_by(self, name: str) -> int:
-        return sum(claim.held_bytes for claim in self._claims if claim.name == name)
+        return sum(claim.held_bytes for claim in self.claims if claim.name == name)

@@ -109,19 +109,19 @@ class Quotas:
     def __init__(self, path: Path, clock: Clock) -> None:
         self._clock = clock
         self._file = RulesFile("quota.file", path, (PRODUCE, FETCH), _rates_of, clock)
-        self._buckets: dict[tuple[str, str], Bucket] = {}
+        self.buckets: dict[tuple[str, str], Bucket] = {}
         self.notices = Notices(logger, clock)
 
     def take(self, what: str, principal: str, size: int) -> Bucket | None:
         """Take bytes for somebody to PRODUCE or FETCH, and return of what; None without a quota."""
         now_s = self.look()
-        bucket = self._buckets.get((what, principal))
+        bucket = self.buckets.get((what, principal))
         if bucket is None:
             rate = self._rate(what, principal)
             if not rate:
                 return None
             self._make_room(now_s)
-            bucket = self._buckets[what, principal] = Bucket(rate, now_s)
+            bucket = self.buckets[what, principal] = Bucket(rate, now_s)
         bucket.take(size, now_s)
         return bucket
 
@@ -129,11 +129,11 @@ class Quotas:
         """See whether the file has changed, which counts also for those who wait by now; return the time."""
         now_s = self._clock.monotonic_s()
         if self._file.has_changed():
-            for (what, principal), bucket in list(self._buckets.items()):
+            for (what, principal), bucket in list(self.buckets.items()):
                 bucket.wait_s(0, now_s)  # until now it is the old rate that counts
                 bucket.bytes_per_s = self._rate(what, principal)
                 if not bucket.bytes_per_s:
-                    del self._buckets[what, principal]
+                    del self.buckets[what, principal]
         return now_s
 
     def _rate(self, what: str, principal: str) -> int:
@@ -141,8 +141,8 @@ class Quotas:
         return rates.get(principal) or rates.get(EVERYBODY_ELSE, 0)
 
     def _make_room(self, now_s: float) -> None:
-        if len(self._buckets) >= _REMEMBERED:
-            self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.owes_nothing(now_s)}
+        if len(self.buckets) >= _REMEMBERED:
+            self.buckets = {key: bucket for key, bucket in self.buckets.items() if not bucket.owes_nothing(now_s)}
 
 
 class ClientQuota:

@@ -62,7 +62,7 @@ class BatchDecoder:
         self.columns = table_columns(schemas.newest(topic), topic)
         self.schema = table_schema(self.columns)
         self._decoder = EventDecoder(schemas, schemas.newest(topic))
-        self._readers: dict[bytes, BatchReader | None] = {}
+        self.readers: dict[bytes, BatchReader | None] = {}
 
     def __reduce__(self) -> tuple[type[BatchDecoder], tuple[str, KnownSchemas, int]]:
         return BatchDecoder, (self._topic, self._schemas, self._load_id)
@@ -73,7 +73,7 @@ class BatchDecoder:
         doubtful: list[int] = []
         if batch.num_rows:
             first = _heads(batch.column("value").slice(0, 1))[0]
-            left = self._decode_whole(batch, first, np.arange(batch.num_rows), decoded)
+            left = self.decode_whole(batch, first, np.arange(batch.num_rows), decoded)
             others: dict[bytes | None, list[int]] = defaultdict(list)
             if len(left):
                 heads = _heads(batch.column("value").take(pa.array(left)))
@@ -82,15 +82,15 @@ class BatchDecoder:
             doubtful = others.pop(first, [])
             for head, rows in others.items():
                 if len(rows) >= _WORTH_A_GROUP:
-                    rows = self._decode_whole(batch, head, np.array(rows), decoded).tolist()  # noqa: PLW2901
+                    rows = self.decode_whole(batch, head, np.array(rows), decoded).tolist()  # noqa: PLW2901
                 doubtful += rows
         if decoded and not doubtful:
             return decoded[0] if len(decoded) == 1 else pa.concat_batches(decoded), []
-        good, refused = self._decode_each(batch.take(pa.array(doubtful, pa.int64())))
+        good, refused = self.decode_each(batch.take(pa.array(doubtful, pa.int64())))
         refused = sorted(RefusedRow(doubtful[refusal.row], refusal.reason) for refusal in refused)
         return pa.concat_batches([*decoded, good]), refused
 
-    def _decode_whole(
+    def decode_whole(
         self, batch: pa.RecordBatch, head: bytes | None, rows: NDArray[np.int64], decoded: list[pa.RecordBatch]
     ) -> NDArray[np.int64]:
         """Decode those of some rows that begin with a head and are good, add them, and return the other rows."""
@@ -108,15 +108,15 @@ class BatchDecoder:
         """Return what decodes the events that begin so all at once; None where nothing does."""
         if head is None or len(head) < HEADER_BYTES:
             return None
-        if head not in self._readers:
+        if head not in self.readers:
             try:
                 schema = self._schemas.schema_of(fingerprint_of(head))
             except (UndecodableEventError, UnknownSchemaError):
                 return None  # and is not kept: there may be as many as there are messages
-            self._readers[head] = batch_reader(schema, self._schemas.newest(self._topic), self.columns)
-        return self._readers[head]
+            self.readers[head] = batch_reader(schema, self._schemas.newest(self._topic), self.columns)
+        return self.readers[head]
 
-    def _decode_each(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
+    def decode_each(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
         """Decode events one by one: the judge of what is good."""
         decoder = self._decoder
         events: list[dict[str, Any]] = []

@@ -64,7 +64,7 @@ def compact(table: TopicTable, target_bytes: int = TARGET_BYTES) -> Rewritten:
     delta = table.delta()
     check_whole(delta, table.path)
     for files in _chosen(live_files(delta), target_bytes):
-        after = _rewrite(table, files, target_bytes)
+        after = rewrite(table, files, target_bytes)
         total = Rewritten(total.files_before + len(files), total.files_after + after)
     return total
 
@@ -78,7 +78,7 @@ def compact_some(table: TopicTable, target_bytes: int = TARGET_BYTES) -> Rewritt
     delta = table.delta()
     check_whole(delta, table.path)
     due = _due(live_files(delta), target_bytes, int(table.clock.wall_s() * 1000))
-    return Rewritten(len(due), _rewrite(table, due, target_bytes)) if due else Rewritten()
+    return Rewritten(len(due), rewrite(table, due, target_bytes)) if due else Rewritten()
 
 
 def _due(files: Sequence[LiveFile], target_bytes: int, now_ms: int) -> list[LiveFile]:
@@ -112,7 +112,7 @@ def _chosen(files: Sequence[LiveFile], target_bytes: int) -> Iterator[list[LiveF
         yield chosen
 
 
-def _rewrite(table: TopicTable, files: Sequence[LiveFile], target_bytes: int) -> int:
+def rewrite(table: TopicTable, files: Sequence[LiveFile], target_bytes: int) -> int:
     """Write the rows of some files into new ones, swap them in, and return how many there are."""
     staging = table.begin()
     try:

@@ -87,7 +87,7 @@ class _Hdfs(HdfsFileSystem):
         super().__init__(*args, **kwargs)
         # A forked child that dropped its copy, as fsspec does at once, would wait for threads that it does not have.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.client))
-        self.client: Any = _Bounded(self.client)
+        self.client: Any = Bounded(self.client)
 
     def isfile(self, path: str) -> bool:
         """Say whether a file is there; fsspec would say no for an HDFS that is away, too. Raises OSError."""
@@ -118,7 +118,7 @@ class _Hdfs(HdfsFileSystem):
         return {**info, "mtime": status.modification_time / 1000}
 
 
-class _Bounded:
+class Bounded:
     """A client, a reader or a writer of hdfs-native whose calls end."""
 
     def __init__(self, asked: Any, path: str = "HDFS") -> None:
@@ -138,11 +138,11 @@ class _Bounded:
                 raise
             except RuntimeError as error:  # as which this client raises all that Hadoop has complained of
                 raise OSError(f"{path}: {str(error).partition(chr(10))[0]}") from error
-            return _Bounded(answer, path) if hasattr(answer, "close") else answer  # a file
+            return Bounded(answer, path) if hasattr(answer, "close") else answer  # a file
 
         return call
 
-    def __enter__(self) -> _Bounded:
+    def __enter__(self) -> Bounded:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -141,7 +141,7 @@ def open_columns() -> Iterator[Run]:
         batch = _batch_of(payloads)
         decoder = decoders[len(payloads[0]) % len(decoders)]
         rows, refused = decoder.decode(batch)
-        expected, expected_refused = decoder._decode_each(batch)
+        expected, expected_refused = decoder.decode_each(batch)
         rows.validate(full=True)
         assert refused == sorted(expected_refused)
         assert sorted(map(repr, rows.to_pylist())) == sorted(map(repr, expected.to_pylist()))

@@ -168,7 +168,7 @@ class ModelMember:
         session = self.registries._session
         if session is not None and session.session_id == self.client.last_session:
             session.lease.until_s = min(session.lease.until_s, self._clock.now_s)
-            session.lease._answered.clear()
+            session.lease.answered.clear()
         if self.stream._open is not None:
             self.stream._open.flows_until_s = min(self.stream._open.flows_until_s, self._clock.now_s)
 
@@ -271,7 +271,7 @@ class ModelMember:
         return (
             session.session_id,
             max(lease.until_s - now_s, 0),
-            tuple((asked_s - now_s, answered_s - now_s) for asked_s, answered_s in lease._answered),
+            tuple((asked_s - now_s, answered_s - now_s) for asked_s, answered_s in lease.answered),
             tuple((each.path, repr(each._value), each._is_current, each._changes) for each in known),
             tuple(tuple(each.texts.items()) for each in known if isinstance(each, KnownTexts)),
             tuple(

@@ -248,7 +248,7 @@ def texts_of(rows: pa.RecordBatch) -> list[str]:
 def same_as_one_by_one(decoder: BatchDecoder, batch: pa.RecordBatch) -> int:
     """Compare both ways of decoding; return how many rows are good."""
     rows, refused = decoder.decode(batch)
-    expected, expected_refused = decoder._decode_each(batch)
+    expected, expected_refused = decoder.decode_each(batch)
     assert refused == sorted(expected_refused)
     assert rows.schema == expected.schema
     assert texts_of(rows) == texts_of(expected)
@@ -258,7 +258,7 @@ def same_as_one_by_one(decoder: BatchDecoder, batch: pa.RecordBatch) -> int:
 def left_to_python(decoder: BatchDecoder, batch: pa.RecordBatch) -> int:
     """Return how many rows are not decoded at once."""
     head = batch.column("value")[0].as_py()[:HEADER_BYTES]
-    return len(decoder._decode_whole(batch, head, np.arange(batch.num_rows), []))
+    return len(decoder.decode_whole(batch, head, np.arange(batch.num_rows), []))
 
 
 @settings(max_examples=300)
@@ -358,8 +358,8 @@ def test_only_the_bad_events_of_a_batch_are_looked_at_one_by_one() -> None:
     payloads[999] = b"garbage"
     decoder = decoder_of(schema)
     asked: list[int] = []
-    judge: Callable[[pa.RecordBatch], Any] = decoder._decode_each
-    decoder._decode_each = lambda batch: asked.append(batch.num_rows) or judge(batch)  # type: ignore[func-returns-value,method-assign]
+    judge: Callable[[pa.RecordBatch], Any] = decoder.decode_each
+    decoder.decode_each = lambda batch: asked.append(batch.num_rows) or judge(batch)  # type: ignore[func-returns-value,method-assign]
     rows, refused = decoder.decode(batch_of(payloads))
     assert asked == [3]
     assert [each.row for each in refused] == [7, 500, 999]
@@ -402,7 +402,7 @@ def test_messages_that_name_schemas_nobody_knows_are_not_remembered() -> None:
     schema = event_schema("Thing", {"name": "page", "type": "string"})
     decoder = decoder_of(schema)
     rows, refused = decoder.decode(batch_of([b"\xc3\x01" + number.to_bytes(8) for number in range(100)]))
-    assert (rows.num_rows, len(refused), decoder._readers) == (0, 100, {})
+    assert (rows.num_rows, len(refused), decoder.readers) == (0, 100, {})
 
 
 def test_without_the_c_code_all_is_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

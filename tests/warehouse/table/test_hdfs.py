@@ -44,7 +44,7 @@ def test_an_hdfs_that_is_away_has_files_all_the_same() -> None:
     def refuse(*_: object) -> Iterator[object]:
         raise RuntimeError("Connection refused\nand where")
 
-    filesystem.client = hdfs._Bounded(SimpleNamespace(get_file_info=refuse, list_status=refuse))
+    filesystem.client = hdfs.Bounded(SimpleNamespace(get_file_info=refuse, list_status=refuse))
     try:
         asked: list[Callable[[], object]] = [
             lambda: file_system.get_file_info(FileSelector("/w", allow_not_found=True, recursive=True)),
@@ -87,7 +87,7 @@ def test_a_directory_may_be_made_while_it_is_listed() -> None:
             access_time=0,
         )
 
-    filesystem.client = hdfs._Bounded(SimpleNamespace(get_file_info=get_file_info, list_status=list_status))
+    filesystem.client = hdfs.Bounded(SimpleNamespace(get_file_info=get_file_info, list_status=list_status))
     missing_is_none = FileSelector("/w", allow_not_found=True, recursive=True)
     try:
         assert file_system.get_file_info(missing_is_none) == []

@@ -174,7 +174,7 @@ def test_two_loaders_may_both_tend_a_table(table: TopicTable, tmp_path: Path, mo
     """The one that comes second finds its files gone, and no row is lost or doubled."""
     for number in range(MANY):
         load(table, [FIRST_MS + number])
-    real = compaction._rewrite
+    real = compaction.rewrite
 
     def rewrite(*args: object) -> int:
         monkeypatch.undo()
@@ -184,7 +184,7 @@ def test_two_loaders_may_both_tend_a_table(table: TopicTable, tmp_path: Path, mo
         other.tend(TopicTable(tmp_path, TOPIC), has_loaded=True)
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(compaction, "_rewrite", rewrite)
+    monkeypatch.setattr(compaction, "rewrite", rewrite)
     clock = ManualClock()
     tended = Tending(clock=clock)
     clock.sleep(100)
