@@ -65,14 +65,14 @@ def plain_windows(events: Events) -> dict[int, tuple[int, int, int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(450)
-def test_windows_reach_an_online_consumer(live: LocalCluster, tmp_path: Path) -> None:
+def test_windows_reach_an_online_consumer(live: LocalCluster, light_spark: dict[str, str], tmp_path: Path) -> None:
     """Each window arrives once it is complete, with exactly the searches of it, however often events were published."""
     events = [each for each in odd_events(seed=5) if each[0] in {"searches", "clicks"}]
     publish(live.zk_connect, events)
     later = {"time": LATER_US, "id": "00000000-0000-4000-8000-000000000001", "server": "web-1"}
     counting = (str(EXAMPLE), str(tmp_path / "checkpoint"), live.zk_connect)
     output = tmp_path / "output"
-    with ChildProcess([sys.executable, *counting], output, stop_timeout_s=60) as process:
+    with ChildProcess([sys.executable, *counting], output, env=light_spark, stop_timeout_s=60) as process:
         publish(live.zk_connect, [("searches", {**later, "query": "the end", "results": 0})])
         expected = plain_windows(events)
         found: dict[int, tuple[int, int, int, int]] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import runpy
 import subprocess
@@ -95,14 +94,14 @@ def test_copy_topic(
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_windowed_counts(small_cluster: LocalCluster, publish: Callable[..., int], tmp_path: Path) -> None:
+def test_windowed_counts(
+    small_cluster: LocalCluster, publish: Callable[..., int], light_spark: dict[str, str], tmp_path: Path
+) -> None:
     """Prints tables of counts while messages come, in a process of its own, till it is ended."""
     publish(small_cluster.brokers[0], "views", [b"x"] * 25)
     output = tmp_path / "output"
-    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it starts sooner
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": options}
     command = [sys.executable, str(EXAMPLES / "windowed_counts.py"), small_cluster.zk_connect]
-    with ChildProcess(command, output, env=environment) as process:
+    with ChildProcess(command, output, env=light_spark) as process:
 
         def counted() -> int:
             assert process.running, output.read_text()
