@@ -74,7 +74,7 @@ models: setup-test ## search the models of group, log and producer deeper, takes
 .PHONY: integration
 integration: setup-test ## tests with real ZooKeeper and real processes, three at a time: they mostly wait
 	@echo "== integration tests"
-	@$(PYTHON) -m pytest integration -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+	@$(PYTHON) -m pytest integration -n 3 --dist loadfile --durations=25
 
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
