@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="what to draw the schedule from; a fresh one otherwise")
     parser.add_argument("--schedule", type=Path, help="run this schedule again")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
-    parser.add_argument("--secure", action="store_true", help="brokers and ZooKeeper are met by TLS alone")
+    parser.add_argument("--secure", action="store_true", help="clients connect to brokers and ZooKeeper over TLS only")
     parser.add_argument(
         "--directory",
         type=Path,

@@ -126,7 +126,7 @@ class Client:
 class Cluster:
     """All of it; a context manager that leaves nothing running.
 
-    With `secure`, brokers and ZooKeeper are met by TLS alone, with certificates.
+    With `secure`, clients connect to brokers and ZooKeeper over TLS only, with certificates.
     """
 
     def __init__(self, directory: Path, *, secure: bool = False) -> None:

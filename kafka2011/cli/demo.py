@@ -34,7 +34,7 @@ _LOOK_BYTES = 4096
 
 
 @click.command("demo", epilog=examples("kafka2011 demo", "kafka2011 demo --file /var/log/dpkg.log --directory demo"))
-@click.option("--file", type=click.File("rb"), help="The log to replay. Default: made-up lines.")
+@click.option("--file", type=click.File("rb"), help="The log to replay. Default: synthetic lines.")
 @click.option(
     "--seconds",
     type=click.FloatRange(1, 60),

@@ -432,7 +432,7 @@ class BrokerConnection:
                 plain.settimeout(None)
                 # Under gevent, which has sockets that never block, C would hold up everything.
                 self._code = compiled if os.get_blocking(plain.fileno()) else None
-                prepare(plain, 0 if self._code is None else self._waits_s)
+                prepare(plain, None if self._code is None else self._waits_s)
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("connecting to", error)
         return self._socket

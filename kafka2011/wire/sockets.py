@@ -50,16 +50,16 @@ def client_context(security: str) -> ssl.SSLContext:
 
 def secured_socket(plain: socket.socket, security: str, host: str) -> TlsSocket:
     """Shake hands over a connected socket, as a security file says. Raises ZkError and OSError."""
-    prepare(plain, 0)
+    prepare(plain)
     secured = TlsSocket(plain, client_context(security), host, threading.RLock())
     secured.handshake()
     return secured
 
 
-def prepare(opened: socket.socket, waits_s: float) -> None:
-    """Send small requests at once, notice peers that are gone, and let one receiving call wait so long; 0: for ever."""
-    if waits_s:
-        waits_us = max(1, int(waits_s * 1e6))
+def prepare(opened: socket.socket, waits_s: float | None = None) -> None:
+    """Send small requests at once, notice peers that are gone, and let one receiving call wait no longer than this."""
+    if waits_s is not None:
+        waits_us = max(1, int(waits_s * 1e6))  # 0 would be for ever
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(*divmod(waits_us, 10**6)))
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
