@@ -72,6 +72,14 @@ class _GroupHistory:
         self.spans: deque[OwnershipSpan] = deque(maxlen=MOST_STEPS)
         self.standing: dict[TopicPartition, OwnershipSpan] = {}
 
+    def note(self, steps: list[RebalanceStep]) -> None:
+        """Put new steps where they belong in time; who left did so before another claimed in the same moment."""
+        first_ms = min(step.at_ms for step in steps)
+        later: list[RebalanceStep] = []
+        while self.steps and self.steps[-1].at_ms >= first_ms:
+            later.append(self.steps.pop())
+        self.steps.extend(sorted((*later[::-1], *steps), key=lambda step: (step.at_ms, step.kind == CLAIMED)))
+
 
 class RebalanceHistory:
     """Compares each snapshot with the one before. For one thread."""
@@ -80,6 +88,7 @@ class RebalanceHistory:
         self._groups: dict[str, _GroupHistory] = {}
         self._before: ClusterSnapshot | None = None
         self._before_ms = 0
+        self._earlier_ms = 0
         self.changes = 0
         """How often something was noted."""
 
@@ -87,6 +96,7 @@ class RebalanceHistory:
         """Note a snapshot; `is_first` if nobody looked for a while before it."""
         before, self._before = self._before, seen
         before_ms, self._before_ms = self._before_ms, now_ms
+        earlier_ms, self._earlier_ms = self._earlier_ms, before_ms
         for gone in self._groups.keys() - seen.groups.keys():
             del self._groups[gone]
         for name, group in seen.groups.items():
@@ -98,13 +108,13 @@ class RebalanceHistory:
                     known.standing[where] = _begin(known, where, owner, owner.since_ms)
             else:
                 was = before.groups[name]
-            steps = list(_steps(known, was, group, before_ms, now_ms))
+            steps = list(_steps(known, was, group, earlier_ms, before_ms, now_ms))
             if before is not None:
                 steps += _broker_steps(before, seen, before_ms, now_ms)
             if steps:
                 if is_first and before is not None:
                     steps.insert(0, RebalanceStep(before_ms, UNSEEN, ""))
-                known.steps.extend(sorted(steps, key=lambda step: step.at_ms))
+                known.note(steps)
                 self.changes += 1
 
     def rebalances(self, group: str) -> list[Rebalance]:
@@ -175,15 +185,15 @@ def _cause(step: RebalanceStep) -> str:
 
 
 def _steps(
-    known: _GroupHistory, was: GroupInfo, group: GroupInfo, before_ms: int, now_ms: int
+    known: _GroupHistory, was: GroupInfo, group: GroupInfo, earlier_ms: int, before_ms: int, now_ms: int
 ) -> Iterator[RebalanceStep]:
     of_owners = list(_owner_steps(known, was, group, before_ms, now_ms))
     for member in sorted(was.members.keys() - group.members.keys()):
-        # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once, or was
-        # missing already at the look before.
+        # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once. The look
+        # before may have read the members before the session ended, and the owners after it: after the next claim, even.
         lost_ms = (
             step.at_ms
-            for step in (*_newest(known.steps, before_ms), *of_owners)
+            for step in (*_newest(known.steps, earlier_ms), *of_owners)
             if step.kind == RELEASED and member_of(step.who) == member
         )
         yield RebalanceStep(min(lost_ms, default=now_ms), LEFT, member)
@@ -192,8 +202,8 @@ def _steps(
     yield from of_owners
 
 
-def _newest(steps: deque[RebalanceStep], since_ms: int) -> Iterable[RebalanceStep]:
-    return takewhile(lambda step: step.at_ms >= since_ms, reversed(steps))
+def _newest(steps: deque[RebalanceStep], after_ms: int) -> Iterable[RebalanceStep]:
+    return takewhile(lambda step: step.at_ms > after_ms, reversed(steps))
 
 
 def _owner_steps(

@@ -93,6 +93,14 @@ def test_who_left_is_stamped_by_the_first_look_that_missed_something_of_theirs()
     assert [(step.at_ms, step.kind) for step in found.steps] == [(6000, RELEASED), (6000, LEFT), (6800, CLAIMED)]
 
 
+def test_who_left_did_so_before_a_claim_that_an_earlier_look_saw() -> None:
+    """A look may read the members before a session ends, and the owners after another member has claimed them."""
+    taken = {ONE: ("a", 700), TWO: ("a", 5800)}
+    looks = ((5000, BOTH), (6000, cluster({"a": 500, "b": 600}, taken)), (7000, cluster({"a": 500}, taken)))
+    [rebalance] = history_of(*looks).rebalances("g")
+    assert [(step.at_ms, step.kind) for step in rebalance.steps] == [(5800, RELEASED), (5800, LEFT), (5800, CLAIMED)]
+
+
 def test_clocks_that_are_apart_do_not_change_the_order() -> None:
     """A stamp of ZooKeeper's is kept between the looks before and after it."""
     early = cluster({"a": 500, "c": 10}, {ONE: ("c", 20), TWO: ("b", 99_000)})
