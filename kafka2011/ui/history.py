@@ -189,8 +189,8 @@ def _steps(
 ) -> Iterator[RebalanceStep]:
     of_owners = list(_owner_steps(known, was, group, before_ms, now_ms))
     for member in sorted(was.members.keys() - group.members.keys()):
-        # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once. The look
-        # before may have read the members before the session ended, and the owners after it: after the next claim, even.
+        # Its nodes go with it, so it had left when another claimed what it owned, even if that was seen at once. The
+        # look before may have read the members before the session ended, and the owners after the next claim.
         lost_ms = (
             step.at_ms
             for step in (*_newest(known.steps, earlier_ms), *of_owners)
