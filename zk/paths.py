@@ -169,6 +169,11 @@ def replica_state(broker_id: int) -> str:
     return f"{REPLICAS}/{broker_id}/state"
 
 
+def replica_floor(broker_id: int) -> str:
+    """Return where the replica that leads notes how much everybody in sync has."""
+    return f"{REPLICAS}/{broker_id}/floor"
+
+
 def replica_leader(broker_id: int) -> str:
     """Return where the replica that leads says so."""
     return f"{REPLICAS}/{broker_id}/leader"

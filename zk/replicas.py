@@ -1,22 +1,25 @@
 """The replicas of a broker id in ZooKeeper: who of them lives, who leads, and the state that they agree on.
 
     /replicas/{id}/state            persistent   what they agree on; written only on the version that was read
+    /replicas/{id}/floor            persistent   the least that everybody in sync has; written by the leader alone
     /replicas/{id}/leader           ephemeral    the replica that leads, by name and disk
     /replicas/{id}/members/{name}   ephemeral    where a replica listens, and its disk's id
 
-What the texts of `state` and `leader` mean is up to whoever uses this; here they are text with a version and an owner.
+What the texts of `state`, `floor` and `leader` mean is up to whoever uses this; here they are text with a version and
+an owner.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from zk import ephemeral, paths
 from zk.cluster import text_from
 from zk.errors import MalformedNode, NoNode
-from zk.nodes import Check, Creation, Nodes, Write
+from zk.nodes import ANY_VERSION, Check, Creation, Nodes, Write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,18 +32,26 @@ MAX_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A replica that lives: where other replicas reach it, by TLS or not, and the id of its disk."""
+    """A replica that lives: where other replicas reach it, by TLS or not, and the id of its disk.
+
+    `trouble` says why it can neither lead nor follow, if an operator should know; it is empty otherwise.
+    """
 
     host: str
     port: int
     disk: str
     by_tls: bool = False
+    trouble: str = ""
 
     @property
     def text(self) -> str:
         """What stands in its znode."""
-        document = {"host": self.host, "port": self.port, "disk": self.disk}
-        return json.dumps({**document, "tls": True} if self.by_tls else document)
+        document: dict[str, Any] = {"host": self.host, "port": self.port, "disk": self.disk}
+        if self.by_tls:
+            document["tls"] = True
+        if self.trouble:
+            document["trouble"] = self.trouble
+        return json.dumps(document)
 
     @classmethod
     def from_node(cls, path: str, data: bytes | None) -> Self:
@@ -49,17 +60,19 @@ class Member:
         try:
             document = json.loads(text)
             host, port, disk = document["host"], document["port"], document["disk"]
-            by_tls = document.get("tls", False)
+            by_tls, trouble = document.get("tls", False), document.get("trouble", "")
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
             raise MalformedNode(path, text, "not a replica's address") from error
         is_good = isinstance(host, str) and host and type(port) is int and 0 < port <= MAX_PORT
-        if not (is_good and isinstance(disk, str) and isinstance(by_tls, bool)):
+        if not (is_good and isinstance(disk, str) and isinstance(by_tls, bool) and isinstance(trouble, str)):
             raise MalformedNode(path, text, "not a replica's address")
-        return cls(host, port, disk, by_tls)
+        return cls(host, port, disk, by_tls, trouble)
 
 
 class ReplicaNodes(NamedTuple):
     """What there is of a broker id. `state` is None without replicas; `leader` is None while nobody leads.
+
+    `floor` is None before one was noted. It was read before `state`.
 
     `is_mine` says whether this session has made the leader's node. Members whose znodes are malformed are left out.
     """
@@ -69,6 +82,7 @@ class ReplicaNodes(NamedTuple):
     leader: str | None
     is_mine: bool
     members: Mapping[str, Member]
+    floor: str | None = None
 
 
 class ReplicaRegistry:
@@ -82,6 +96,7 @@ class ReplicaRegistry:
         self._broker_id = broker_id
         self._state = paths.replica_state(broker_id)
         self._leader = paths.replica_leader(broker_id)
+        self._floor = paths.replica_floor(broker_id)
 
     def read(self, watch: Watch | None = None) -> ReplicaNodes:
         """Return what there is, as of now: the server asks the leader first. The watch fires when any of it changes."""
@@ -89,27 +104,43 @@ class ReplicaRegistry:
         session_id = nodes.session_id
         nodes.sync()
         members = nodes.read_children(paths.replica_members(self._broker_id), watch, watch_data=True)
-        nodes_read = nodes.get_many([self._leader, self._state], lambda _: watch)
+        wanted = [self._leader, self._floor, self._state]
+        nodes_read = nodes.get_many(wanted, lambda path: None if path == self._floor else watch)
         leader = nodes_read.get(self._leader)
         if leader is None and watch is not None:
             # To be told of one that comes. One that came meanwhile is seen the next time: the watch is for its end.
             nodes.exists(self._leader, watch)
-        state = nodes_read.get(self._state)
+        floor, state = nodes_read.get(self._floor), nodes_read.get(self._state)
         return ReplicaNodes(
             None if state is None else text_from(self._state, state.data),
             -1 if state is None else state.version,
             None if leader is None else text_from(self._leader, leader.data),
             leader is not None and leader.owner == session_id,
             _members(members),
+            None if floor is None else text_from(self._floor, floor.data),
         )
 
     def begin(self, state: str) -> None:
         """Make the first state. Raises NodeExists when there is one."""
+        self._delete_floor()  # one of before the replicas were removed by an older release
         self._nodes.create_with_parents(self._state, state.encode())
 
     def write(self, state: str, version: int) -> int:
         """Write the state on that version, and return the new one. Raises VersionConflict, and NoNode."""
         return self._nodes.set(self._state, state.encode(), version)
+
+    def note_floor(self, floor: str, version: int) -> None:
+        """Write the floor if the state has that version. Raises VersionConflict, NodeExists and NoNode if not."""
+        step = (
+            Creation(self._floor, floor.encode())
+            if self._nodes.exists(self._floor) is None
+            else Write(self._floor, floor.encode(), ANY_VERSION)
+        )
+        self._nodes.transact([self.check(version), step])
+
+    def _delete_floor(self) -> None:
+        with suppress(NoNode):
+            self._nodes.delete(self._floor)
 
     def lead(self, state: str, version: int, leader: str) -> int:
         """Write the state on that version and make the leader's node, in one step; return the new version.
@@ -137,12 +168,18 @@ class ReplicaRegistry:
         self._nodes.ensure_persistent(paths.replica_members(self._broker_id))
         ephemeral.hold(self._nodes, path, member.text.encode(), wait_ms)
 
+    def tell(self, name: str, member: Member) -> None:
+        """Have a replica's znode, which this session has made, say something else. Raises NoNode."""
+        self._nodes.set(paths.replica_member(self._broker_id, name), member.text.encode())
+
     def remove(self, version: int) -> bool:
-        """Remove the state on that version; False when there is none. Raises VersionConflict."""
+        """Remove the state on that version, and the floor; False when there is none. Raises VersionConflict."""
         try:
-            return self._nodes.delete(self._state, version)
+            is_removed = self._nodes.delete(self._state, version)
         except NoNode:
-            return False
+            is_removed = False
+        self._delete_floor()
+        return is_removed
 
 
 def replicated_brokers(client: ZkClient) -> list[int]:

@@ -21,6 +21,7 @@ from zk.errors import NodeExists, NoNode, VersionConflict
 from zk.replicas import ReplicaRegistry, replicated_brokers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from zk.client import ZkClient
@@ -38,7 +39,8 @@ class ReplicaChangeError(KafkaError):
 class ReplicaStanding:
     """One replica of a broker id, alive or only known as in sync, and how far it is behind its leader if that says so.
 
-    `role` is `leader`, `follower`, `waiting` (it lives, and nobody leads) or `away`.
+    `role` is `leader`, `follower`, `waiting` (it lives, and nobody leads) or `away`. `trouble` is what it says
+    itself of what keeps it from leading and following.
     """
 
     broker_id: int
@@ -49,6 +51,7 @@ class ReplicaStanding:
     address: str | None
     bytes_behind: int | None
     seconds_behind: float | None
+    trouble: str = ""
 
     @property
     def name(self) -> str:
@@ -103,12 +106,18 @@ def describe_broker(client: ZkClient, broker_id: int) -> BrokerReplicas:
     for replica in sorted(alive.keys() | state.in_sync | ({leader} if leader else set())):
         member, standing = alive.get(replica), standings.get(replica)
         role = LEADER if replica == leader else "away" if member is None else "follower" if leader else "waiting"
-        behind = (0, 0.0) if replica == leader else (None, None)
+        bytes_behind, seconds_behind = (0, 0.0) if replica == leader else (None, None)
         if standing is not None and member is not None:
-            behind = standing.bytes_behind, standing.seconds_behind
+            bytes_behind, seconds_behind = standing.bytes_behind, standing.seconds_behind
         address = None if member is None else f"{member.host}:{member.port}"
+        trouble = "" if member is None else member.trouble
         replicas.append(
-            ReplicaStanding(broker_id, replica, role, replica in state.in_sync, state.epoch, address, *behind)
+            ReplicaStanding(
+                *(broker_id, replica, role, replica in state.in_sync, state.epoch, address),
+                bytes_behind,
+                seconds_behind,
+                trouble,
+            )
         )
     return BrokerReplicas(broker_id, state, tuple(replicas), error)
 
@@ -172,17 +181,18 @@ def _check_log_dir(broker_id: int, log_dir: Path, *, is_new: bool) -> None:
 def elect(client: ZkClient, broker_id: int, name: str) -> tuple[Replica, ReplicaState]:
     """Let a replica lead that is not known to have everything; return it, and the state that was given up.
 
-    Only when nobody leads, and none of those in sync is alive, who would do so by themselves. What the elected one does
+    Only when nobody leads, and none of those in sync is alive, who would do so by themselves unless their disks have
+    gone back. What the elected one does
     not have is lost; others that have it cut it off when they follow, and keep a copy. Raises ReplicaChangeError and
     ReplicaStateError.
     """
     registry = ReplicaRegistry(client, broker_id)
     nodes = registry.read()
     state = _state_of(broker_id, nodes)
-    alive = {Replica(name, member.disk) for name, member in nodes.members.items()}
+    alive = {Replica(name, member.disk): member for name, member in nodes.members.items()}
     if nodes.leader is not None:
         raise ReplicaChangeError(f"{nodes.leader} leads broker {broker_id}: there is nothing to elect")
-    if able := sorted(map(str, alive & state.in_sync)):
+    if able := sorted(str(replica) for replica in alive.keys() & state.in_sync if not alive[replica].trouble):
         raise ReplicaChangeError(f"{', '.join(able)} is in sync and alive, and will lead broker {broker_id} by itself")
     chosen = next((replica for replica in alive if replica.name == name), None)
     if chosen is None:
@@ -237,5 +247,5 @@ def _leader_of(broker_id: int, text: str) -> Replica:
         raise ReplicaStateError(f"{paths.replica_leader(broker_id)}: {error}") from error
 
 
-def _names(replicas: set[Replica]) -> str:
+def _names(replicas: Iterable[Replica]) -> str:
     return ", ".join(sorted(replica.name for replica in replicas))

@@ -13,7 +13,10 @@ from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.errors import ConfigError, KafkaError
 
-_COLUMNS = ("broker", "replica", "role", "in_sync", "epoch", "address", "bytes_behind", "seconds_behind", "disk")
+_COLUMNS = (
+    *("broker", "replica", "role", "in_sync", "epoch", "address", "bytes_behind", "seconds_behind", "disk"),
+    "trouble",
+)
 
 
 @click.group("replicas", cls=CommandGroup, default="list")
@@ -46,6 +49,7 @@ def list_replicas(zk_connect: str, as_json: bool) -> None:
             replica.bytes_behind,
             replica.seconds_behind if as_json or replica.seconds_behind is None else f"{replica.seconds_behind:.1f}",
             replica.replica.disk,
+            replica.trouble,
         )
         for broker in brokers
         for replica in broker.replicas

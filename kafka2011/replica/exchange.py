@@ -77,6 +77,8 @@ class ReplicaFetch:
     epoch: int
     follower: Replica
     asks: Mapping[TopicPartition, Ask] = field(default_factory=dict)
+    connection: int = 0
+    """By which connection it came, in the order in which the leader accepted them. It is not sent."""
 
 
 @dataclass(frozen=True, slots=True)

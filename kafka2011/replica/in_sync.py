@@ -1,12 +1,12 @@
 """What a leader knows of in_sync, which only it writes, when the answer to a write may be lost.
 
-    settled ──propose──▶ written? ──answer──▶ settled
+    certain ──propose──▶ written? ──answer──▶ certain
                             │ refused: the lead is lost
                             │ no answer
                             ▼
-                         in doubt ──sync, then a read in the same session──▶ settled, or the lead is lost
+                         in doubt ──sync, then a read in the same session──▶ certain, or the lead is lost
 
-Until it is settled, whoever may be in in_sync counts: those who were, and those who are proposed.
+Until it is certain, whoever may be in in_sync counts: those who were, and those who are proposed.
 """
 
 from __future__ import annotations
@@ -47,14 +47,19 @@ class InSync:
         return self._state.in_sync
 
     @property
+    def settled(self) -> int:
+        """The newest epoch that all in in_sync have on disk, as of when the state was last certain."""
+        return self._state.settled
+
+    @property
     def version(self) -> int | None:
         """The version of the state's znode; None while that is not certain."""
         return self._version if self._proposed is None else None
 
-    def propose(self, replicas: frozenset[Replica]) -> StateWrite:
-        """Begin to change in_sync; only when settled."""
+    def propose(self, replicas: frozenset[Replica], settled: int) -> StateWrite:
+        """Begin to change in_sync, or the epoch that all of it have on disk; only when the state is certain."""
         assert self._proposed is None, "one write at a time"
-        self._proposed = self._state.with_in_sync(replicas)
+        self._proposed = self._state.with_in_sync(replicas, settled)
         return StateWrite(self._proposed, self._version)
 
     def succeeded(self) -> None:

@@ -41,16 +41,46 @@ class Replica(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadableFloor:
+    """What a leader noted in an epoch: the sum of the readable ends of all partitions, in bytes.
+
+    Whoever is in sync has no less than that on its disk. After a later accepted loss it says nothing.
+    """
+
+    epoch: int
+    readable_bytes: int
+
+    @property
+    def text(self) -> str:
+        """The znode's text."""
+        return json.dumps({"epoch": self.epoch, "readable_bytes": self.readable_bytes})
+
+    @classmethod
+    def of(cls, text: str | bytes, where: str) -> Self:
+        """Read the znode's text; `where` names it in the ReplicaStateError that is raised if it is not one."""
+        return read_document(text, cls._of_document, ReplicaStateError, f"the readable floor in {where} is not one")
+
+    @classmethod
+    def _of_document(cls, document: dict[str, Any]) -> Self:
+        epoch, readable_bytes = document["epoch"], document["readable_bytes"]
+        if any(type(number) is not int or number < 0 for number in (epoch, readable_bytes)):
+            raise ValueError(f"{readable_bytes!r} bytes in epoch {epoch!r}")
+        return cls(epoch, readable_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaState:
     """Who leads since which epoch, and who has all that may be read, `in_sync`.
 
     `loss_epoch` is the epoch in which an operator last gave up what the elected replica did not have; 0 if never.
+    `settled` is the newest epoch that all in in_sync have on their disks: 0 if no leader has said so.
     """
 
     epoch: int
     leader: Replica | None
     in_sync: frozenset[Replica]
     loss_epoch: int = 0
+    settled: int = 0
 
     @property
     def text(self) -> str:
@@ -62,6 +92,8 @@ class ReplicaState:
         }
         if self.loss_epoch:
             document["loss_epoch"] = self.loss_epoch
+        if self.settled:
+            document["settled"] = self.settled
         return json.dumps(document)
 
     @classmethod
@@ -71,13 +103,14 @@ class ReplicaState:
 
     @classmethod
     def _of_document(cls, document: dict[str, Any]) -> Self:
-        epoch, leader, loss_epoch = document["epoch"], document["leader"], document.get("loss_epoch", 0)
-        if type(epoch) is not int or type(loss_epoch) is not int or not 0 <= loss_epoch <= epoch:
-            raise ValueError(f"epoch {epoch!r} with a loss in {loss_epoch!r}")
+        epoch, leader = document["epoch"], document["leader"]
+        loss_epoch, settled = document.get("loss_epoch", 0), document.get("settled", 0)
+        if type(epoch) is not int or any(type(it) is not int or not 0 <= it <= epoch for it in (loss_epoch, settled)):
+            raise ValueError(f"epoch {epoch!r} with a loss in {loss_epoch!r}, settled in {settled!r}")
         in_sync = frozenset(map(Replica.of, document["in_sync"]))
         if not in_sync or len({each.name for each in in_sync}) < len(in_sync):
             raise ValueError("in_sync names nobody, or somebody twice")
-        return cls(epoch, None if leader is None else Replica.of(leader), in_sync, loss_epoch)
+        return cls(epoch, None if leader is None else Replica.of(leader), in_sync, loss_epoch, settled)
 
     @classmethod
     def first(cls, replica: Replica) -> Self:
@@ -88,9 +121,9 @@ class ReplicaState:
         """Return the state in which a replica begins to lead: a new epoch, and the same in_sync."""
         return replace(self, epoch=self.epoch + 1, leader=replica)
 
-    def with_in_sync(self, replicas: frozenset[Replica]) -> ReplicaState:
-        """Return the state with others in sync, in the same epoch."""
-        return replace(self, in_sync=replicas)
+    def with_in_sync(self, replicas: frozenset[Replica], settled: int) -> ReplicaState:
+        """Return the state with others in sync, who have that epoch on their disks, in the same epoch."""
+        return replace(self, in_sync=replicas, settled=settled)
 
     def elected(self, replica: Replica) -> ReplicaState:
         """Return the state after an operator gave up all that a replica does not have. It has yet to take the lead."""
@@ -118,13 +151,22 @@ class Follow(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """To wait until the state or the leader's node changes."""
+    """To wait until the state or the leader's node changes. `has_gone_back` if it is because of this disk."""
 
     reason: str
+    has_gone_back: bool = False
 
 
 def choose_role(
-    me: Replica, seen_epoch: int, state: ReplicaState, version: int, node: Replica | None, *, is_mine: bool
+    me: Replica,
+    seen_epoch: int,
+    state: ReplicaState,
+    version: int,
+    node: Replica | None,
+    *,
+    is_mine: bool,
+    has_bytes: int,
+    floor: ReadableFloor | None = None,
 ) -> Lead | Follow | Wait:
     """Say what a replica that neither leads nor follows has to do; `seen_epoch` is the highest that it ever saw.
 
@@ -133,11 +175,17 @@ def choose_role(
     that made it was not answered, and the lead is taken once more, in an epoch after that one. So whoever leads began
     its epoch in this process, with an answer. Raises ReplicaStateError when the state is older than what this replica
     has seen.
+
+    `has_bytes` is the sum of its logs' ends, and `floor` was read before the state. One that is in sync by the state,
+    and whose disk lacks what all in sync had, has gone back. It waits until the leader has put it out: to follow sooner
+    would store the epoch, by which this is known.
     """
     if seen_epoch > state.epoch:
         raise ReplicaStateError(
             f"replica {me} has seen epoch {seen_epoch}, and the state is of epoch {state.epoch}: ZooKeeper has lost it"
         )
+    if me in state.in_sync and (lacks := _lacks(seen_epoch, has_bytes, state, floor)):
+        return Wait(f"the disk of {me} has gone back to an older state: it is in sync, and {lacks}", has_gone_back=True)
     if node is not None and not is_mine:
         if node == state.leader and node != me:
             return Follow(state.epoch, node)
@@ -145,3 +193,13 @@ def choose_role(
     if me not in state.in_sync:
         return Wait(f"nobody leads, and {me} is not in sync: {', '.join(sorted(map(str, state.in_sync)))}")
     return Lead(StateWrite(state.led_by(me), version))
+
+
+def _lacks(seen_epoch: int, has_bytes: int, state: ReplicaState, floor: ReadableFloor | None) -> str:
+    """Say what a disk has not that all in sync have had; an empty text if it has all that."""
+    if seen_epoch < state.settled:
+        return f"has not seen epoch {state.settled}, which all in sync have seen"
+    if floor is not None and floor.epoch >= state.loss_epoch and has_bytes < floor.readable_bytes:
+        missing = floor.readable_bytes - has_bytes
+        return f"has {has_bytes} bytes; clients could read {floor.readable_bytes}, so {missing} are missing"
+    return ""

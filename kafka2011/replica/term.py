@@ -17,6 +17,7 @@ from kafka2011.replica.comparison import count_equal
 from kafka2011.replica.exchange import Given, ReplicaData, WrongEpochError
 from kafka2011.replica.in_sync import InSync, LeadLostError, StateRead
 from kafka2011.replica.standing import Standing
+from kafka2011.replica.state import ReadableFloor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,9 +39,13 @@ class TermRules(NamedTuple):
 
 
 class _Follower:
-    """What a leader knows of a follower in this epoch: fsynced ends, and as of when it had all that there was."""
+    """What a leader knows of a follower by one connection: fsynced ends, and as of when it had all that there was.
 
-    def __init__(self, now_s: float) -> None:
+    What it said by an older one says nothing of its disk now. `connection` is None before it asks in this epoch.
+    """
+
+    def __init__(self, now_s: float, connection: int | None = None) -> None:
+        self.connection = connection
         self.flushed: dict[TopicPartition, int] = {}
         self.caught_up_s = now_s
         self._asked_s = now_s
@@ -53,6 +58,10 @@ class _Follower:
         if self.has(self._ends_then):
             self.caught_up_s = self._asked_s
         self._asked_s, self._ends_then = now_s, dict(ends)
+
+    def lacks(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Say whether it has said of any partition that it has not fsynced up to this end."""
+        return any(end < ends.get(where, 0) for where, end in self.flushed.items())
 
     def has(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Say whether it has fsynced all partitions up to these ends, those without a message as well."""
@@ -78,6 +87,7 @@ class Term:
     ) -> None:
         self.me = me
         self.epoch = state.epoch
+        self._loss_epoch = state.loss_epoch
         self.has_ended = False
         self._rules = rules
         self._in_sync = InSync(state, version)
@@ -106,13 +116,28 @@ class Term:
         """Return the offset after the last byte that may be read."""
         return self._readable.get(where, 0)
 
+    @property
+    def state_version(self) -> int | None:
+        """The version of the state's znode; None while that is not certain."""
+        return self._in_sync.version
+
+    def wanted_floor(self, noted: ReadableFloor | None) -> ReadableFloor | None:
+        """Return what to note in place of what is noted; None if that is to stay. It never sinks but by a loss."""
+        if self._in_sync.settled < self.epoch:
+            return None
+        floor = ReadableFloor(self.epoch, sum(self._readable.values()))
+        if noted is None or noted.epoch < self._loss_epoch or noted.readable_bytes < floor.readable_bytes:
+            return floor
+        return None
+
     def advance(self, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
         """Move the readable ends to what all who count have fsynced, and return the partitions whose end has moved.
 
-        Of all partitions, or of these alone.
+        Of all partitions, or of these alone. None moves before the state says that all in sync have this epoch on disk:
+        so a disk that goes back to before that is known by the epoch that it has not seen.
         """
         counted = self._in_sync.counted() | {self.me}
-        if len(counted) < self._rules.min_in_sync:
+        if self._in_sync.settled < self.epoch or len(counted) < self._rules.min_in_sync:
             return []
         moved = []
         for where in self._logs if partitions is None else partitions:
@@ -142,9 +167,19 @@ class Term:
     def hear(self, fetch: ReplicaFetch, now_s: float) -> list[TopicPartition]:
         """Note what a follower has, and return the partitions whose readable end has moved. Raises WrongEpochError."""
         self._check(fetch)
-        follower = self._followers.setdefault(fetch.follower, _Follower(now_s))
-        follower.note(fetch, self._appended(), now_s)
+        self._heard_by(fetch, now_s).note(fetch, self._appended(), now_s)
         return self.advance()
+
+    def _heard_by(self, fetch: ReplicaFetch, now_s: float) -> _Follower:
+        """Return what is known of a follower by this connection, which is nothing if it is a new one."""
+        follower = self._followers.get(fetch.follower)
+        if follower is not None and follower.connection is not None and fetch.connection < follower.connection:
+            raise WrongEpochError(f"{fetch.follower} has connected again since it sent this")
+        if follower is None or follower.connection != fetch.connection:
+            is_counted = follower is not None and fetch.follower in self._in_sync.counted()
+            since_s = follower.caught_up_s if follower is not None and is_counted else now_s
+            self._followers[fetch.follower] = follower = _Follower(since_s, fetch.connection)
+        return follower
 
     def has_news(self, fetch: ReplicaFetch) -> bool:
         """Say whether a follower would get anything now: an answer to a comparison, bytes, or a partition."""
@@ -234,7 +269,11 @@ class Term:
         if self._in_sync.version is None:
             return self._in_sync.wanted_read()
         wanted = frozenset({self.me}) | {each for each in self._followers if self._belongs(each, now_s)}
-        return None if wanted == self._in_sync.certain else self._in_sync.propose(wanted)
+        is_heard = all(self._followers[replica].connection is not None for replica in wanted - {self.me})
+        settled = self.epoch if is_heard else self._in_sync.settled
+        if wanted == self._in_sync.certain and settled == self._in_sync.settled:
+            return None
+        return self._in_sync.propose(wanted, settled)
 
     def _belongs(self, replica: Replica, now_s: float) -> bool:
         follower = self._followers[replica]
@@ -242,7 +281,9 @@ class Term:
             return False
         if now_s - follower.caught_up_s > self._rules.max_lag_s:
             return False
-        return replica in self._in_sync.certain or follower.has(self._due_of_new_ones())
+        if replica in self._in_sync.certain:
+            return not follower.lacks(self._readable)
+        return follower.connection is not None and follower.has(self._due_of_new_ones())
 
     def _due_of_new_ones(self) -> dict[TopicPartition, int]:
         """Return up to where a follower must have fsynced to be in sync.

@@ -8,7 +8,7 @@ from kafka2011.replica.followed_log import FollowedLog, LeaderLacksReadableError
 from kafka2011.replica.following import Following
 from kafka2011.replica.in_sync import InSync, LeadLostError, StateRead
 from kafka2011.replica.serving import Answer, answer_to_fetch
-from kafka2011.replica.state import Follow, Replica, ReplicaState, StateWrite
+from kafka2011.replica.state import Follow, ReadableFloor, Replica, ReplicaState, StateWrite
 from kafka2011.replica.term import Term, TermRules
 from tests.models.replica.logs import ModelLog
 from zk.cluster import TopicPartition
@@ -25,10 +25,10 @@ def _log(data: bytes = b"") -> ModelLog:
     return log
 
 
-def _term(log: ModelLog, *in_sync: Replica, min_in_sync: int = 1, readable: int = 0) -> Term:
+def _term(log: ModelLog, *in_sync: Replica, min_in_sync: int = 1, readable: int = 0, settled: int = 7) -> Term:
     term = Term(
         A,
-        ReplicaState(7, A, frozenset({A, *in_sync})),
+        ReplicaState(7, A, frozenset({A, *in_sync}), settled=settled),
         12,
         TermRules(LAG_S, min_in_sync, max_bytes=4),
         logs={VIEWS: log},
@@ -78,20 +78,20 @@ def test_who_lags_is_put_out_and_who_has_caught_up_is_put_in() -> None:
     log.flush()
     for now_s in (5, 6, 7, 8.1):
         _has(term, B, 2, now_s)
-    assert term.wanted(now_s=9.2) == StateWrite(ReplicaState(7, A, frozenset({A})), 12)
+    assert term.wanted(now_s=9.2) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
     term.written()
     assert term.readable(VIEWS) == 4
     term.note_members([A, B])
     _has(term, B, 4, now_s=10)
     _has(term, B, 4, now_s=11)
-    assert term.wanted(now_s=11) == StateWrite(ReplicaState(7, A, frozenset({A, B})), 13)
+    assert term.wanted(now_s=11) == StateWrite(ReplicaState(7, A, frozenset({A, B}), settled=7), 13)
 
 
 def test_who_has_no_member_node_is_put_out_at_once() -> None:
     """Its process has ended."""
     term = _term(_log(b"m1"), B)
     term.note_members([A])
-    assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A})), 12)
+    assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
 
 
 def test_a_leader_may_register_once_its_end_at_takeover_can_be_read() -> None:
@@ -117,6 +117,56 @@ def test_a_partition_is_at_all_in_sync_once_each_has_said_so() -> None:
     assert not term.is_at_all_in_sync(VIEWS)  # until the write is answered, C may be in sync
     term.written()
     assert term.is_at_all_in_sync(VIEWS)
+
+
+def test_nothing_new_can_be_read_before_all_in_sync_are_known_to_have_the_epoch() -> None:
+    """The state says so first: a disk that goes back to before that is known by it."""
+    term = _term(_log(b"m1"), B, settled=6)
+    assert term.wanted(now_s=0) is None
+    assert term.wanted_floor(None) is None
+    _has(term, B, 2)
+    assert term.readable(VIEWS) == 0
+    assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A, B}), settled=7), 12)
+    term.written()
+    assert term.readable(VIEWS) == 2
+
+
+def test_what_a_follower_said_by_an_older_connection_counts_no_more() -> None:
+    """Its disk may have gone back since; what is under way by the old one is refused."""
+    term = _term(_log(b"m1m2"), B)
+    _has(term, B, 4)
+    term.hear(ReplicaFetch(7, B, {VIEWS: Ask(0, None)}, connection=1), 1.0)
+    assert not term.is_at_all_in_sync(VIEWS)
+    assert term.wanted(now_s=1) is None  # it has not said yet what it has
+    with pytest.raises(WrongEpochError, match="connected again"):
+        _has(term, B, 4)
+    term.hear(ReplicaFetch(7, B, {VIEWS: Ask(2, 2)}, connection=1), 1.0)
+    assert term.wanted(now_s=1) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
+
+
+def test_nobody_comes_in_that_has_not_asked_in_this_epoch() -> None:
+    """Also while there is no partition: its disk may not have the epoch."""
+    term = Term(A, ReplicaState(7, A, frozenset({A, B})), 12, TermRules(LAG_S, 1, 4), logs={}, readable={}, now_s=0.0)
+    term.note_members([A])
+    assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
+    term.written()
+    term.note_members([A, B])
+    assert term.wanted(now_s=0) is None
+    term.hear(ReplicaFetch(7, B), 0)
+    assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A, B}), settled=7), 13)
+
+
+def test_the_floor_is_what_can_be_read_and_never_sinks() -> None:
+    """But by an accepted loss: what was noted before says nothing then."""
+    term = _term(_log(b"m1m2"), readable=2)
+    assert term.wanted_floor(None) == ReadableFloor(7, 2)
+    assert term.wanted_floor(ReadableFloor(6, 2)) is None
+    assert term.wanted_floor(ReadableFloor(6, 8)) is None
+    term.advance()
+    assert term.wanted_floor(ReadableFloor(7, 2)) == ReadableFloor(7, 4)
+    state = ReplicaState(7, A, frozenset({A}), loss_epoch=7, settled=7)
+    after_loss = Term(A, state, 12, TermRules(LAG_S, 1, 4), logs={}, readable={}, now_s=0.0)
+    assert after_loss.wanted_floor(ReadableFloor(6, 8)) == ReadableFloor(7, 0)
 
 
 def test_another_epoch_is_refused() -> None:
@@ -186,14 +236,14 @@ def test_in_doubt_the_larger_set_counts_until_a_read_after_a_sync() -> None:
     state = ReplicaState(7, A, frozenset({A, B}))
     for version, left in ((12, frozenset({A, B})), (13, frozenset({A}))):
         in_sync = InSync(state, 12)
-        write = in_sync.propose(frozenset({A}))
+        write = in_sync.propose(frozenset({A}), settled=0)
         in_sync.not_answered()
         assert (in_sync.counted(), in_sync.version) == (frozenset({A, B}), None)
         assert in_sync.wanted_read() == StateRead(after_sync=True)
         in_sync.found(write.state if version == 13 else state, version)
         assert (in_sync.counted(), in_sync.version, in_sync.wanted_read()) == (left, version, None)
     in_sync = InSync(state, 12)
-    in_sync.propose(frozenset({A}))
+    in_sync.propose(frozenset({A}), settled=0)
     in_sync.not_answered()
     with pytest.raises(LeadLostError):
         in_sync.found(state.elected(B), 13)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kafka2011.admin.doctor.checkup import Checkup
+    from kafka2011.admin.replicas import BrokerReplicas
     from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
 
 CLOCK_LIMIT_MS = 5_000
@@ -247,6 +248,7 @@ def nodes_that_are_open(checkup: Checkup) -> Iterator[Finding]:
 def replicas_that_are_too_few(checkup: Checkup) -> Iterator[Finding]:
     """Find broker ids that nobody leads, or of whose logs there is one copy, and replicas that are not in sync."""
     for number, broker in checkup.cluster.replicas.items():
+        yield from _troubles(broker)
         where, leader = f"replicas of broker {number}", broker.leader
         in_sync = [replica.name for replica in broker.in_sync]
         if leader is None:
@@ -277,6 +279,17 @@ def replicas_that_are_too_few(checkup: Checkup) -> Iterator[Finding]:
                 where,
                 f"{leader.name} leads, and does not say how far the others are behind: {broker.error}",
                 "if other replicas reach it, a firewall may be between it and this machine",
+            )
+
+
+def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
+    for replica in broker.alive:
+        if replica.trouble:
+            yield Finding(
+                f"replica {replica.name} of broker {broker.broker_id}",
+                replica.trouble,
+                "while another replica in sync leads, it catches up by itself; if none is left, kafka2011 replicas"
+                f" elect {broker.broker_id} {replica.name} --accept-loss gives up what it lacks",
             )
 
 

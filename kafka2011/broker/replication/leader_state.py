@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING
 
 import gevent
@@ -11,10 +12,11 @@ from kafka2011.broker.registrar import LeaderSession
 from kafka2011.broker.replication.catch_up import CatchUp
 from kafka2011.broker.replication.leading import Leading
 from kafka2011.replica.in_sync import LeadLostError, StateRead
-from kafka2011.replica.state import Replica, ReplicaState
+from kafka2011.replica.state import ReadableFloor, Replica, ReplicaState
 from kafka2011.replica.term import Term, TermRules
+from zk import paths
 from zk.clock import SYSTEM_CLOCK
-from zk.errors import NoNode, VersionConflict, ZkError, ZkUnavailable
+from zk.errors import NodeExists, NoNode, VersionConflict, ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
     from kafka2011.broker.registrar import BrokerRegistrar
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REGISTER_RETRY_S = 0.2
+NOTE_FLOOR_S = 5.0
+"""How often the leader notes how much can be read: a disk that goes back by less is known by its epoch alone."""
 HAND_OVER_S = 3.0
 """How long a leader that stops lets followers get what only it has."""
 HAND_OVER_LOOK_S = 0.02
@@ -41,6 +45,8 @@ class LeaderState:
         self._parts = parts
         self._session = session
         self._register_from_s = register_from_s
+        self._floor: ReadableFloor | None = None
+        self._note_floor_from_s = inf  # before a look has told what is noted
         self.leading = leading
         self.registrar: BrokerRegistrar | None = None
 
@@ -105,6 +111,8 @@ class LeaderState:
             raise LeadLostError(f"epoch {state.epoch} has begun, led by {state.leader}")
         term.note_members(members)
         self.leading.followers = members - {self._parts.knowledge.me}
+        self._floor = floor_of(nodes, self._parts.config.brokerid)
+        self._note_floor_from_s = min(self._note_floor_from_s, SYSTEM_CLOCK.monotonic_s())
 
     def end_clients_without_lease(self) -> None:
         """End clients' connections while the lease has run out: they find out who leads now; it may come back."""
@@ -128,6 +136,24 @@ class LeaderState:
                 self._write(term, wanted.state, wanted.version)
             leading.publish_all()
         self._register_when_due()
+        self._note_floor_when_due(term)
+
+    def _note_floor_when_due(self, term: Term) -> None:
+        """Note how much everybody in sync has, for replicas whose disk goes back to an older state."""
+        now_s, version = SYSTEM_CLOCK.monotonic_s(), term.state_version
+        if version is None or now_s < self._note_floor_from_s:
+            return
+        floor = term.wanted_floor(self._floor)
+        if floor is None:
+            return
+        self._note_floor_from_s = now_s + NOTE_FLOOR_S
+        try:
+            self._session.registry.note_floor(floor.text, version)
+        except (VersionConflict, NodeExists, NoNode) as error:  # the next look tells why
+            logger.debug("the readable floor was not noted: %s", error)
+            self._session.has_news = True
+        else:
+            self._floor = floor
 
     def _write(self, term: Term, state: ReplicaState, version: int) -> None:
         try:
@@ -204,6 +230,11 @@ class LeaderState:
         self.note_readable()
         self._parts.logs.let_nobody_read()
         self._parts.knowledge.store()
+
+
+def floor_of(nodes: ReplicaNodes, broker_id: int) -> ReadableFloor | None:
+    """Return what a leader has noted of what can be read. Raises ReplicaStateError."""
+    return None if nodes.floor is None else ReadableFloor.of(nodes.floor, paths.replica_floor(broker_id))
 
 
 def _names(state: ReplicaState) -> str:

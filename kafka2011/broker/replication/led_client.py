@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 
 class LedClient:
-    """One client's connection to a replica, which leads or not when it begins: that holds for all its requests."""
+    """One client's connection to a replica, which leads or not when it begins: that holds for all its requests.
 
-    def __init__(self, leading: Leading | None) -> None:
+    Connections have numbers in the order in which they were accepted.
+    """
+
+    def __init__(self, leading: Leading | None, number: int) -> None:
+        self.number = number
         self._leading = leading
         self._account = None if leading is None else leading.term.new_client()
         self._is_reader = False

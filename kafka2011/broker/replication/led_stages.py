@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafka2011.broker.requests.handlers import RefusedError
@@ -70,6 +71,7 @@ class ReplicaFrames:
         if leading is None:
             raise RefusedError("this replica does not lead")
         request = decode_fetch(frame, self._broker_id)
+        request = request._replace(fetch=replace(request.fetch, connection=self._client.number))
         self._check_access()
         reply = leading.answer(request, self._connection)
         self._connection.quota = None

@@ -7,6 +7,7 @@ is to do. The rules are in `kafka2011.replica`; what a leader and a follower do 
 
 from __future__ import annotations
 
+import itertools
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from gevent.threadpool import ThreadPool
 
 from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
 from kafka2011.broker.replication.knowledge import Knowledge
-from kafka2011.broker.replication.leader_state import LeaderState
+from kafka2011.broker.replication.leader_state import LeaderState, floor_of
 from kafka2011.broker.replication.led_client import LedClient
 from kafka2011.broker.replication.session import ReplicaSession
 from kafka2011.broker.replication.states import (
@@ -31,7 +32,7 @@ from kafka2011.broker.replication.states import (
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.replica.in_sync import LeadLostError
-from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, ReplicaStateError, choose_role
+from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, ReplicaStateError, Wait, choose_role
 from zk import paths
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
@@ -100,6 +101,7 @@ class Replication:
         self._wake = Event()
         self._read_s = 0.0
         self._takeovers = 0
+        self._connections = itertools.count(1)
         self._outages = Outages(logger)
 
     # What the broker asks
@@ -165,7 +167,7 @@ class Replication:
 
     def new_client(self) -> LedClient:
         """Return what is done for a client that has connected."""
-        return LedClient(self._state.leading)
+        return LedClient(self._state.leading, next(self._connections))
 
     # Starting and stopping
 
@@ -270,13 +272,25 @@ class Replication:
         if nodes.state is None:
             raise ReplicaStateError(f"{where} has gone: an operator has removed the replicas")
         state = ReplicaState.of(nodes.state, where)
-        members = frozenset(Replica(name, member.disk) for name, member in nodes.members.items())
+        members = frozenset(
+            Replica(name, member.disk) for name, member in nodes.members.items() if not member.trouble
+        )  # one with trouble is put out at once
         if isinstance(self._state, LeaderState):
             self._state.check(nodes, state, members)
             return
         node = None if nodes.leader is None else _replica(nodes.leader, self._config.brokerid)
         known = self._knowledge.known
-        role = choose_role(known.replica, known.epoch, state, nodes.version, node, is_mine=nodes.is_mine)
+        role = choose_role(
+            known.replica,
+            known.epoch,
+            state,
+            nodes.version,
+            node,
+            is_mine=nodes.is_mine,
+            has_bytes=sum(log.appended_end_offset for _, log in self._parts.logs.all()),
+            floor=floor_of(nodes, self._config.brokerid),
+        )
+        session.tell(role.reason if isinstance(role, Wait) and role.has_gone_back else "")
         if self._state.is_still(role):
             return
         if not isinstance(self._state, StartingState):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import gevent
@@ -59,7 +60,8 @@ class ReplicaSession:
         try:
             self.id = Nodes(client).session_id
             self.registry = ReplicaRegistry(client, config.brokerid, self.id)
-            self.registry.join(me.name, member(client, me), self._timeout_ms + OLD_NODE_GRACE_MS)
+            self._name, self._member = me.name, member(client, me)
+            self.registry.join(me.name, self._member, self._timeout_ms + OLD_NODE_GRACE_MS)
         except BaseException:
             client.abandon()
             raise
@@ -82,6 +84,13 @@ class ReplicaSession:
     def read(self) -> ReplicaNodes:
         """Read what the replicas have in ZooKeeper, and watch it. Raises ZkError."""
         return self.registry.read(self._note_news)
+
+    def tell(self, trouble: str) -> None:
+        """Say in the member's znode what keeps this replica from leading and following, or nothing. Raises ZkError."""
+        if trouble != self._member.trouble:
+            member = replace(self._member, trouble=trouble)
+            self.registry.tell(self._name, member)
+            self._member = member
 
     def end(self) -> None:
         """End it: its nodes are gone when this returns, or with the session's timeout."""

@@ -92,6 +92,19 @@ class ModelLog:
 
     # The disk
 
+    def copy_of_disk(self) -> ModelLog:
+        """Return what a snapshot of the disk has."""
+        copy = ModelLog()
+        copy.now = self.on_disk
+        copy.flush()
+        return copy
+
+    def lose_end(self, messages: int) -> None:
+        """Lose messages at the end of what was fsynced, but none of a segment before the last."""
+        start, data = self.on_disk[-1]
+        self.now = (*self.on_disk[:-1], (start, data[: max(len(data) - messages * SIZE, 0)]))
+        self.flush()
+
     def flush(self) -> None:
         """Bring everything to disk."""
         self.on_disk = self.now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from kafka2011.log.retention import most_deletable
 from kafka2011.replica.exchange import ReplicaData, WrongEpochError
 from kafka2011.replica.following import Following
 from kafka2011.replica.in_sync import LeadLostError, StateRead
-from kafka2011.replica.state import Follow, Lead, Replica, choose_role
+from kafka2011.replica.state import Follow, Lead, Replica, Wait, choose_role
 from kafka2011.replica.term import Term, TermRules
 from tests.models.replica.logs import SIZE, ModelLog
 from tests.models.replica.registry import NotAnsweredError, RefusedError, SessionEndedError
@@ -33,6 +34,20 @@ class Disk:
     known: Known
     logs: dict[TopicPartition, ModelLog] = field(default_factory=dict)
 
+    def copy(self) -> Disk:
+        """Return what a snapshot of the disk has."""
+        return Disk(self.known, {where: log.copy_of_disk() for where, log in self.logs.items()})
+
+    def has_what_it_knows(self) -> bool:
+        """Say whether every partition is there, up to where it is known to have been readable."""
+        ends = {where: log.appended_end_offset for where, log in self.logs.items()}
+        return all(ends.get(where, -1) >= end for where, end in self.known.readable.items())
+
+    @property
+    def has_bytes(self) -> int:
+        """The sum of the ends of all logs."""
+        return sum(log.appended_end_offset for log in self.logs.values())
+
 
 class Process:
     """The process of one replica, which may be dead; its disk outlives it."""
@@ -49,6 +64,7 @@ class Process:
         self.is_serving = False
         self.following: Following | None = None
         self.sent: Sent | None = None  # a write of the state, until it is answered
+        self.connection = 0
         self.asked: ReplicaFetch | None = None  # what was asked of the leader, and not answered yet
 
     @property
@@ -60,9 +76,11 @@ class Process:
     def start(self) -> None:
         self.is_alive = True
         self.life += 1
-        self.known = self.disk.known
         for log in self.disk.logs.values():
             log.flush()  # recovery
+        if not self.disk.has_what_it_knows():
+            self.disk = self.world.new_disk(self.name)  # it does not start: an operator gives it an empty log.dir
+        self.known = self.disk.known
         self._connect()
 
     def die(self) -> None:
@@ -105,10 +123,21 @@ class Process:
         node = None if nodes.leader is None else nodes.leader[0]
         if self.known.epoch > nodes.state.epoch:
             return  # of a server that lags
-        role = choose_role(self.me, self.known.epoch, nodes.state, nodes.version, node, is_mine=is_mine)
+        role = choose_role(
+            self.me,
+            self.known.epoch,
+            nodes.state,
+            nodes.version,
+            node,
+            is_mine=is_mine,
+            has_bytes=self.disk.has_bytes,
+            floor=nodes.floor,
+        )
         if self.following is not None and role == self.following.role:
             return
         self._end_role()
+        if isinstance(role, Wait) and role.has_gone_back:
+            self.world.count("waits: its disk has gone back")
         if isinstance(role, Lead):
             self._take(role)
         elif isinstance(role, Follow):
@@ -121,6 +150,7 @@ class Process:
                 new_log=self.new_log,
                 range_bytes=self.world.range_bytes,
             )
+            self.connect_to_leader()
 
     def _look_as_leader(self, nodes: Nodes) -> None:
         assert self.term is not None
@@ -201,6 +231,22 @@ class Process:
             term.refused()
         self.sent = None
 
+    def note_floor(self) -> None:
+        """Note in ZooKeeper how much everybody in sync has."""
+        term, state = self.term, self.world.registry.now.state
+        floor = None if term is None else term.wanted_floor(self.world.registry.now.floor)
+        if term is None or floor is None:
+            return
+
+        def change(now: Nodes) -> Nodes:
+            if now.state != state or state.epoch != term.epoch:
+                raise RefusedError
+            return replace(now, floor=floor)
+
+        with suppress(RefusedError, NotAnsweredError, SessionEndedError):
+            self.world.registry.transact(self.session, change)
+            self.world.count("floors")
+
     def register(self) -> None:
         """Register as the broker, if the term says so."""
         term = self.term
@@ -230,8 +276,13 @@ class Process:
         """Return what to ask the leader; None if that was asked, or there is no leader."""
         if self.following is None or self.asked is not None:
             return None
-        self.asked = self.following.fetch()
+        self.asked = replace(self.following.fetch(), connection=self.connection)
         return self.asked
+
+    def connect_to_leader(self) -> None:
+        """Give up the connection to the leader, on which a question may be under way, for a new one."""
+        self.asked = None
+        self.connection = self.world.next_connection()
 
     def answer(self, fetch: ReplicaFetch) -> ReplicaData | None:
         if self.term is None:

@@ -38,6 +38,10 @@ class Referee:
         if loss_epoch > self.loss_epoch:
             self.loss_epoch = loss_epoch
             self._accept_loss(logs)
+        self.compare(logs, who)
+
+    def compare(self, logs: Mapping[TopicPartition, ModelLog], who: str) -> None:
+        """Look at logs, which must have all that was ever readable and was not deleted."""
         for where, line in self.line.items():
             has = logs[where].messages() if where in logs else {}
             start = logs[where].start_offset if where in logs else 0

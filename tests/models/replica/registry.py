@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from kafka2011.replica.state import Replica, ReplicaState
+    from kafka2011.replica.state import ReadableFloor, Replica, ReplicaState
 
 ANY_VERSION = -1
 
@@ -35,6 +35,7 @@ class Nodes:
     leader: tuple[Replica, int] | None = None
     broker: tuple[str, int] | None = None
     members: tuple[tuple[Replica, int], ...] = ()
+    floor: ReadableFloor | None = None
 
     def without(self, session: int) -> Nodes:
         """Return what is left when a session ends."""

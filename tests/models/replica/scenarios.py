@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafka2011.replica.known import Known
+from tests.models.replica.process import MAX_LAG_S
 from tests.models.replica.world import PARTITIONS, Client, World, calm
 
 if TYPE_CHECKING:
-    from tests.models.replica.process import Process
+    from tests.models.replica.process import Disk, Process
 
 
 def _roles(world: World) -> tuple[Process, Process, Process]:
@@ -88,10 +91,9 @@ def _start_without_power(world: World, leader: Process) -> None:
 def _write(world: World, leader: Process) -> None:
     """Have a leader look at who is there, and write who is in sync."""
     leader.look()
-    leader.write_state()
-    world.registry.go_on()
-    while leader.term is not None and leader.sent is not None:
+    for _ in range(6):  # a write may be lost
         leader.write_state()
+        world.registry.go_on()
     world.check()
 
 
@@ -142,7 +144,7 @@ def a_request_is_late() -> World:
     other.look()
     _follow(world, other)
     leader.answer(late)
-    world.check()
+    _write(world, leader)
     _leave(world, leader)
     one.look()
     world.rest()
@@ -229,6 +231,7 @@ def one_comes_back_without_a_partition() -> World:
 def one_in_sync_starts_again_and_leads() -> World:
     """Have it not know yet that what it has is readable."""
     world, leader, one, _ = _without_one()
+    world.registry.history.append(replace(world.registry.now, floor=None))  # else that tells that too much was cut
     _ask_in_vain(world, one, leader)
     one.die()
     one.start()
@@ -323,6 +326,278 @@ def all_but_an_empty_segment_is_deleted() -> World:
     return world
 
 
+# State that goes back
+
+
+def _confirm(world: World, leader: Process, message: bytes) -> None:
+    """Have a message be readable at the leader and on all disks, and its sender told so."""
+    client = _connected(world, leader)
+    world.send(client, world.partitions[0], message)
+    client.waiting.append((client.account.barrier(), list(client.sent)))
+    _be_well(world, *world.processes, times=3)
+    world.clients = [client]
+    world._confirm()
+
+
+def _put_back(world: World, process: Process, disk: Disk) -> None:
+    """Have a process that is down start with another disk, after a leader's patience."""
+    assert not process.is_alive
+    world.registry.end(process.session)
+    process.disk = disk
+    world.now_s += 2 * MAX_LAG_S
+    process.start()
+
+
+def _lead_by(world: World, process: Process) -> None:
+    """Have the leader start again, and another one lead meanwhile; all are in sync at the end."""
+    leader = next(each for each in world.processes if each.term is not None)
+    _leave(world, leader)
+    process.look()
+    leader.start()
+    _be_well(world, *world.processes, times=8)
+    assert process.is_serving
+
+
+def _heard_of_less(world: World, follower: Process, leader: Process) -> None:
+    """Have a follower whose disk has gone back compare and tell what it has, and then its leader be away."""
+    leader.look()
+    if follower.following is None:
+        follower.look()
+    if follower.following is not None:
+        _compare(world, follower, leader, times=3)
+    _write(world, leader)
+    _leave(world, leader)
+    follower.look()
+    follower.flush(world.partitions[0])
+    world.check()
+    world.rest()
+
+
+def a_follower_s_disk_goes_back() -> World:
+    """Have it ask before anybody saw that it was away, and its leader be away after that."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _confirm(world, leader, b"s1")
+    one.die()
+    _put_back(world, one, copy)
+    _heard_of_less(world, one, leader)
+    return world
+
+
+def the_end_of_a_disk_is_lost() -> World:
+    """Have a follower not have what it had fsynced, within one segment."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    _confirm(world, leader, b"s1")
+    one.die()
+    disk = one.disk.copy()
+    disk.known = Known(one.me, disk.known.epoch)
+    disk.logs[world.partitions[0]].lose_end(1)
+    _put_back(world, one, disk)
+    _heard_of_less(world, one, leader)
+    return world
+
+
+def a_request_of_before_is_late() -> World:
+    """Have it say what the disk had before it went back, after what it has now was heard."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _confirm(world, leader, b"s1")
+    late = one.ask()
+    assert late is not None
+    one.die()
+    _put_back(world, one, copy)
+    one.look()
+    if one.following is not None:
+        _compare(world, one, leader, times=3)
+    leader.answer(late)
+    _heard_of_less(world, one, leader)
+    return world
+
+
+def a_request_of_before_is_late_within_an_epoch() -> World:
+    """Have no floor be noted: only what the follower says now tells that its disk has gone back."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    where = world.partitions[0]
+    copy = one.disk.copy()
+    world.send(_connected(world, leader), where, b"s1")
+    leader.flush(where)
+    for follower in (one, *(each for each in world.processes if each not in {leader, one})):
+        _follow(world, follower)
+    late = one.ask()
+    assert late is not None
+    one.die()
+    _put_back(world, one, copy)
+    one.look()
+    assert one.following is not None
+    _compare(world, one, leader, times=3)
+    leader.answer(late)
+    _write(world, leader)
+    _leave(world, leader)
+    one.look()
+    world.check()
+    world.rest()
+    return world
+
+
+def a_disk_goes_back_within_an_epoch_that_no_floor_tells() -> World:
+    """Have the leader hear of it, by a new connection, before it is away."""
+    world = calm()
+    leader, one, other = _roles(world)
+    where = world.partitions[0]
+    copy = one.disk.copy()
+    world.send(_connected(world, leader), where, b"s1")
+    leader.flush(where)
+    for follower in (one, other):
+        _follow(world, follower)
+    one.die()
+    _put_back(world, one, copy)
+    one.look()
+    assert one.following is not None
+    _compare(world, one, leader, times=3)
+    _write(world, leader)
+    _leave(world, leader)
+    one.look()
+    world.check()
+    world.rest()
+    return world
+
+
+def _start_alone(world: World, process: Process, disk: Disk) -> None:
+    """Have all be down, and one start with another disk, before the others come."""
+    for each in world.processes:
+        if each.is_alive:
+            _leave(world, each)
+    _put_back(world, process, disk)
+    process.look()
+    process.look()
+    world.check()
+    assert process.term is None
+    world.rest()
+
+
+def a_disk_goes_back_and_starts_alone() -> World:
+    """Have it be of before an epoch that all in sync had on disk."""
+    world = calm()
+    _, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _lead_by(world, one)
+    _start_alone(world, one, copy)
+    return world
+
+
+def a_disk_goes_back_within_an_epoch() -> World:
+    """Have it start alone: only the floor tells."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _confirm(world, leader, b"s1")
+    _start_alone(world, one, copy)
+    return world
+
+
+def what_a_disk_had_more_is_of_another_line() -> World:
+    """Have a copy be longer than the line, with an end that was cut since."""
+    world = calm()
+    leader, one, other = _roles(world)
+    where = world.partitions[0]
+    for message in (b"s1", b"s2"):
+        world.send(_connected(world, leader), where, message)
+    leader.flush(where)
+    copy = leader.disk.copy()
+    _leave(world, leader)
+    _be_well(world, one, other, times=8)
+    leader.start()
+    _be_well(world, leader, one, other, times=8)
+    _confirm(world, next(each for each in world.processes if each.is_serving), b"s3")
+    _start_alone(world, leader, copy)
+    return world
+
+
+def a_disk_goes_back_to_before_a_takeover() -> World:
+    """Have all have what was sent since, and the new leader not have said that they know its epoch."""
+    world = calm()
+    leader, one, other = _roles(world)
+    where = world.partitions[0]
+    copy = other.disk.copy()
+    _leave(world, leader)
+    leader.start()
+    one.look()
+    for follower in (leader, other):
+        follower.look()
+        _follow(world, follower)
+    world.send(_connected(world, one), where, b"s1")
+    one.flush(where)
+    for follower in (leader, other):
+        _follow(world, follower)
+    world.check()
+    for each in world.processes:
+        _leave(world, each)
+    _put_back(world, other, copy)
+    other.look()
+    world.check()
+    world.rest()
+    return world
+
+
+def one_that_went_back_starts_and_its_leader_is_lost() -> World:
+    """Have it look while its leader is there, before it is put out, and again when nobody leads."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _lead_by(world, next(each for each in world.processes if each not in {leader, one}))
+    leader = next(each for each in world.processes if each.is_serving)
+    world.send(_connected(world, leader), world.partitions[0], b"s1")
+    leader.flush(world.partitions[0])
+    for follower in world.processes:
+        if follower is not leader:
+            _follow(world, follower)
+    one.die()
+    _put_back(world, one, copy)
+    one.look()
+    assert one.following is None
+    _leave(world, leader)
+    one.look()
+    world.check()
+    world.rest()
+    return world
+
+
+def two_takeovers_in_a_row() -> World:
+    """Have the second be by one that the first has not heard: its disk is as it should be."""
+    world = calm()
+    leader, one, other = _roles(world)
+    _leave(world, leader)
+    one.look()
+    _write(world, one)
+    _leave(world, one)
+    other.look()
+    assert other.term is not None
+    world.rest()
+    return world
+
+
+def one_in_sync_starts_again_quickly() -> World:
+    """Have it be in sync all the time: its disk is as it was."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    _confirm(world, leader, b"s1")
+    one.die()
+    world.registry.end(one.session)
+    one.start()
+    version = world.registry.now.version
+    one.look()
+    for _ in range(4):
+        _write(world, leader)
+        _follow(world, one, times=1)
+    assert world.registry.now.version == version
+    world.rest()
+    return world
+
+
 SCENARIOS = {
     "a connection sees two changes of leader": a_connection_sees_two_changes_of_leader,
     "a leader without power comes back": a_leader_without_power_comes_back,
@@ -335,4 +610,16 @@ SCENARIOS = {
     "one comes back without a partition": one_comes_back_without_a_partition,
     "one in sync starts again and leads": one_in_sync_starts_again_and_leads,
     "power fails after a cut": power_fails_after_a_cut,
+    "a disk goes back and starts alone": a_disk_goes_back_and_starts_alone,
+    "a disk goes back to before a takeover": a_disk_goes_back_to_before_a_takeover,
+    "a disk goes back within an epoch": a_disk_goes_back_within_an_epoch,
+    "a disk goes back within an epoch that no floor tells": a_disk_goes_back_within_an_epoch_that_no_floor_tells,
+    "a follower's disk goes back": a_follower_s_disk_goes_back,
+    "a request of before is late": a_request_of_before_is_late,
+    "a request of before is late within an epoch": a_request_of_before_is_late_within_an_epoch,
+    "one in sync starts again quickly": one_in_sync_starts_again_quickly,
+    "one that went back starts and its leader is lost": one_that_went_back_starts_and_its_leader_is_lost,
+    "the end of a disk is lost": the_end_of_a_disk_is_lost,
+    "two takeovers in a row": two_takeovers_in_a_row,
+    "what a disk had more is of another line": what_a_disk_had_more_is_of_another_line,
 }

@@ -7,16 +7,16 @@ everywhere.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
 from kafka2011.replica.in_sync import LeadLostError
 from kafka2011.replica.known import Known
 from kafka2011.replica.serving import Answer, answer_to_fetch
-from kafka2011.replica.state import Replica, ReplicaState
+from kafka2011.replica.state import Lead, Replica, ReplicaState, choose_role
 from tests.models.replica.process import Disk, Process
-from tests.models.replica.referee import Referee
+from tests.models.replica.referee import BrokenPromiseError, Referee
 from tests.models.replica.registry import Nodes, Registry
 from zk.cluster import TopicPartition
 
@@ -51,15 +51,18 @@ class Client:
 class World:
     """Everything, with what may go wrong in this walk and how often."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, faults: frozenset[str] = frozenset()) -> None:
         self.chance = chance = Random(seed)
+        self.faults = faults
+        self.copies: dict[str, list[Disk]] = {name: [] for name in NAMES}
+        self._connections = 0
         self.counts: Counter[str] = Counter()
         self.now_s = 0.0
         self.range_bytes = chance.choice([1, 3, 64])
         self.min_in_sync = chance.choice([1, 1, 2])
         self.partitions = PARTITIONS[: chance.choice([1, 1, 2])]
         self.referee = Referee()
-        self.processes = [Process(name, self._new_disk(name), self) for name in NAMES]
+        self.processes = [Process(name, self.new_disk(name), self) for name in NAMES]
         replicas = [process.me for process in self.processes]
         state = ReplicaState(0, None, frozenset(replicas[: chance.randint(1, 3)]))
         lost_answers, lag = chance.choice([0.0, 0.1, 0.4]), chance.choice([0.0, 0.2, 0.5])
@@ -79,7 +82,11 @@ class World:
     def count(self, what: str) -> None:
         self.counts[what] += 1
 
-    def _new_disk(self, name: str) -> Disk:
+    def next_connection(self) -> int:
+        self._connections += 1
+        return self._connections
+
+    def new_disk(self, name: str) -> Disk:
         return Disk(Known(Replica(name, f"{self.chance.getrandbits(32):08x}")))
 
     def _draw_weights(self) -> dict[str, float]:
@@ -113,7 +120,17 @@ class World:
             "end_session": chance.choice(rare),
             "reconnect": chance.choice([0, 0.5]),
             "elect": chance.choice([0, 0, 8]),
+            **self._draw_faults(),
         }
+
+    def _draw_faults(self) -> dict[str, float]:
+        """Return how often state goes back; nothing is drawn without these faults."""
+        weights: dict[str, float] = {}
+        if "copy" in self.faults:
+            weights |= {"copy": self.chance.choice([1, 3]), "go_back": self.chance.choice([0.5, 1.5])}
+        if "end" in self.faults:
+            weights |= {"lose_end": self.chance.choice([0.5, 1.5])}
+        return {**weights, "floor": 6} if weights else weights
 
     # Steps
 
@@ -180,7 +197,12 @@ class World:
         """Have a follower give up its connection, on which a question may still be under way."""
         process = self._alive()
         if process is not None:
-            process.asked = None
+            process.connect_to_leader()
+
+    def _floor(self) -> None:
+        process = self._leader()
+        if process is not None:
+            process.note_floor()
 
     def _flush(self) -> None:
         process = self._alive()
@@ -262,9 +284,105 @@ class World:
         """Replace the disk of a dead process, if another replica that is in sync keeps its own."""
         process = self._one(process for process in self.processes if not process.is_alive)
         others = {each.me for each in self.processes if each is not process}
-        if process is not None and self.registry.is_certain(lambda state: bool(state.in_sync & others)):
-            process.disk = self._new_disk(process.name)
+        if process is None or (self.faults and not self._is_one_fault(process)):
+            return
+        if self.registry.is_certain(lambda state: bool(state.in_sync & others)):
+            process.disk = self.new_disk(process.name)
             self.count("wiped disks")
+
+    def _copy(self) -> None:
+        """Copy a disk, as a snapshot does."""
+        process = self.chance.choice(self.processes)
+        self.copies[process.name].append(process.disk.copy())
+
+    def _go_back(self) -> None:
+        """Put an earlier copy of its disk at a process, while that is down."""
+        process = self._victim()
+        copies = [] if process is None else [it for it in self.copies[process.name] if it.known.replica == process.me]
+        if process is not None and copies:
+            self._start_with(process, self.chance.choice(copies[-4:]).copy(), "disks put back")
+
+    def _lose_end(self) -> None:
+        """Have the disk of a process lose, while that is down, what it had said was fsynced."""
+        process = self._victim()
+        if process is not None and process.disk.logs:
+            disk = process.disk.copy()
+            disk.logs[self.chance.choice(sorted(disk.logs))].lose_end(self.chance.choice([1, 2, 4]))
+            self._start_with(process, disk, "ends lost")
+
+    def _victim(self) -> Process | None:
+        """Have a process be down whose disk may be hurt: another one that is in sync has everything."""
+        process = self.chance.choice(self.processes)
+        if not self._is_one_fault(process):
+            return None
+        if process.is_alive:
+            self._cut_power(process)
+            if self.chance.random() < 0.7:
+                self.registry.end(process.session)
+        return process
+
+    def _is_one_fault(self, victim: Process) -> bool:
+        others = {it.me for it in self.processes if it is not victim and self._has_all(it.disk) and self._may_lead(it)}
+        return self.registry.is_certain(lambda state: bool(state.in_sync & others))
+
+    def _has_all(self, disk: Disk) -> bool:
+        """Say, as nobody in the world can, whether a disk has all that clients may have read."""
+        has = {where: log.copy_of_disk() for where, log in disk.logs.items()}
+        try:
+            self.referee.compare(has, "a disk")
+        except BrokenPromiseError:
+            return False
+        return True
+
+    def _may_lead(self, process: Process) -> bool:
+        """Say whether nothing in ZooKeeper tells that its disk has gone back."""
+        now = self.registry.now
+        role = choose_role(
+            *(process.me, process.disk.known.epoch, replace(now.state, in_sync=frozenset({process.me})), 0, None),
+            is_mine=False,
+            has_bytes=process.disk.has_bytes,
+            floor=now.floor,
+        )
+        return isinstance(role, Lead)
+
+    def _start_with(self, process: Process, disk: Disk, what: str) -> None:
+        """Start a process with another disk, later than a leader has patience, and have others be lost after that."""
+        before, process.disk = process.disk, disk
+        in_sync = process.me in self.registry.now.state.in_sync
+        if process.disk.known.epoch > self.registry.now.state.epoch or (
+            in_sync and not self._has_all(disk) and self._may_lead(process)
+        ):
+            process.disk = before
+            self.count(f"{what}: nobody can tell")
+            return
+        self.count(what if self._has_all(disk) else f"{what}: something is missing")
+        self.now_s += self.chance.choice([5, 20])
+        if self.chance.random() < 0.7:
+            process.start()
+            self._hurry(process)
+
+    def _hurry(self, process: Process) -> None:
+        """Have much happen between one that has just started and a leader, and perhaps lose the others then."""
+        for _ in range(self.chance.choice([0, 4, 10, 20])):
+            leader = self._leader()
+            if leader is not None:
+                leader.look()
+                leader.write_state()
+            process.look()
+            self._ask_of(process)
+            self._deliver()
+            self._flush()
+            self.registry.go_on()
+            self.check()
+        if self.chance.random() < 0.6:
+            for other in self.processes:
+                if other is not process:
+                    self._cut_power(other)
+                    self.registry.end(other.session)
+            for _ in range(3):
+                process.look()
+                process.flush(self.partitions[0])
+                self.check()
 
     def _end_session(self) -> None:
         if self.registry.sessions:
@@ -398,12 +516,12 @@ class World:
         for process in self.processes:
             if not process.is_alive:
                 process.start()
-            process.asked = None
+            process.connect_to_leader()
         alive = {process.me for process in self.processes}
         if not alive & self.registry.now.state.in_sync:
             return  # all disks of those in sync are gone: an operator has to say what then
         client = None
-        for _ in range(ROUNDS_OF_REST):
+        for _ in range(ROUNDS_OF_REST * (2 if self.faults else 1)):  # one that has gone back waits before it follows
             self.now_s += 0.1
             for process in self.processes:
                 self.be_well(process)
@@ -435,6 +553,7 @@ class World:
         while self.registry.is_busy:
             self.registry.go_on()
         process.write_state()
+        process.note_floor()
         process.register()
 
     def _is_well(self, client: Client | None) -> None:
@@ -483,9 +602,12 @@ def calm() -> World:
     return world
 
 
-def walk(seed: int) -> World:
-    """Take one walk, let all be well at its end, and return what there is then."""
-    world = World(seed)
+def walk(seed: int, *faults: str) -> World:
+    """Take one walk, let all be well at its end, and return what there is then.
+
+    Of `faults`, "copy" puts disks back to earlier copies, and "end" loses the end of what was fsynced.
+    """
+    world = World(seed, frozenset(faults))
     try:
         world.walk()
         world.rest()
