@@ -25,13 +25,13 @@ from kafka2011.broker.ready import Ready
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
 from zk.child import ChildProcess, stop_all
+from zk.closing import Closing
 from zk.connecting import connect
 from zk.local_zookeeper import LocalZooKeeper
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
 logger = logging.getLogger(__name__)
 
@@ -164,9 +164,7 @@ class LocalBroker:
             raise
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _make_process(self, arguments: Sequence[str]) -> ChildProcess:
@@ -177,7 +175,7 @@ class LocalBroker:
         return self.output()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip() or "(it printed nothing)"
 
 
-class LocalCluster:
+class LocalCluster(Closing):
     """ZooKeeper and brokers 0 to `brokers` - 1 on this machine; a context manager.
 
     `zk_connect` names a ZooKeeper to use instead of starting one. `properties` are settings of every broker, by
@@ -290,11 +288,6 @@ class LocalCluster:
             self.close()
             raise
         return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _new_broker(self) -> LocalBroker:
         broker_id = len(self.brokers)

@@ -22,7 +22,6 @@ from zk.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
     from testcontainers.core.container import DockerContainer
 
@@ -174,9 +173,7 @@ class Kafka2011Container:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

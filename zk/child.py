@@ -21,7 +21,6 @@ from zk.errors import ChildStartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
 
     _Start = Callable[[], subprocess.Popen[bytes]]
 
@@ -156,9 +155,7 @@ class ChildProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -41,7 +41,6 @@ from zk.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from zk.clock import Clock
 
@@ -319,7 +318,5 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.shutdown()

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from zk.child import ChildProcess
+from zk.closing import Closing
 from zk.errors import LocalZooKeeperError
 from zk.four_letters import ask
 from zk.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class ServerTls(NamedTuple):
         )
 
 
-class LocalZooKeeper:
+class LocalZooKeeper(Closing):
     """One standalone ZooKeeper server in a child process, which dies with this one. A context manager.
 
     Port 0 means a free one, which is kept when the server is stopped and started again. Without `data_dir` the data
@@ -221,11 +221,6 @@ class LocalZooKeeper:
             self.close()
             raise
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _data_dir(self) -> Path:
         if self._given_dir is not None:

@@ -15,13 +15,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from zk import forks
+from zk.closing import Closing
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from zk.client import ZkClient
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,7 @@ _PROGRAM = Path(__file__).with_name("watchdog_exec.py")
 _END_TIMEOUT_S = 10.0
 
 
-class SessionWatchdog:
+class SessionWatchdog(Closing):
     """Watches over the sessions of a client, the present one and those that follow it; a context manager.
 
     Close it after the client. Raises OSError when no process can be started. A forked child has no part in it: the pipe
@@ -132,11 +131,3 @@ class SessionWatchdog:
             pipe = self._process.stdin
             assert pipe is not None
             pipe.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

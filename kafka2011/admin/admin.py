@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka2011.admin.groups import Groups
 from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.admin.topics import create_topic, describe_topic
 from zk.brokers import BrokerRegistry
+from zk.closing import Closing
 from zk.cluster import TopicPartition
 from zk.connecting import DEFAULT_SESSION_TIMEOUT_MS, connect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from types import TracebackType
 
     from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, PartitionEnds
     from kafka2011.admin.topic_changes import BrokerChange, TopicDeletion
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 
-class Admin:
+class Admin(Closing):
     """Topics and groups of a cluster, as `kafka2011 topics` and `kafka2011 groups` show and change them.
 
         with Admin("localhost:2181") as admin:
@@ -142,11 +142,3 @@ class Admin:
     def close(self) -> None:
         """End the ZooKeeper session; may be called twice."""
         self._client.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()

@@ -9,7 +9,7 @@ import socket
 import threading
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from kafka2011.events.codec import read_stamps
 from kafka2011.outages import Outages
 from zk import forks
 from zk.clock import SYSTEM_CLOCK
+from zk.closing import Closing
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -77,7 +77,7 @@ class CounterLimits:
     max_windows: int = 10_000
 
 
-class AuditCounter:
+class AuditCounter(Closing):
     """Counts the messages that one process of a tier publishes or reads. May be shared by threads; a context manager.
 
     The counter's thread reports a window once it has been counted for a window's length; later messages make another
@@ -243,14 +243,6 @@ class AuditCounter:
             self._publisher.close()
             if self._ends_lookup is not None:
                 self._ends_lookup.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of messages `counted`, `unreadable`, `dropped`, of `reports` and `failed_reports`."""

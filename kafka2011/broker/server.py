@@ -22,8 +22,6 @@ from kafka2011.message.crc import self_check
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from kafka2011.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
@@ -150,9 +148,7 @@ class KafkaServer:
         self.start()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -23,11 +23,11 @@ from kafka2011.wire.protocol import (
     decode_response,
     encode_request,
 )
+from zk.closing import Closing
 from zk.cluster import UNKNOWN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -104,7 +104,7 @@ class FetchedSet:
         return f"<FetchedSet of {len(self.data)} bytes from {where} at {self.offset}>"
 
 
-class SimpleConsumer:
+class SimpleConsumer(Closing):
     """A consumer of one broker, over one blocking connection; may be shared by threads.
 
     It keeps no offset: the caller asks for one, and finds where to go on in the last message's `next_offset`. Requests
@@ -274,14 +274,6 @@ class SimpleConsumer:
     def close(self) -> None:
         """Close the connection; may be called twice. The next call connects again."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def sets_for(fetch_bytes: int) -> tuple[int, int]:

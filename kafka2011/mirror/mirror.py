@@ -11,17 +11,17 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.mirror.forwarder import WINDOW_BYTES, Forwarder
 from kafka2011.mirror.source import Source
 from kafka2011.mirror.target import Target
+from zk.closing import Closing
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from kafka2011.config import ConsumerConfig, ProducerConfig
     from kafka2011.consumer.topic_filter import TopicFilter
@@ -51,7 +51,7 @@ class SourceReport:
     unknown_partitions: int
 
 
-class Mirror:
+class Mirror(Closing):
     """Mirrors what a filter allows from each source into the target; a context manager.
 
     `sources` are settings made by `source_config`, `target` those of `target_config`. Several mirrors of one group
@@ -150,14 +150,6 @@ class Mirror:
         for thread in closing:
             thread.join()
         self._target.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Inside ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka2011.admin.topics import create_topic
 from kafka2011.config import ProducerConfig
@@ -14,12 +14,12 @@ from kafka2011.outages import Outages
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo
 from zk.brokers import BrokerRegistry
+from zk.closing import Closing
 from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from concurrent.futures import Future
-    from types import TracebackType
 
     from kafka2011.message.message_set import MessageSet
     from kafka2011.producer.batch import Receipt
@@ -49,7 +49,7 @@ def target_config(
     return ProducerConfig.from_sources(environ=environ, overrides=overrides, option="--producer-property")
 
 
-class Target:
+class Target(Closing):
     """Publishes stored sets into a cluster, unopened; a context manager. `config` is that of `target_config`.
 
     Raises ZkError when ZooKeeper does not answer at the start. Later it waits for brokers as long as it takes, except
@@ -102,14 +102,6 @@ class Target:
         """Wait for what was sent, up to this long, and end; may be called twice."""
         self._producer.close(timeout_s)
         self._info.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _make(self, topic: str) -> None:
         """See that a topic is registered with all its partitions, before the first choice among them."""

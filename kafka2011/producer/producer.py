@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import wait
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka2011.config import ProducerConfig
 from kafka2011.message.message_set import MessageSet
@@ -19,11 +19,11 @@ from kafka2011.producer.router import Router
 from kafka2011.producer.sender import Sender
 from zk import forks
 from zk.clock import SYSTEM_CLOCK
+from zk.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Future
-    from types import TracebackType
 
     from kafka2011.producer.accumulator import BrokerQueue
     from kafka2011.producer.batch import FailedBatch, Receipt, SendFuture
@@ -35,7 +35,7 @@ _LOOK_AGAIN_S = 0.1
 _MOMENT_S = 0.01
 
 
-class Producer:
+class Producer(Closing):
     """A producer that finds brokers and partitions through ZooKeeper, or takes those of broker.list.
 
         with Producer({"zk.connect": "localhost:2181"}) as producer:
@@ -134,14 +134,6 @@ class Producer:
         self._completion.close()
         if not self._forked:  # what a child has not used belongs to the parent
             self._router.info.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Inside ------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka2011.config import SyncProducerConfig
 from kafka2011.errors import MessageSizeTooLargeError
@@ -11,17 +11,17 @@ from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.encoder import checked_topic_field
 from kafka2011.producer.producer_connection import ProducerConnection
 from kafka2011.wire.protocol import ANY_PARTITION, multiproduce_frame, produce_frame
+from zk.closing import Closing
 from zk.cluster import UNKNOWN_ID, Broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
 Messages: TypeAlias = "bytes | Iterable[bytes] | MessageSet"
 """What can be sent: one payload, several payloads, or a ready MessageSet."""
 
 
-class SyncProducer:
+class SyncProducer(Closing):
     """A producer for one broker, over one blocking connection; may be shared by threads.
 
     The broker does not answer a produce, so when `send` returns, the bytes were only handed to the operating system. A
@@ -71,14 +71,6 @@ class SyncProducer:
     def close(self) -> None:
         """Wait until the broker has handled what was sent, then close; may be called twice."""
         self._connection.finish()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _set_bytes(self, topic: str, messages: Messages) -> bytes:
         message_set = as_message_set(messages)

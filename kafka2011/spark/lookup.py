@@ -10,7 +10,7 @@ import time
 from bisect import bisect_right
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.threads import in_thread
@@ -20,11 +20,11 @@ from kafka2011.spark.end_watch import EndWatch
 from kafka2011.spark.errors import BrokerAwayError
 from kafka2011.spark.offset_ranges import LogBounds, MessageWalk, log_bounds, walk
 from kafka2011.wire.protocol import LATEST
+from zk.closing import Closing
 from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
 
     from kafka2011.consumer.simple_consumer import FetchedSet
     from kafka2011.spark.cluster_lookup import Cluster, PartitionLookup
@@ -44,7 +44,7 @@ PATIENCE_S = 1.0
 """A broker that has not answered within this time counts as away for now."""
 
 
-class OffsetLookup:
+class OffsetLookup(Closing):
     """Asks ZooKeeper and brokers, and asks again while they are away; a context manager.
 
     Waiting is bounded by fetchOffset.numRetries times fetchOffset.retryIntervalMs; then BrokerAwayError names it.
@@ -245,14 +245,6 @@ class OffsetLookup:
             in_thread(consumer.close)  # it waits for a question that hangs
         self._consumers.clear()
         self._partitions.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _ask(self, partition: TopicPartition, question: Callable[[SimpleConsumer], T]) -> T:
         return self._persist(lambda: question(self._consumer(partition)), BrokerConnectionError)

@@ -25,7 +25,6 @@ from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from kafka2011.admin.replicas import BrokerReplicas
     from zk.client import ZkClient
@@ -116,9 +115,7 @@ class Sampler:
             thread.start()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._has_ended.set()
         self._news.set()
         self._somebody_looks.set()

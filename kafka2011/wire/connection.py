@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Protocol, Self, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from kafka2011 import c_code
 from kafka2011.errors import BrokerConnectionError, ProtocolError
@@ -42,11 +42,11 @@ from kafka2011.wire.sockets import (
 )
 from kafka2011.wire.tls_socket import TlsSocket
 from zk import forks
+from zk.closing import Closing
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
-    from types import TracebackType
     from typing import TypeAlias, TypeVar
 
     T = TypeVar("T")
@@ -114,7 +114,7 @@ _NUDGE = encode_request(MultiFetchRequest(()))
 """It asks for nothing, and a broker ends the wait of a request when there is another behind it."""
 
 
-class BrokerConnection:
+class BrokerConnection(Closing):
     """A socket that connects when first needed and again after a failure.
 
     All sizes are in bytes, all times in milliseconds. A request that is sent, and one that is answered, may take as
@@ -275,14 +275,6 @@ class BrokerConnection:
             finally:
                 self._discard()
             return True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _ask_twice(self, ask: Callable[[], T]) -> T:
         """Ask again on a new connection if an old one turns out dead."""

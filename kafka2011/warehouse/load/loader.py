@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import REGEX_ERRORS, ConfigError, KafkaError
 from kafka2011.spark.group_commit import commit_offsets
@@ -19,6 +19,7 @@ from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
+from zk.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,7 +65,7 @@ def check_together(settings: LoadSettings, topics: Sequence[str], into: str | No
         raise ConfigError(f"{into} is rebuilt from messages that another load counts for the audit, and commits")
 
 
-class Loader:
+class Loader(Closing):
     """Loads topics: those that are named, or all whose whole name matches a pattern, later ones too.
 
     `into` is the name of a table beside that of its one topic, which is rebuilt there. `tending` does a little upkeep
@@ -154,12 +155,6 @@ class Loader:
         if self._client is not None:
             self._client.shutdown()
             self._client = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _redrive(self, topic: str) -> Loaded:
         began_s = self._clock.monotonic_s()

@@ -8,10 +8,11 @@ import sys
 from collections import deque
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka2011.warehouse.errors import WarehouseError
 from kafka2011.warehouse.load.engine import run_here
+from zk.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class LocalEngine:
+class LocalEngine(Closing):
     """An `Engine` without Spark. A context manager; its processes end with it, or with this process."""
 
     def __init__(self, processes: int | None = None) -> None:
@@ -78,12 +79,6 @@ class LocalEngine:
         for worker in self._workers:
             worker.end()
         self._workers.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Worker:

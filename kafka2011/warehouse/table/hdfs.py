@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hdfs_native.fsspec import HdfsFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
+from zk.closing import Closing
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -118,7 +120,7 @@ class _Hdfs(HdfsFileSystem):
         return {**info, "mtime": status.modification_time / 1000}
 
 
-class Bounded:
+class Bounded(Closing):
     """A client, a reader or a writer of hdfs-native whose calls end."""
 
     def __init__(self, asked: Any, path: str = "HDFS") -> None:
@@ -141,12 +143,6 @@ class Bounded:
             return Bounded(answer, path) if hasattr(answer, "close") else answer  # a file
 
         return call
-
-    def __enter__(self) -> Bounded:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     @staticmethod
     def _answer(asked: Any, args: Any, kwargs: Any) -> Any:
