@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from kafka2011.cli.app import EXIT_CANNOT_TELL
-from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.options import examples, read_time_ms, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.session import open_session
-from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
 from kafka2011.printable import printable
@@ -32,18 +31,7 @@ _Command = TypeVar("_Command", bound="Callable[..., object]")
 _COLUMNS = ("tier", "total", "distinct", "missing", "missing_since_first", "repeated", "never_counted")
 
 
-def _read_time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_time_ms(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no time: {TIMES}") from error
-
-
-def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
+def _read_tiers(text: str) -> tuple[str, ...]:
     tiers = tuple(tier.strip() for tier in text.split(","))
     if not all(tiers) or len(set(tiers)) < len(tiers):
         raise click.BadParameter(f"{text!r} is not a list of different tiers: producer,live,mirror")
@@ -52,7 +40,7 @@ def _read_tiers(_context: click.Context, _parameter: click.Parameter, text: str 
 
 def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
     """Return the option that names tiers in their order."""
-    return click.option("--tiers", callback=_read_tiers, metavar="TIER,...", help=meaning)
+    return click.option("--tiers", type=_read_tiers, metavar="TIER,...", help=meaning)
 
 
 @click.command(
@@ -73,14 +61,14 @@ def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
 @click.option(
     "--from",
     "from_ms",
-    callback=_read_time,
+    type=read_time_ms,
     metavar="TIME",
     help="Only windows from this time on, such as -1h or yesterday, ISO 8601 (local without a zone) or @ and ms.",
 )
 @click.option(
     "--until",
     "until_ms",
-    callback=_read_time,
+    type=read_time_ms,
     metavar="TIME",
     help="Only windows that end by this time.  [default: a minute ago, and twice the grace]",
 )

@@ -43,9 +43,7 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "broker.list": "--broker", "compress
 _CHOSEN = ("confirm", "producer.type")
 
 
-def _read_address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> SocketAddress | None:
-    if text is None:
-        return None
+def _read_address(text: str) -> SocketAddress:
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if not path:
@@ -77,7 +75,7 @@ def _read_address(_context: click.Context, _parameter: click.Parameter, text: st
 @click.option("--follow", is_flag=True, help="Go on reading when the files end, through rotation, until stopped.")
 @click.option(
     "--listen",
-    callback=_read_address,
+    type=_read_address,
     metavar="ADDRESS",
     help="Take lines at a socket too, unix:/path or host:port, until stopped.",
 )

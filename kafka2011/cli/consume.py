@@ -77,7 +77,7 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
 @click.option(
     "--from",
     "start",
-    callback=read_target,
+    type=read_target,
     metavar="earliest|latest|TIME|OFFSET",
     help="Move the group there first; refused while it has members. A time means the newest segment from before it:"
     " -1h, yesterday, 20:00, ISO 8601 (local without a zone) or @ and ms. An offset is that of the one --partition.",

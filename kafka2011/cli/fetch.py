@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 
-def _read_offset(_context: click.Context, _parameter: click.Parameter, text: str) -> int | str:
+def _read_offset(text: str) -> int | str:
     if text in {"earliest", "latest"}:
         return text
     if text.isascii() and text.isdigit():
@@ -45,7 +45,8 @@ def _read_offset(_context: click.Context, _parameter: click.Parameter, text: str
 @partitions_option
 @click.option(
     "--offset",
-    callback=_read_offset,
+    type=_read_offset,
+    metavar="TEXT",
     default="earliest",
     show_default=True,
     help="Where to start: earliest, latest, or where a message of the one partition starts.",

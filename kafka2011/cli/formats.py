@@ -86,16 +86,11 @@ def _token(letter: str) -> bytes | Format:
     return _FIELDS[letter]
 
 
-def read_format(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Format | None:
-    """Read the value of --format."""
-    return None if text is None else pattern(text)
-
-
 format_option = click.option(
     "-f",
     "--format",
     "given_format",
-    callback=read_format,
+    type=pattern,
     metavar="TEXT",
     help="What to print of a message, and nothing after it: %s payload, %S its length, %R the same as a big-endian"
     " int32, %t topic, %b broker, %p partition, %o offset, %n next offset, %i index in its compressed set, %%, and"

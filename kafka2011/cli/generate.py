@@ -15,15 +15,15 @@ import click
 from kafka2011.cli.options import (
     examples,
     one_address,
+    parse_broker,
     property_option,
-    read_broker,
+    read_time_ms,
     refuse_properties,
     zookeeper_option,
 )
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import KafkaError
 from zk.clock import SYSTEM_CLOCK
@@ -50,13 +50,10 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "broker.list": "--broker"}
 _CHOSEN = ("confirm", "producer.type", "serializer.class")
 
 
-def _read_start(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return int(SYSTEM_CLOCK.wall_s() * 1_000_000) if text == "now" else parse_time_ms(text) * 1000
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is neither now nor a time: {TIMES}") from error
+def _read_start(text: str) -> int:
+    if text == "now":
+        return int(SYSTEM_CLOCK.wall_s() * 1_000_000)
+    return read_time_ms(text, "is neither now nor a time") * 1000
 
 
 @click.command(
@@ -69,7 +66,7 @@ def _read_start(_context: click.Context, _parameter: click.Parameter, text: str 
 @zookeeper_option
 @click.option(
     "--broker",
-    callback=read_broker,
+    type=parse_broker,
     metavar="HOST:PORT",
     help="Publish through this one address, such as a load balancer's; ZooKeeper has the schemas.",
 )
@@ -83,7 +80,7 @@ def _read_start(_context: click.Context, _parameter: click.Parameter, text: str 
 @click.option(
     "--start",
     "start_us",
-    callback=_read_start,
+    type=_read_start,
     metavar="now|TIME",
     help="When the first event happens.  [default: 2011-06-12, always the same, so that a seed repeats times too]",
 )

@@ -126,7 +126,7 @@ def list_groups(zk_connect: str, as_json: bool) -> None:
 @click.option(
     "--to",
     "target",
-    callback=read_target,
+    type=read_target,
     metavar="earliest|latest|TIME|OFFSET",
     help="Where to: the first or last offset; the newest segment from before a time (2011-06-12T10:00, local unless it"
     " has a zone, or @ and ms since 1970); or an offset at which a message starts.",

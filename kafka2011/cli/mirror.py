@@ -14,7 +14,6 @@ from kafka2011.cli.options import (
     examples,
     producer_property_option,
     read_zk_connect,
-    read_zk_connects,
     refuse_properties,
     skip_refused_option,
 )
@@ -54,7 +53,7 @@ MB = 1_000_000
     "sources",
     multiple=True,
     required=True,
-    callback=read_zk_connects,
+    type=read_zk_connect,
     metavar="HOST:PORT",
     help="ZooKeeper's servers of a cluster to copy from; may be given many times.",
 )
@@ -62,7 +61,7 @@ MB = 1_000_000
     "--to",
     "target",
     required=True,
-    callback=read_zk_connect,
+    type=read_zk_connect,
     metavar="HOST:PORT",
     help="ZooKeeper's servers of the cluster to copy into.",
 )

@@ -12,11 +12,10 @@ import click
 from kafka2011.admin.groups import Groups
 from kafka2011.admin.partition_cursor import open_cursors
 from kafka2011.cli.command_group import CommandGroup
-from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, zookeeper_option
+from kafka2011.cli.options import broker_option, broker_or_zookeeper, examples, read_time_ms, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
 from kafka2011.cli.partitions import find_partitions, misplaced_shown, partitions_option
 from kafka2011.cli.session import open_session
-from kafka2011.cli.times import TIMES, parse_time_ms
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
 from kafka2011.wire.protocol import EARLIEST, LATEST
@@ -28,15 +27,12 @@ if TYPE_CHECKING:
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
 
-def _read_time(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
+def _read_time(text: str) -> int:
     if text in _WORDS:
         return _WORDS[text]
     if text.isascii() and text.isdigit():
         return int(text)
-    try:
-        return parse_time_ms(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is neither latest, earliest, milliseconds nor a time: {TIMES}") from error
+    return read_time_ms(text, "is neither latest, earliest, milliseconds nor a time")
 
 
 class _ShowByDefault(CommandGroup):
@@ -69,7 +65,7 @@ def command() -> None:
 @click.option(
     "--time",
     "time_ms",
-    callback=_read_time,
+    type=_read_time,
     default="latest",
     show_default=True,
     metavar="TIME",

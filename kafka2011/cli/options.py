@@ -37,27 +37,25 @@ def one_address(broker: Broker) -> str:
     return f"0:{broker.host}:{broker.port}"
 
 
-def read_target(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | str | None:
-    """Read where to go: earliest, latest, an offset, or a time, which becomes @ and ms."""
-    if text is None or text in {"earliest", "latest"}:
+def read_time_ms(text: str, otherwise: str = "is no time") -> int:
+    """Read a time as ms since 1970. Raises BadParameter, which says what the text is `otherwise`."""
+    try:
+        return parse_time_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} {otherwise}: {TIMES}") from error
+
+
+def read_target(text: str) -> int | str:
+    """Read where to go: earliest, latest, an offset, or a time, which becomes @ and ms. Raises BadParameter."""
+    if text in {"earliest", "latest"}:
         return text
     if text.isascii() and text.isdigit():
         return int(text)
-    try:
-        return f"@{parse_time_ms(text)}"
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not earliest, latest, an offset or a time: {TIMES}") from error
+    return f"@{read_time_ms(text, 'is not earliest, latest, an offset or a time')}"
 
 
-def read_broker(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Broker | None:
-    """Read the value of an option that is host:port."""
-    return None if text is None else parse_broker(text)
-
-
-def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
-    """Read what zk.connect may be; None when it may be left out and is."""
-    if text is None:
-        return None
+def read_zk_connect(text: str) -> str:
+    """Read what zk.connect may be. Raises BadParameter."""
     try:
         read = ZK_CONNECT.read(text)
     except ValueError as error:
@@ -65,13 +63,6 @@ def read_zk_connect(_context: click.Context, _parameter: click.Parameter, text: 
     if not read:
         raise click.BadParameter("it is empty")
     return read
-
-
-def read_zk_connects(
-    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> tuple[str | None, ...]:
-    """Read the values of an option that may be given many times, each as `read_zk_connect` does."""
-    return tuple(read_zk_connect(context, parameter, text) for text in texts)
 
 
 def broker_or_zookeeper(context: click.Context) -> None:
@@ -114,7 +105,7 @@ def unescaped(text: str) -> bytes:
     return b"".join([*parts, text[end:].encode()])
 
 
-def _read_delimiter(_context: click.Context, _parameter: click.Parameter, text: str) -> bytes:
+def _read_delimiter(text: str) -> bytes:
     delimiter = unescaped(text)
     if not delimiter:
         raise click.BadParameter("it is empty")
@@ -123,7 +114,7 @@ def _read_delimiter(_context: click.Context, _parameter: click.Parameter, text: 
 
 broker_option = click.option(
     "--broker",
-    callback=read_broker,
+    type=parse_broker,
     metavar="HOST:PORT",
     help="The one broker to talk to, instead of all that ZooKeeper knows.",
 )
@@ -131,7 +122,7 @@ broker_option = click.option(
 zookeeper_option = click.option(
     "--zookeeper",
     "zk_connect",
-    callback=read_zk_connect,
+    type=read_zk_connect,
     metavar="HOST:PORT",
     envvar="KAFKA2011_ZK_CONNECT",
     show_envvar=True,
@@ -173,7 +164,7 @@ skip_refused_option = click.option(
 delimiter_option = click.option(
     "-D",
     "--delimiter",
-    callback=_read_delimiter,
+    type=_read_delimiter,
     default="\\n",
     show_default=True,
     metavar="TEXT",

@@ -32,22 +32,18 @@ class Wanted(NamedTuple):
         return str(self.number) if self.broker_id is None else f"{self.broker_id}-{self.number}"
 
 
-def read_partitions(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[Wanted, ...]:
-    """Read the values of --partition."""
-    read = []
-    for text in texts:
-        match = _PARTITION.fullmatch(text)
-        if match is None:
-            raise click.BadParameter(f"{text!r} is no partition: they are written 0-1 (broker and number), or 1")
-        read.append(Wanted(None if match[1] is None else int(match[1]), int(match[2])))
-    return tuple(read)
+def _read_partition(text: str) -> Wanted:
+    match = _PARTITION.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no partition: they are written 0-1 (broker and number), or 1")
+    return Wanted(None if match[1] is None else int(match[1]), int(match[2]))
 
 
 partitions_option = click.option(
     "--partition",
     "partitions",
     multiple=True,
-    callback=read_partitions,
+    type=_read_partition,
     metavar="[BROKER-]NUMBER",
     help="The partition, as 0-1 for number 1 of broker 0; may be given many times."
     "  [default: all of them; with --broker 0]",

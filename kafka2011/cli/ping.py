@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 
-def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[Broker]:
-    return [parse_broker(text) for text in texts]
-
-
 @click.command(
     "ping",
     epilog=examples(
@@ -34,11 +30,11 @@ def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: t
         "kafka2011 ping localhost:6697 --security security.toml",
     ),
 )
-@click.argument("brokers", nargs=-1, callback=_read_brokers, metavar="[HOST:PORT]...")
+@click.argument("named", nargs=-1, type=parse_broker, metavar="[HOST:PORT]...")
 @click.option(
     "--zookeeper",
     "zk_connect",
-    callback=read_zk_connect,
+    type=read_zk_connect,
     metavar="HOST:PORT",
     help="Ask all brokers that are registered here.",
 )
@@ -52,7 +48,7 @@ def _read_brokers(_context: click.Context, _parameter: click.Parameter, texts: t
 )
 @json_option
 def command(
-    brokers: list[Broker], zk_connect: str | None, security: str | None, timeout_ms: int, as_json: bool
+    named: tuple[Broker, ...], zk_connect: str | None, security: str | None, timeout_ms: int, as_json: bool
 ) -> None:
     """Ask brokers whether they serve requests.
 
@@ -60,9 +56,9 @@ def command(
     at the port in the environment variable KAFKA2011_PORT, or 6667. Fails when one of them does not answer, so it can
     serve as a health check.
     """
-    if not brokers and zk_connect is None:
-        brokers = [parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}")]
-    brokers = [replace(broker, security=security or "") for broker in brokers]
+    if not named and zk_connect is None:
+        named = (parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}"),)
+    brokers = [replace(broker, security=security or "") for broker in named]
     if zk_connect is not None:
         with open_session(zk_connect) as client:
             brokers += BrokerRegistry(client).brokers().values()

@@ -54,9 +54,9 @@ _CHOSEN = ("confirm", "producer.type")
 _ID = 0  # of the one --broker, whatever it is registered as
 
 
-def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: str | None) -> re.Pattern[bytes] | None:
+def _read_pattern(text: str) -> re.Pattern[bytes]:
     try:
-        return None if text is None else re.compile(text.encode())
+        return re.compile(text.encode())
     except REGEX_ERRORS as error:
         raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
 
@@ -84,7 +84,7 @@ def _read_pattern(_context: click.Context, _parameter: click.Parameter, text: st
 @click.option(
     "--key-regex",
     "pattern",
-    callback=_read_pattern,
+    type=_read_pattern,
     metavar="REGEX",
     help="What it finds in a line (its first group, if it has one) is the line's key: lines of one key go to one"
     " partition, in order. Lines in which it finds nothing go to random ones.",

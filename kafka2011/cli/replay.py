@@ -45,7 +45,7 @@ from zk.cluster import TopicPartition
 @click.option(
     "--from",
     "start",
-    callback=read_target,
+    type=read_target,
     default="earliest",
     show_default=True,
     metavar="earliest|TIME|OFFSET",
@@ -54,7 +54,7 @@ from zk.cluster import TopicPartition
 @click.option(
     "--until",
     "end",
-    callback=read_target,
+    type=read_target,
     default="latest",
     show_default=True,
     metavar="latest|TIME|OFFSET",
@@ -64,7 +64,7 @@ from zk.cluster import TopicPartition
 @click.option(
     "--to",
     "target",
-    callback=read_zk_connect,
+    type=read_zk_connect,
     metavar="HOST:PORT",
     help="ZooKeeper's servers of the cluster to publish into.  [default: the same, with --to-topic]",
 )

@@ -70,9 +70,9 @@ def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
     show_table(("topic", "partition", "broker", "address", "earliest", "latest"), rows, as_json=as_json)
 
 
-def _read_ids(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[int] | None:
+def _read_ids(text: str) -> list[int]:
     try:
-        return None if text is None else [int(number) for number in text.split(",")]
+        return [int(number) for number in text.split(",")]
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is not a list of broker ids like 0,1,2") from error
 
@@ -84,7 +84,7 @@ def _read_ids(_context: click.Context, _parameter: click.Parameter, text: str | 
 @click.argument("topic")
 @zookeeper_option
 @click.option(
-    "--brokers", "ids", callback=_read_ids, metavar="ID,ID", help="Where to create it.  [default: on all live brokers]"
+    "--brokers", "ids", type=_read_ids, metavar="ID,ID", help="Where to create it.  [default: on all live brokers]"
 )
 @click.option(
     "--partitions",

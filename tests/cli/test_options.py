@@ -16,8 +16,8 @@ NOON_MS = 1_307_880_000_000  # 12 June 2011, 12:00 UTC
 )
 def test_targets(text: str | None, target: int | str | None) -> None:
     """A word, an offset, or a time."""
-    command = click.Command("x")
-    assert read_target(click.Context(command), click.Option(["--to"]), text) == target
+    option = click.Option(["--to"], type=read_target)
+    assert option.type_cast_value(click.Context(click.Command("x")), text) == target
 
 
 @pytest.mark.parametrize("text", ["nowhere", "h:0", "h:65536", "h:x", ":1", "h h:1", "::1:5"])
