@@ -91,6 +91,17 @@ def _json_list(items: Iterable[Any]) -> Iterator[str]:
     yield "[]\n" if separator == "[\n" else "\n]\n"
 
 
+def confirm(question: str, what: str) -> None:
+    """Raise KafkaError, which says that nothing was done, unless the answer is yes; no answer is a no."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        agreed = False
+    if not agreed:
+        raise KafkaError(f"nothing was {what} (with --yes it does not ask)")
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

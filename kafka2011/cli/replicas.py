@@ -9,9 +9,9 @@ import click
 from kafka2011.admin.replicas import begin_replicas, describe_replicas, elect, remove_replicas
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
-from kafka2011.cli.output import json_option, show_json, show_table
+from kafka2011.cli.output import confirm, json_option, show_json, show_table
 from kafka2011.cli.session import open_session
-from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.errors import ConfigError
 
 _COLUMNS = (
     *("broker", "replica", "role", "in_sync", "epoch", "address", "bytes_behind", "seconds_behind", "disk"),
@@ -124,21 +124,10 @@ def remove(broker_id: int, yes: bool, zk_connect: str) -> None:
     Then start one of those that were in sync without replica.name; it says which. The others' log.dirs are not used.
     """
     if not yes:
-        _confirm(broker_id)
+        confirm(f"forget the replicas of broker {broker_id}?", "removed")
     with open_session(zk_connect) as client:
         state = remove_replicas(client, broker_id)
     click.echo(
         f"broker {broker_id} has no replicas any more; everything is in the log.dir of"
         f" {' and of '.join(sorted(replica.name for replica in state.in_sync))}"
     )
-
-
-def _confirm(broker_id: int) -> None:
-    """Raise KafkaError unless the answer is yes; nobody there to answer is a no."""
-    try:
-        agreed = click.confirm(f"forget the replicas of broker {broker_id}?", err=True)
-    except click.Abort:
-        click.echo(err=True)
-        agreed = False
-    if not agreed:
-        raise KafkaError("nothing was removed (with --yes it does not ask)")

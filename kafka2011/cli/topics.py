@@ -10,7 +10,7 @@ from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.admin.topics import create_topic, describe_topics
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
-from kafka2011.cli.output import json_option, show_table
+from kafka2011.cli.output import confirm, json_option, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.errors import KafkaError
 from kafka2011.message.topic import validate_topic
@@ -157,24 +157,13 @@ def delete(topic: str, offsets: bool, yes: bool, dry_run: bool, zk_connect: str,
         if dry_run:
             return
         if not yes:
-            _confirm(f"delete topic {topic}?")
+            confirm(f"delete topic {topic}?", "deleted")
         done = delete_topic(client, topic, offsets=offsets)
     _show_deletion(done, as_json=as_json)
     if done.again:
         ids = ", ".join(map(str, done.again))
         raise KafkaError(f"topic {topic} was deleted, but broker {ids} has it again: something publishes to it")
     _fail_unless_done(done.brokers, f"topic {topic} is not deleted")
-
-
-def _confirm(question: str) -> None:
-    """Raise KafkaError unless the answer is yes; nobody there to answer is a no."""
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        click.echo(err=True)
-        agreed = False
-    if not agreed:
-        raise KafkaError("nothing was deleted (with --yes it does not ask)")
 
 
 def _show_deletion(deletion: TopicDeletion, *, as_json: bool) -> None:
