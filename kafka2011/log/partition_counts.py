@@ -78,10 +78,6 @@ class PartitionCounts:
             self._write({name: count for name, count in self._grown.items() if name != topic})
 
     def _write(self, grown: dict[str, int]) -> None:
-        new = self._log_dir / _NEW_NAME
-        with new.open("wb") as opened:
-            self._disk.write_all(opened.fileno(), json.dumps(grown, indent=2, sort_keys=True).encode() + b"\n")
-            self._disk.fsync(opened.fileno())
-        new.replace(self._log_dir / FILE_NAME)
-        self._disk.fsync_directory(self._log_dir)
+        with self._disk.replacing(self._log_dir / FILE_NAME, self._log_dir / _NEW_NAME) as file:
+            self._disk.write_all(file.fileno(), json.dumps(grown, indent=2, sort_keys=True).encode() + b"\n")
         self._grown = grown
