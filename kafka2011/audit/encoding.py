@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     AnyReport = AuditReport | ProgressReport | Acceptance
 
 _NO_PLACES = Places(np.empty(0, OFFSET_TYPE), np.empty(0, INDEX_TYPE))
+_NOTHING_COUNTED = {"window_ms": 0, "window_start": 0, "count": 0, "ids": b""}
 _PACKED = 1
 """The layout of what is written; 0 is what was written before there were layouts."""
 
@@ -116,30 +117,24 @@ class InvalidReportError(KafkaError):
 
 def to_event(report: AnyReport, now_us: int, server: str) -> dict[str, Any]:
     """Return a report as the fields of its event."""
-    if isinstance(report, ProgressReport):
-        return _progress_report_event(report, now_us, server)
+    head = {"time": now_us, "published_at": now_us, "server": server}
     if isinstance(report, Acceptance):
-        nothing = {"tier": "", "instance": "", "topic": "", "window_ms": 0, "window_start": report.at_ms, "count": 0}
-        head = {"time": now_us, "published_at": now_us, "server": server, "id": report.acceptance_id}
-        return {**head, **nothing, "ids": b"", "accepted": report.accepted}
-    return _report_event(report, now_us, server)
+        nothing = {"tier": "", "instance": "", "topic": "", **_NOTHING_COUNTED, "window_start": report.at_ms}
+        return {**head, "id": report.acceptance_id, **nothing, "accepted": report.accepted}
+    head |= {
+        "id": report.report_id,
+        "tier": report.tier,
+        "instance": report.instance,
+        "topic": report.topic,
+        "cluster": report.cluster,
+        "number": report.number,
+    }
+    return head | (_statement_fields(report) if isinstance(report, ProgressReport) else _count_fields(report))
 
 
-def _progress_report_event(progress_report: ProgressReport, now_us: int, server: str) -> dict[str, Any]:
+def _statement_fields(progress_report: ProgressReport) -> dict[str, Any]:
     return {
-        "time": now_us,
-        "published_at": now_us,
-        "server": server,
-        "id": progress_report.report_id,
-        "tier": progress_report.tier,
-        "instance": progress_report.instance,
-        "topic": progress_report.topic,
-        "window_ms": 0,
-        "window_start": 0,
-        "count": 0,
-        "ids": b"",
-        "cluster": progress_report.cluster,
-        "number": progress_report.number,
+        **_NOTHING_COUNTED,
         "statement": {
             "first": progress_report.first,
             "at": progress_report.at_ms,
@@ -147,42 +142,32 @@ def _progress_report_event(progress_report: ProgressReport, now_us: int, server:
             "follows": list(progress_report.follows),
             "through": progress_report.through_ms,
             "is_last": progress_report.is_last,
-            "reported": [
-                {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
-                for where, start, end in progress_report.reported
-            ],
+            "reported": list(map(_span, progress_report.reported)),
             "ends_at": progress_report.ends_at_ms,
-            "ends": [
-                {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
-                for where, start, end in progress_report.ends
-            ],
+            "ends": list(map(_span, progress_report.ends)),
             "copies": progress_report.copies,
         },
     }
 
 
-def _report_event(report: AuditReport, now_us: int, server: str) -> dict[str, Any]:
+def _span(span: Reported | Ends) -> dict[str, Any]:
+    where, start, end = span
+    return {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
+
+
+def _count_fields(report: AuditReport) -> dict[str, Any]:
     where = report.where
     offsets, indexes = report.places or _NO_PLACES
     order = np.lexsort((indexes, offsets))
     return {
-        "time": now_us,
-        "published_at": now_us,
-        "server": server,
-        "id": report.report_id,
-        "tier": report.tier,
-        "instance": report.instance,
-        "topic": report.topic,
         "window_ms": report.window_ms,
         "window_start": report.start_ms,
         "count": report.count,
         "ids": pack(np.sort(report.ids).astype(ID_TYPE, copy=False)),
-        "cluster": report.cluster,
         "broker_id": None if where is None else where.broker_id,
         "partition": None if where is None else where.partition,
         "start_offset": report.start_offset,
         "end_offset": report.end_offset,
-        "number": report.number,
         "offsets": pack(offsets[order].astype(OFFSET_TYPE, copy=False)),
         "indexes": pack(indexes[order].astype(INDEX_TYPE, copy=False)),
         "layout": _PACKED,
