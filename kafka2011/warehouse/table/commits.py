@@ -90,15 +90,7 @@ class Commit:
                 "written_at_ms": self.written_at_ms,
                 "offsets": {where.znode_name: offset for where, offset in sorted(self.offsets.items())},
                 "ranges": [
-                    {
-                        "partition": loaded.partition.znode_name,
-                        "start": loaded.start,
-                        "end": loaded.end,
-                        "rows": loaded.rows,
-                        "quarantined": loaded.quarantined,
-                        "lost_bytes": loaded.lost_bytes,
-                        "empty_bytes": loaded.empty_bytes,
-                    }
+                    {"partition": loaded.partition.znode_name, **{name: getattr(loaded, name) for name in _COUNTS}}
                     for loaded in self.ranges
                 ],
                 "rows": self.rows,
