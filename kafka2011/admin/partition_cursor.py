@@ -8,10 +8,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.admin.partitions import check_partition, fault_of_offset, has_log, offset_before
+from kafka2011.admin.partitions import check_partition, ends_of, fault_of_offset, has_log, offset_before
+from kafka2011.admin.shifting import shifted
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from kafka2011.wire.protocol import EARLIEST, LATEST
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 _IDLE_S = 0.2
 _WAIT_S = 10.0
-_MANY_SEGMENTS = 1_000_000
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
 
@@ -57,28 +58,17 @@ class PartitionCursor:
         self.offset = start
 
     def take_last(self, count: int) -> list[Message]:
-        """Return the last messages, and move past them.
-
-        An offset does not tell where the message before it begins: this walks over whole segments, newest first.
-        """
-        end, *starts = [
-            *self.consumer.get_offsets_before(self.topic, self.partition, LATEST, _MANY_SEGMENTS),
-            *self.consumer.get_offsets_before(self.topic, self.partition, EARLIEST, 1),
-        ]
+        """Return the last messages, and move past them."""
+        _, end = ends_of(self.consumer, self.topic, self.partition)
+        assert self.consumer.broker_id is not None
+        where = TopicPartition(self.topic, self.consumer.broker_id, self.partition)
+        self.offset = shifted(self.consumer, where, end, -count)
         last: deque[Message] = deque(maxlen=count)
-        upto = end
-        for start in sorted({start for start in starts if start < end}, reverse=True):
-            in_segment: deque[Message] = deque(maxlen=count)
-            self.offset = start
-            while self.offset < upto:
-                before = self.offset
-                in_segment.extend(message for message in self.fetch() if message.offset < upto)
-                if self.offset == before:
-                    break
-            last = deque([*in_segment, *last], maxlen=count)
-            if len(last) == count:
+        while self.offset < end:
+            before = self.offset
+            last.extend(message for message in self.fetch() if message.offset < end)
+            if self.offset == before:
                 break
-            upto = start
         self.offset = end
         return list(last)
 
