@@ -40,7 +40,6 @@ class MessageFormat(NamedTuple):
 
 
 UNCOMPRESSED_MAGIC_1 = MessageFormat(0xFF00 | CODEC_MASK, 0x0100, MAGIC_1_OVERHEAD_BYTES)
-UNCOMPRESSED_MAGIC_0 = MessageFormat(0xFF00, 0x0000, MAGIC_0_OVERHEAD_BYTES)  # the byte after magic belongs to the CRC
 
 
 class MessageHeader(NamedTuple):
