@@ -77,16 +77,11 @@ class BrokerRegistry:
             ephemeral.claim_while(self._nodes, paths.broker(broker.id), broker.text.encode(), check)
         logger.info("Registered broker %d as %s", broker.id, broker.text)
 
-    def register_topic(self, broker_id: int, topic: str, partitions: int, wait_ms: int = 0) -> None:
-        """Register how many partitions of a topic a broker stores; waits and raises as `register` does."""
-        if not 0 < partitions <= MAX_INT32:
-            raise ValueError(f"topic {topic}: {partitions} partitions cannot be registered")
-        path = paths.topic_broker(topic, broker_id)
-        ephemeral.hold(self._nodes, path, b"%d" % partitions, wait_ms)
-        logger.info("Registered %d partitions of topic %s on broker %d", partitions, topic, broker_id)
-
     def register_topics(self, broker_id: int, counts: Mapping[str, int], wait_ms: int = 0) -> None:
-        """Register many topics together; waits and raises as `register` does."""
+        """Register how many partitions of topics a broker stores; waits and raises as `register` does."""
+        for topic, count in counts.items():
+            if not 0 < count <= MAX_INT32:
+                raise ValueError(f"topic {topic}: {count} partitions cannot be registered")
         data_by_path = {paths.topic_broker(topic, broker_id): b"%d" % count for topic, count in counts.items()}
         for path in ephemeral.claim_many(self._nodes, data_by_path):
             ephemeral.hold(self._nodes, path, data_by_path[path], wait_ms)

@@ -82,7 +82,7 @@ def asking(clients: list[ZkClient], monkeypatch: pytest.MonkeyPatch) -> Asking:
     asking = Asking(clients[0], monkeypatch)
     registry = BrokerRegistry(clients[1])
     registry.register(Broker.created(0, "h", 9092, 1))
-    registry.register_topic(0, "t", len(EVERY))
+    registry.register_topics(0, {"t": len(EVERY)})
     asking.session.register("g_a", "*1*t")
     assert asking.session.claim(dict.fromkeys(OURS, "g_a-0")) == {}
     for _ in range(2):  # what is read the first time has not been compared before
@@ -123,7 +123,7 @@ def test_a_member_that_comes_back_with_another_subscription_is_read_again(asking
 
 def test_a_registered_number_that_changes_in_place_is_read(asking: Asking, stranger: ZkClient) -> None:
     """The list of brokers is the same then."""
-    BrokerRegistry(stranger).register_topic(0, "t", len(EVERY) + 1)
+    BrokerRegistry(stranger).register_topics(0, {"t": len(EVERY) + 1})
     assert asking.woken.wait(20)
     asking.read()
     assert asking.session.partitions_of(["t"], asking.woken.set) == {"t": {0: len(EVERY) + 1}}
@@ -133,7 +133,7 @@ def test_topics_are_read_together_and_only_those_that_changed(asking: Asking, st
     """Also those that do not exist yet."""
     topics = [f"t{number}" for number in range(20)]
     assert asking.session.partitions_of(topics, asking.woken.set) == {topic: {} for topic in topics}
-    BrokerRegistry(stranger).register_topic(0, "t7", 3)
+    BrokerRegistry(stranger).register_topics(0, {"t7": 3})
     assert asking.woken.wait(20)
     asking.requests.clear()
     assert asking.session.partitions_of(topics, asking.woken.set) == {**{topic: {} for topic in topics}, "t7": {0: 3}}
@@ -146,7 +146,7 @@ def test_a_broker_that_goes_costs_one_request_for_each_topic(asking: Asking, str
     topics = [f"t{number}" for number in range(20)]
     for topic in topics:
         for broker_id in range(3):
-            registry.register_topic(broker_id, topic, 1 + broker_id)
+            registry.register_topics(broker_id, {topic: 1 + broker_id})
     asking.session.partitions_of(topics, asking.woken.set)
     asking.woken.clear()
     asking.requests.clear()
@@ -155,7 +155,7 @@ def test_a_broker_that_goes_costs_one_request_for_each_topic(asking: Asking, str
     wanted = {topic: {0: 1, 2: 3} for topic in topics}
     eventually(lambda: asking.session.partitions_of(topics, asking.woken.set) == wanted)
     assert asking.requests == {"GetChildren2": len(topics)}
-    registry.register_topic(1, topics[0], 5)
+    registry.register_topics(1, {topics[0]: 5})
     eventually(lambda: asking.session.partitions_of(topics, asking.woken.set)[topics[0]] == {0: 1, 1: 5, 2: 3})
     assert asking.requests == {"GetChildren2": len(topics) + 1, "GetData": 1}
 
@@ -167,7 +167,7 @@ def test_what_has_changed_of_topics_is_read_though_no_watch_said_so(
     asking.client._child_watchers.clear()
     asking.client._data_watchers.clear()
     registry = BrokerRegistry(stranger)
-    registry.register_topic(1, "t", 7)
+    registry.register_topics(1, {"t": 7})
     asking.read()
     assert asking.session.partitions_of(["t"], asking.woken.set) == {"t": {0: len(EVERY)}}
     monkeypatch.setattr(zk_group, "COMPARE_TOPICS_S", 0)

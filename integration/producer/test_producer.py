@@ -207,15 +207,15 @@ def test_assumed_partitions_stay_until_their_broker_registers_or_dies(new_info: 
             BrokerRegistry(its).register(Broker.created(broker_id, "h", 9092, 1))
         info = new_info()
         assert info.partitions(TOPIC) == tuple(TopicPartition(TOPIC, broker_id, 0) for broker_id in (1, 2, 3))
-        registry.register_topic(2, TOPIC, 2)
+        registry.register_topics(2, {TOPIC: 2})
         merged = tuple(TopicPartition(TOPIC, *numbers) for numbers in ((1, 0), (2, 0), (2, 1), (3, 0)))
         eventually(lambda: info.partitions(TOPIC) == merged)
         mortal.shutdown()
         registry.register(Broker.created(4, "h", 9092, 1))
         eventually(lambda: info.broker(4) is not None)
         eventually(lambda: info.partitions(TOPIC) == merged[:3])
-        registry.register_topic(1, TOPIC, 1)
-        registry.register_topic(4, TOPIC, 1)
+        registry.register_topics(1, {TOPIC: 1})
+        registry.register_topics(4, {TOPIC: 1})
         eventually(lambda: info.partitions(TOPIC) == (*merged[:3], TopicPartition(TOPIC, 4, 0)))
 
 

@@ -32,7 +32,7 @@ import sys
 from zk import Broker, BrokerRegistry, connect
 registry = BrokerRegistry(connect(sys.argv[1], 2000, 20_000))
 registry.register(Broker.created(0, "127.0.0.1", 19092, 1795209775990))
-registry.register_topic(0, "views", 3)
+registry.register_topics(0, {"views": 3})
 print("registered", flush=True)
 sys.stdin.read()
 """
@@ -68,9 +68,9 @@ def test_what_is_registered_is_read_back(registry: BrokerRegistry) -> None:
     brokers = [Broker.created(number, "h", 9000 + number, 1) for number in (10, 2, 0)]
     for broker in brokers:
         registry.register(broker)
-    registry.register_topic(10, "views", 4)
-    registry.register_topic(2, "views", 3)
-    registry.register_topic(0, "clicks", 1)
+    registry.register_topics(10, {"views": 4})
+    registry.register_topics(2, {"views": 3})
+    registry.register_topics(0, {"clicks": 1})
     assert list(registry.brokers().items()) == [(0, brokers[2]), (2, brokers[1]), (10, brokers[0])]
     assert registry.topics() == ["clicks", "views"]
     assert list(registry.partitions_of("views").items()) == [(2, 3), (10, 4)]
@@ -85,7 +85,7 @@ def test_an_empty_zookeeper_has_no_brokers_and_no_topics(registry: BrokerRegistr
 def test_the_znodes_are_those_of_07(client: ZkClient, registry: BrokerRegistry) -> None:
     """Kinds, null data, texts and versions, of the broker's and the consumer's side."""
     registry.register(BROKER)
-    registry.register_topic(0, "multi", 3)
+    registry.register_topics(0, {"multi": 3})
     group, member, where = "gstatic", "gstatic_vm-1795210051718-c8f2b5a0", TopicPartition("multi", 0, 1)
     consumers, owners, offsets = ConsumerRegistry(client), OwnerRegistry(client), OffsetRegistry(client)
     consumers.ensure_group(group)
@@ -101,9 +101,9 @@ def test_registering_twice_changes_nothing(client: ZkClient, registry: BrokerReg
     """A create whose answer was lost has happened, and the second try finds the node of its own session."""
     for _ in range(2):
         registry.register(BROKER)
-        registry.register_topic(0, "views", 1)
+        registry.register_topics(0, {"views": 1})
     assert [node.version for node in tree.walk(client) if node.ephemeral] == [0, 0]
-    registry.register_topic(0, "views", 2)
+    registry.register_topics(0, {"views": 2})
     assert registry.partitions_of("views") == {0: 2}
 
 
@@ -119,7 +119,7 @@ def test_a_killed_brokers_nodes_are_waited_for(zk_connect: str, client: ZkClient
     with pytest.raises(NodeHeld):
         registry.register(BROKER)
     registry.register(BROKER, wait_ms=20_000)
-    registry.register_topic(0, "views", 3, wait_ms=20_000)
+    registry.register_topics(0, {"views": 3}, wait_ms=20_000)
     assert {node.owner for node in tree.walk(client) if node.ephemeral} == {client.session_id}
 
 
@@ -127,13 +127,13 @@ def test_a_broker_that_lives_on_is_named(new_client: Callable[[], ZkClient], reg
     """In one line: the path, the session and the text, which is another's even if it is the same."""
     other = new_client()
     BrokerRegistry(other).register(BROKER)
-    BrokerRegistry(other).register_topic(0, "views", 3)
+    BrokerRegistry(other).register_topics(0, {"views": 3})
     with pytest.raises(NodeHeld) as caught:
         registry.register(BROKER, wait_ms=300)
     assert other.session_id is not None
     assert str(caught.value) == (f"/brokers/ids/0 is held by session {session_name(other.session_id)}: {BROKER.text}")
     with pytest.raises(NodeHeld, match="/brokers/topics/views/0 is held by session"):
-        registry.register_topic(0, "views", 3, wait_ms=300)
+        registry.register_topics(0, {"views": 3}, wait_ms=300)
     assert BrokerRegistry(other).brokers() == {0: BROKER}
 
 
@@ -165,7 +165,7 @@ def test_malformed_nodes_are_left_out_and_counted(
 ) -> None:
     """One bad znode does not hide the others."""
     registry.register(BROKER)
-    registry.register_topic(0, "views", 2)
+    registry.register_topics(0, {"views": 2})
     nodes = Nodes(client)
     for path, data in {
         "ids/1": b"nonsense",
@@ -197,7 +197,7 @@ def test_a_watch_tells_of_a_new_broker(new_client: Callable[[], ZkClient], regis
 def test_a_text_that_07_could_not_read_is_refused(registry: BrokerRegistry) -> None:
     """Zero partitions would stall every 0.7 consumer."""
     with pytest.raises(ValueError, match="views"):
-        registry.register_topic(0, "views", 0)
+        registry.register_topics(0, {"views": 0})
 
 
 def test_a_release_never_deletes_anothers_node(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:
