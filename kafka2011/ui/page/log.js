@@ -3,7 +3,7 @@
 import { nameOf, partitionChoice } from "./choices.js";
 import { partitionColumns } from "./cluster.js";
 import { bad, bytes, h, link, number, path, plural, row, rowHead, seconds, section, table } from "./dom.js";
-import { ask, show } from "./shared.js";
+import { asking } from "./shared.js";
 
 const AGAIN_MS = 5000,
   ROW = 26;
@@ -11,7 +11,7 @@ const room = () => {
   const width = Math.max(320, document.getElementById("main").clientWidth - 32);
   return [width, width < 700 ? 84 : 150];
 };
-const fetched = { key: "", at: 0, answer: null };
+const asked = asking("log", AGAIN_MS);
 
 export function log(state) {
   const [, topic, name] = state.route,
@@ -28,18 +28,7 @@ export function log(state) {
   if (!topic) return head;
   const partition = state.picture.partitions.find((partition) => nameOf(partition) === key);
   if (!partition) return [head, bad("No living broker has this partition.")];
-  if (fetched.key !== key || Date.now() - fetched.at > AGAIN_MS) {
-    if (fetched.key !== key) fetched.answer = null;
-    fetched.key = key;
-    fetched.at = Date.now();
-    ask("log", { topic, partition: name }).then((answer) => {
-      if (fetched.key === key) {
-        fetched.answer = answer;
-        show();
-      }
-    });
-  }
-  const { answer } = fetched;
+  const answer = asked.answer({ topic, partition: name });
   if (!answer) return [head, h("p", {}, "Asking its broker…")];
   if (answer.error) return [head, bad(answer.error)];
   const end = Math.max(partition.end ?? 0, answer.end),

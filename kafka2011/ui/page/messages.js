@@ -1,15 +1,14 @@
 // View 3: a few messages, each beside its bytes, field by field, and what it says.
 
-import { partitionChoice } from "./choices.js";
+import { input, partitionChoice } from "./choices.js";
 import { bad, bytes, h, link, path, plural, row, rowHead, table } from "./dom.js";
-import { ask, show } from "./shared.js";
+import { asking, show } from "./shared.js";
 
-const shown = { key: "", answer: null };
+const asked = asking("messages");
 
 // The address says what is shown: #/messages/TOPIC/PARTITION/from=… or before=…, nothing for the last ones.
 export function messages(state) {
-  const [, topic, name, start = ""] = state.route,
-    key = [topic, name, start].join("/");
+  const [, topic, name, start = ""] = state.route;
   const go = (what) => path("messages", topic, name, what);
   const head = [
     h("h1", {}, topic ? `Messages of ${topic}/${name}` : "Messages"),
@@ -25,13 +24,8 @@ export function messages(state) {
       partitionChoice(state, (...where) => path("messages", ...where)),
       topic
         ? [
-            h(
-              "label",
-              {},
-              "From offset ",
-              h("input", { name: "offset", inputmode: "numeric", pattern: "[0-9]*", size: 14 }),
-            ),
-            h("label", {}, "or time ", h("input", { name: "time", type: "datetime-local", step: 1 })),
+            input("From offset", { name: "offset", inputmode: "numeric", pattern: "[0-9]*", size: 14 }),
+            input("or time", { name: "time", type: "datetime-local", step: 1 }),
             h("button", {}, "Show"),
             link(go("from=earliest"), "first"),
             link(path("messages", topic, name), "last"),
@@ -41,9 +35,7 @@ export function messages(state) {
     ),
   ];
   if (!topic) return head;
-  if (shown.key !== key)
-    load(key, { topic, partition: name, ...(start ? Object.fromEntries(new URLSearchParams(start)) : {}) });
-  const { answer } = shown;
+  const answer = asked.answer({ topic, partition: name, ...Object.fromEntries(new URLSearchParams(start)) });
   if (!answer) return [head, h("p", {}, "Asking its broker…")];
   if (answer.error) return [head, bad(answer.error)];
   return [
@@ -69,7 +61,7 @@ export function messages(state) {
         {
           type: "button",
           onclick: () => {
-            shown.key = "";
+            asked.forget();
             show();
           },
         },
@@ -84,16 +76,6 @@ function submit(form, topic, name) {
   const { offset, time } = form.elements;
   if (offset.value) location.hash = path("messages", topic, name, `from=${offset.value}`);
   else if (time.value) location.hash = path("messages", topic, name, `from=@${new Date(time.value).getTime()}`);
-}
-
-async function load(key, query) {
-  shown.key = key;
-  shown.answer = null;
-  const answer = await ask("messages", query);
-  if (shown.key === key) {
-    shown.answer = answer;
-    show();
-  }
 }
 
 function drawn(message) {

@@ -1,6 +1,7 @@
 // Moving a group's offsets, where the server allows changes: first what would be written is shown, then, once that is
 // confirmed, just that is written.
 
+import { input, select } from "./choices.js";
 import { bad, bytes, h, link, number, path, plural, row, rowHead, section, table } from "./dom.js";
 import { show, tell } from "./shared.js";
 
@@ -82,32 +83,22 @@ function form({ picture }, group) {
     ),
     select("To", Object.entries(TARGETS), chosen.to, (value) => choose("to", value)),
     chosen.to === "time"
-      ? h(
-          "label",
-          {},
-          "Before ",
-          h("input", {
-            id: "to-time",
-            type: "datetime-local",
-            step: 1,
-            value: chosen.time,
-            oninput: (event) => choose("time", event.target.value),
-          }),
-        )
+      ? input("Before", {
+          id: "to-time",
+          type: "datetime-local",
+          step: 1,
+          value: chosen.time,
+          oninput: (event) => choose("time", event.target.value),
+        })
       : null,
     chosen.to === "offset"
-      ? h(
-          "label",
-          {},
-          "Offset ",
-          h("input", {
-            id: "to-offset",
-            inputmode: "numeric",
-            value: chosen.offset,
-            pattern: "[0-9]*",
-            oninput: (event) => choose("offset", event.target.value.trim()),
-          }),
-        )
+      ? input("Offset", {
+          id: "to-offset",
+          inputmode: "numeric",
+          value: chosen.offset,
+          pattern: "[0-9]*",
+          oninput: (event) => choose("offset", event.target.value.trim()),
+        })
       : null,
     h(
       "button",
@@ -116,18 +107,6 @@ function form({ picture }, group) {
     ),
   );
 }
-
-const select = (name, options, value, take) =>
-  h(
-    "label",
-    {},
-    `${name} `,
-    h(
-      "select",
-      { onchange: (event) => take(event.target.value) },
-      options.map(([option, text]) => h("option", { value: option, selected: option === value }, text)),
-    ),
-  );
 
 // Where to, as the server reads it; "" while it is not said.
 function target() {

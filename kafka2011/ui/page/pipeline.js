@@ -1,10 +1,10 @@
 // View 5: whether everything has arrived in every tier, how fresh each is, and how far tables are loaded.
 
 import { bad, bytes, h, number, plural, row, rowHead, seconds, section, table, when } from "./dom.js";
-import { ask, show } from "./shared.js";
+import { asking } from "./shared.js";
 
 const AGAIN_MS = 60000;
-const fetched = { at: 0, answer: null };
+const asked = asking("pipeline", AGAIN_MS);
 const VERDICTS = {
   complete: ["✓", "complete"],
   gap: ["■", "messages are missing"],
@@ -20,15 +20,8 @@ const verdict = (name) =>
   );
 
 export function pipeline(state) {
-  if (Date.now() - fetched.at > AGAIN_MS) {
-    fetched.at = Date.now();
-    ask("pipeline", {}).then((answer) => {
-      fetched.answer = answer;
-      show();
-    });
-  }
   const head = h("h1", {}, "The pipeline"),
-    { answer } = fetched,
+    answer = asked.answer({}),
     now = Date.now() + state.skewMs;
   if (!answer) return [head, h("p", {}, "Reading what tiers have reported since yesterday…")];
   if (answer.error) return [head, bad(answer.error)];

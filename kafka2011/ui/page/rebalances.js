@@ -1,11 +1,16 @@
 // View 4: who owned what when, and each rebalance step by step.
 
-import { groupChoice } from "./choices.js";
+import { groupChoice, input, select } from "./choices.js";
 import { clock, h, number, plural, row, rowHead, seconds, section, table, when } from "./dom.js";
 import { learn, letter, look, named, short } from "./members.js";
 import { show } from "./shared.js";
 
-const SPANS = { "1 minute": 60, "10 minutes": 600, "1 hour": 3600, "1 day": 86400 };
+const SPANS = [
+  [60, "1 minute"],
+  [600, "10 minutes"],
+  [3600, "1 hour"],
+  [86400, "1 day"],
+];
 const ROW = 22,
   MOST_ROWS = 60,
   NEAR_MS = 300000;
@@ -35,35 +40,17 @@ export function rebalances(state) {
       "form",
       { class: "choices", onsubmit: () => false },
       groupChoice(state),
-      h(
-        "label",
-        {},
-        "Show ",
-        h(
-          "select",
-          {
-            onchange: (event) => {
-              chosen.span = Number(event.target.value);
-              show();
-            },
-          },
-          Object.entries(SPANS).map(([text, span]) =>
-            h("option", { value: span, selected: span === chosen.span }, text),
-          ),
-        ),
-      ),
-      h(
-        "label",
-        {},
-        "What happened at ",
-        h("input", {
-          type: "time",
-          onchange: (event) => {
-            chosen.at = event.target.value;
-            show();
-          },
-        }),
-      ),
+      select("Show", SPANS, chosen.span, (span) => {
+        chosen.span = Number(span);
+        show();
+      }),
+      input("What happened at", {
+        type: "time",
+        onchange: (event) => {
+          chosen.at = event.target.value;
+          show();
+        },
+      }),
       h(
         "button",
         {

@@ -17,25 +17,43 @@ export function show() {
   });
 }
 
-export async function ask(name, query) {
+async function answer(path, request, otherwise) {
   try {
-    const response = await fetch(`/api/${name}?${new URLSearchParams(query)}`);
+    const response = await fetch(`/api/${path}`, request);
     return await response.json();
   } catch {
-    return { error: "the server does not answer" };
+    return { error: otherwise };
   }
 }
 
+export const ask = (name, query) => answer(`${name}?${new URLSearchParams(query)}`, {}, "the server does not answer");
+
+// What is asked for a view: no answer before it is there, and another once it is `againMs` old.
+export function asking(name, againMs = Infinity) {
+  const last = { key: "", atMs: 0, answer: null };
+  return {
+    answer(query) {
+      const key = JSON.stringify(query);
+      if (key !== last.key) last.answer = null;
+      if (key !== last.key || Date.now() - last.atMs > againMs) {
+        last.key = key;
+        last.atMs = Date.now();
+        ask(name, query).then((answer) => {
+          if (last.key !== key) return;
+          last.answer = answer;
+          show();
+        });
+      }
+      return last.answer;
+    },
+    forget() {
+      last.key = "";
+    },
+  };
+}
+
 // Has the server change something, or say what it would; only this page may.
-export async function tell(name, body) {
-  try {
-    const response = await fetch(`/api/${name}`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
-    });
-    return await response.json();
-  } catch {
-    return { error: "The server does not answer: look whether it was done." };
-  }
+export function tell(name, body) {
+  const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  return answer(name, request, "The server does not answer: look whether it was done.");
 }
