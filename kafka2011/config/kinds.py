@@ -104,8 +104,25 @@ class Boolean:
         return "true" if value else "false"
 
 
+class _TextKind:
+    """A kind of text."""
+
+    __slots__ = ()
+
+    def write(self, value: str) -> str:
+        """Return the text itself."""
+        return value
+
+
+def _stripped(value: object) -> str:
+    """Return text without blanks around it. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    return value.strip()
+
+
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(_TextKind):
     """Text; when it is not empty it must match `pattern`, which `wanted` explains."""
 
     pattern: re.Pattern[str] | None = None
@@ -113,39 +130,27 @@ class Text:
 
     def read(self, value: object) -> str:
         """Return the text without blanks around it. Raises ValueError."""
-        if not isinstance(value, str):
-            raise ValueError(f"{value!r} is not text")
-        value = value.strip()
-        if value and self.pattern is not None and not self.pattern.fullmatch(value):
-            raise ValueError(f"{value!r} is not {self.wanted}")
-        return value
-
-    def write(self, value: str) -> str:
-        """Return the text itself."""
-        return value
+        text = _stripped(value)
+        if text and self.pattern is not None and not self.pattern.fullmatch(text):
+            raise ValueError(f"{text!r} is not {self.wanted}")
+        return text
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Host(_TextKind):
     """A host's name or IPv4 address. 0.7 registers `creator:host:port`, which cannot hold an IPv6 address."""
 
     def read(self, value: object) -> str:
         """Return it without blanks around it. Raises ValueError."""
-        if not isinstance(value, str):
-            raise ValueError(f"{value!r} is not text")
-        value = value.strip()
-        if not value:
+        host = _stripped(value)
+        if not host:
             raise ValueError("it is empty; leave it out for the default")
-        if ":" in value:
-            raise ValueError(f"{value!r} has a ':', which 0.7's registry cannot hold: give a name or an IPv4 address")
+        if ":" in host:
+            raise ValueError(f"{host!r} has a ':', which 0.7's registry cannot hold: give a name or an IPv4 address")
         # The system's resolver accepts `0`, `127.1` and `0x7f.1` as addresses too.
-        if not (_is_ipv4(value) if _NUMBERS.fullmatch(value) else _HOST_NAME.fullmatch(value)):
-            raise ValueError(f"{value!r} is not a name or IPv4 address")
-        return value
-
-    def write(self, value: str) -> str:
-        """Return the text itself."""
-        return value
+        if not (_is_ipv4(host) if _NUMBERS.fullmatch(host) else _HOST_NAME.fullmatch(host)):
+            raise ValueError(f"{host!r} is not a name or IPv4 address")
+        return host
 
 
 def _is_ipv4(text: str) -> bool:
@@ -174,7 +179,7 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class File(_TextKind):
     """A path as text, empty for none."""
 
     def read(self, value: object) -> str:
@@ -183,13 +188,9 @@ class File:
             raise ValueError(f"{value!r} is not a path")
         return str(value).strip()
 
-    def write(self, value: str) -> str:
-        """Return the path."""
-        return value
-
 
 @dataclass(frozen=True, slots=True)
-class PatternKind:
+class PatternKind(_TextKind):
     """A regular expression with a group."""
 
     def read(self, value: object) -> str:
@@ -204,13 +205,9 @@ class PatternKind:
             raise ValueError(f"{value!r} has no group")
         return value
 
-    def write(self, value: str) -> str:
-        """Return the expression."""
-        return value
-
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(_TextKind):
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -220,10 +217,6 @@ class Choice:
         if isinstance(value, str) and value.strip() in self.words:
             return value.strip()
         raise ValueError(f"{value!r} is not one of {', '.join(self.words)}")
-
-    def write(self, value: str) -> str:
-        """Return the word itself."""
-        return value
 
 
 @dataclass(frozen=True, slots=True)
