@@ -277,7 +277,7 @@ def _open_member(
 ) -> tuple[ConsumerConnector, Callable[[MessageStream, int | None], Iterator[Message]]]:
     """Return a member of the group, and how to read so many messages of a stream; with a tier it counts them."""
     if tier is None:
-        return stack.enter_context(ConsumerConnector(config)), _first
+        return stack.enter_context(ConsumerConnector(config)), islice  # it asks for no more, which might never come
     from kafka2011.audit.consumer import AuditedConsumer
     from kafka2011.audit.publishing import open_counter
 
@@ -315,14 +315,3 @@ def _read_partitions(
         before = [message for place in places for message in place.take_last(last)] if last is not None else []
         messages = chain(before, following(places, output.flush, timeout_ms))
         output.writelines(map(to_bytes, islice(messages, max_messages)))
-
-
-def _first(stream: MessageStream, max_messages: int | None) -> Iterator[Message]:
-    """Yield this many messages without asking for one more, which might never come."""
-    left = max_messages
-    while left is None or left > 0:
-        message = next(stream, None)
-        if message is None:
-            return
-        yield message
-        left = None if left is None else left - 1
