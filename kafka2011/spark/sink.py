@@ -66,7 +66,10 @@ class _Writer:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
-        return _write(self._options, self._columns, self._placement, iterator)
+        with RowSender(self._options, self._columns, self._placement) as sender:
+            for batch in iterator:
+                sender.send(batch)
+        return Written(sender.rows)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -85,15 +88,6 @@ def open_batch_writer(options: WriteOptions, schema: StructType) -> BatchWriter:
 def open_stream_writer(options: WriteOptions, schema: StructType) -> StreamWriter:
     """Plan the write of a micro-batch on the driver. Spark asks for this before each, and again to commit it."""
     return StreamWriter(options, SinkColumns.of(schema, options), plan_placement(options))
-
-
-def _write(
-    options: WriteOptions, columns: SinkColumns, placement: Placement, batches: Iterator[pa.RecordBatch]
-) -> WriterCommitMessage:
-    with RowSender(options, columns, placement) as sender:
-        for batch in batches:
-            sender.send(batch)
-    return Written(sender.rows)
 
 
 # Where rows go
