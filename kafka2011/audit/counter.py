@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from kafka2011.audit.progress import Instance
-from kafka2011.audit.report import AUDIT_TOPIC, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places, short_ids
+from kafka2011.audit.report import AUDIT_TOPIC, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places, is_uuid, short_ids
 from kafka2011.audit.stamp_columns import stamp_columns
 from kafka2011.audit.unpublished import FOREVER_S, UnpublishedReports
 from kafka2011.audit.windows import Windows
@@ -408,8 +408,4 @@ def columns_of_stamps(
 
 
 def _is_countable(stamp: Stamp) -> bool:
-    try:
-        short_ids([stamp.id])
-    except ValueError:
-        return False
-    return -(2**63) <= stamp.published_at_us < 2**63
+    return is_uuid(stamp.id) and -(2**63) <= stamp.published_at_us < 2**63

@@ -89,6 +89,15 @@ def short_ids(ids: Sequence[str]) -> NDArray[np.uint64]:
     return mixed
 
 
+def is_uuid(text: str) -> bool:
+    """Say whether a text is a UUID, which `short_ids` takes."""
+    try:
+        short_ids([text])
+    except ValueError:
+        return False
+    return True
+
+
 def parts_of(report_messages: int) -> Iterator[slice]:
     """Yield the slices of a large count that are reports of their own."""
     for start in range(0, report_messages, MAX_REPORT_MESSAGES):

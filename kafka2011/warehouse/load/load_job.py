@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from kafka2011.audit.report import ID_TYPE, Places, short_ids
+from kafka2011.audit.report import ID_TYPE, Places, is_uuid, short_ids
 from kafka2011.spark.reader import PlannedRange, RangeReader, ReadSettings
 from kafka2011.warehouse.load.coverage import Coverage, Run, runs_of
 from kafka2011.warehouse.load.row_files import RowFiles
@@ -150,17 +150,9 @@ def _count(partition: TopicPartition, rows: pa.RecordBatch) -> Count:
     try:
         short = short_ids(ids)
     except ValueError:  # as every tier does, leave out what is no UUID
-        good = [row for row, text in enumerate(ids) if _is_uuid(text)]
+        good = [row for row, text in enumerate(ids) if is_uuid(text)]
         rows = rows.take(pa.array(good, pa.int64()))
         short = short_ids([ids[row] for row in good])
     published_at_us = rows.column("published_at").cast(pa.int64()).to_numpy()
     places = Places(rows.column(OFFSET).to_numpy(), rows.column(INDEX_IN_SET).to_numpy())
     return Count(partition, published_at_us, short.astype(ID_TYPE, copy=False), places)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        short_ids([text])
-    except ValueError:
-        return False
-    return True
