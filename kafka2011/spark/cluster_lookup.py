@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
 from kafka2011.admin.groups import Groups
-from kafka2011.config.kinds import MAX_INT32
+from kafka2011.admin.partitions import count_partitions
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import BrokerConnectionError, KafkaError, WrongPartitionError
+from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.message.topic import InvalidTopicError, validate_topic
 from kafka2011.spark.offset_ranges import nest
 from zk.brokers import BrokerRegistry
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
-
-_PROBE_PARTITIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,7 @@ class ListedLookup:
             try:
                 with SimpleConsumer.of(broker, self._timeout) as consumer:
                     for topic in filter(wants, self._topics):
-                        count = _count_partitions(consumer, topic)
+                        count = count_partitions(consumer, topic)
                         on_brokers += (TopicPartition(topic, broker_id, number) for number in range(count))
             except BrokerConnectionError as error:
                 logger.warning("broker %d is left out: %s", broker_id, error)
@@ -171,12 +169,3 @@ def open_lookup(options: ReadOptions) -> PartitionLookup:
     if options.zk_connect:
         return RegistryLookup.connect(options)
     return ListedLookup(options.broker_list, options.subscribe, options.socket_timeout_ms)
-
-
-def _count_partitions(consumer: SimpleConsumer, topic: str) -> int:
-    for first in range(0, MAX_INT32, _PROBE_PARTITIONS):
-        sets = consumer.multifetch((topic, first + number, 0, 0) for number in range(_PROBE_PARTITIONS))
-        for number, fetched in enumerate(sets):
-            if isinstance(fetched.error, WrongPartitionError):
-                return first + number
-    return MAX_INT32
