@@ -148,5 +148,5 @@ def test_after_a_year_commits_and_reads_cost_at_most_twice_as_much(
     assert last.live_files <= DAYS + 10 * MANY
     assert last.entries <= 2 * MOST_ENTRIES
     [status] = status_of(str(directory))
-    assert (status.commits, status.rows) == (year.number, ROWS * year.number)
+    assert (status.loads, status.rows) == (year.number, ROWS * year.number)
     assert open_table(directory, TOPIC).count_rows() == ROWS * year.number

@@ -46,13 +46,7 @@ class DayVerdict(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it stands in the document."""
-        return {
-            "day": self.day.isoformat(),
-            "topic": self.topic,
-            "verdict": self.verdict,
-            "why": self.why,
-            "tiers": [tier._asdict() for tier in self.tiers],
-        }
+        return {**self._asdict(), "day": self.day.isoformat(), "tiers": [tier._asdict() for tier in self.tiers]}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:

@@ -53,7 +53,7 @@ def status(tables: Tables, as_json: bool) -> None:
     rows: list[tuple[Any, ...]] = [
         (
             table_status.topic,
-            table_status.commits,
+            table_status.loads,
             table_status.rows,
             table_status.quarantined,
             table_status.size_bytes,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -86,17 +86,10 @@ class Loaded:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as what JSON can hold."""
-        return {
-            "topic": self.topic,
-            "number": self.number,
-            "rows": self.rows,
-            "quarantined": self.quarantined,
-            "log_bytes": self.log_bytes,
-            "lost_bytes": self.lost_bytes,
-            "empty_bytes": self.empty_bytes,
-            "seconds": round(self.seconds, 3),
-            "away": [partition.znode_name for partition in self.away],
-        }
+        away = [partition.znode_name for partition in self.away]
+        fields = {**asdict(self), "seconds": round(self.seconds, 3), "away": away}
+        del fields["offsets"]
+        return fields
 
 
 class TopicLoad:

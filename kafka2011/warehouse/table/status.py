@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import REGEX_ERRORS, ConfigError
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far one topic is loaded. `commits` counts loads; sizes and rows are those of all of them."""
+    """How far one topic is loaded. Sizes and rows are those of all loads."""
 
     topic: str
     number: int
-    commits: int
+    loads: int
     rows: int
     quarantined: int
     size_bytes: int
@@ -39,18 +39,7 @@ class Status:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as what JSON can hold."""
-        return {
-            "topic": self.topic,
-            "number": self.number,
-            "loads": self.commits,
-            "rows": self.rows,
-            "quarantined": self.quarantined,
-            "size_bytes": self.size_bytes,
-            "lost_bytes": self.lost_bytes,
-            "written_at_ms": self.written_at_ms,
-            "complete_through_ms": self.complete_through_ms,
-            "offsets": {where.znode_name: offset for where, offset in sorted(self.offsets.items())},
-        }
+        return {**asdict(self), "offsets": {where.znode_name: offset for where, offset in sorted(self.offsets.items())}}
 
 
 def status_of(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> list[Status]:
@@ -102,7 +91,7 @@ def status_from(topic: str, commits: Sequence[Commit]) -> Status:
     return Status(
         topic=topic,
         number=newest.number,
-        commits=sum(loads_in(commit) for commit in commits),
+        loads=sum(loads_in(commit) for commit in commits),
         rows=sum(commit.rows for commit in commits),
         quarantined=sum(commit.quarantined for commit in commits if commit.number not in redriven),
         size_bytes=sum(commit.size_bytes for commit in commits),

@@ -141,7 +141,7 @@ def test_entries_go_where_there_are_many(table: TopicTable) -> None:
     [status] = status_of(str(Path(table.path).parent))
     assert clean(table).entries > 10
     assert status_of(str(Path(table.path).parent)) == [status]
-    assert status.commits == 40
+    assert status.loads == 40
     assert len(offsets_in(table)) == status.rows
     assert len([path for path in files(table) if path.parent.name == "_kafka2011"]) == 2
     clean(table, older_than_s=-1)
