@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from integration.scraping import metrics_of
+from kafka2011.admin.replicas import describe_broker, elect
 from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
@@ -282,6 +283,74 @@ def test_a_wiped_replica_comes_back(new_replicas: NewReplicas) -> None:
         replicas.await_leader("a")
         sending.await_more(100)
     assert set(sending.confirmed) <= set(numbers(read(replicas["a"])))
+
+
+def test_a_follower_whose_disk_went_back_leads_nobody_before_it_has_caught_up(new_replicas: NewReplicas) -> None:
+    """It came back behind the same leader; then the leader's disk is lost, as soon as both are in sync."""
+    replicas = new_replicas(2, **{"replica.max.bytes.per.second": 0})
+    replicas.start("ab")
+    earlier = replicas["b"].log_dir.with_name("earlier")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(50)
+        replicas["b"].stop()
+        shutil.copytree(replicas["b"].log_dir, earlier)
+        replicas["b"].start()
+        replicas.await_in_sync("ab")
+        sending.await_more(300)
+        replicas["b"].stop()
+        replicas.await_in_sync("a")
+        shutil.rmtree(replicas["b"].log_dir)
+        shutil.move(earlier, replicas["b"].log_dir)
+        replicas["b"].start()
+        replicas.await_in_sync("ab")
+        replicas["a"].kill()
+        shutil.rmtree(replicas["a"].log_dir)
+        replicas.await_leader("b")
+        sending.await_more(20)
+    assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
+
+
+def test_a_disk_that_went_back_gives_way(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
+    """It starts alone, says why it does not lead, and catches up when another one leads. Or an operator elects it."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    earlier = replicas["a"].log_dir.with_name("earlier")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(50)
+        replicas["a"].stop()
+        shutil.copytree(replicas["a"].log_dir, earlier)
+        replicas["a"].start()
+        replicas.await_in_sync("ab")
+        replicas.await_leader("b")
+        sending.await_more(100)
+    for name in "ab":
+        replicas[name].kill()
+    shutil.rmtree(replicas["a"].log_dir)
+    shutil.copytree(earlier, replicas["a"].log_dir)
+
+    def trouble() -> str:
+        member = replicas.registry.read().members.get("a")
+        return "" if member is None else member.trouble
+
+    replicas["a"].launch()
+    eventually(trouble, what="a to say that its disk has gone back")
+    assert "older state" in trouble()
+    assert replicas.registry.read().leader is None
+    assert "a" in {standing.name for standing in describe_broker(zk_client, ID).alive if standing.trouble}
+    replicas["b"].start()
+    replicas.await_leader("b")
+    replicas.await_in_sync("ab")
+    replicas.await_equal("ab")
+    assert not trouble()
+    assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
+    for name in "ab":
+        replicas[name].kill()
+    shutil.rmtree(replicas["a"].log_dir)
+    shutil.copytree(earlier, replicas["a"].log_dir)
+    replicas["a"].launch()
+    eventually(trouble, what="a to say it again")
+    elect(zk_client, ID, "a")
+    replicas.await_leader("a")
 
 
 def test_a_leader_that_was_suspended_past_its_session_follows(new_replicas: NewReplicas) -> None:

@@ -54,7 +54,7 @@ class _Follower:
     def note(self, fetch: ReplicaFetch, ends: Mapping[TopicPartition, int], now_s: float) -> None:
         for where, ask in fetch.asks.items():
             if ask.flushed is not None:
-                self.flushed[where] = max(ask.flushed, self.flushed.get(where, 0))
+                self.flushed[where] = ask.flushed
         if self.has(self._ends_then):
             self.caught_up_s = self._asked_s
         self._asked_s, self._ends_then = now_s, dict(ends)

@@ -312,6 +312,7 @@ def all_but_an_empty_segment_is_deleted() -> World:
     world = calm()
     leader, one, _ = _roles(world)
     where = world.partitions[0]
+    world.registry.history.append(replace(world.registry.now, floor=None))  # else that tells that too much was deleted
     leader.roll(where)
     leader.retain(where)
     world.registry.end(leader.session)
@@ -339,12 +340,12 @@ def _confirm(world: World, leader: Process, message: bytes) -> None:
     world._confirm()
 
 
-def _put_back(world: World, process: Process, disk: Disk) -> None:
-    """Have a process that is down start with another disk, after a leader's patience."""
+def _put_back(world: World, process: Process, disk: Disk, after_s: float = 2 * MAX_LAG_S) -> None:
+    """Have a process that is down start with another disk; a leader's patience is over by then if nothing is said."""
     assert not process.is_alive
     world.registry.end(process.session)
     process.disk = disk
-    world.now_s += 2 * MAX_LAG_S
+    world.now_s += after_s
     process.start()
 
 
@@ -380,7 +381,7 @@ def a_follower_s_disk_goes_back() -> World:
     copy = one.disk.copy()
     _confirm(world, leader, b"s1")
     one.die()
-    _put_back(world, one, copy)
+    _put_back(world, one, copy, after_s=0)
     _heard_of_less(world, one, leader)
     return world
 
@@ -394,7 +395,7 @@ def the_end_of_a_disk_is_lost() -> World:
     disk = one.disk.copy()
     disk.known = Known(one.me, disk.known.epoch)
     disk.logs[world.partitions[0]].lose_end(1)
-    _put_back(world, one, disk)
+    _put_back(world, one, disk, after_s=0)
     _heard_of_less(world, one, leader)
     return world
 
@@ -408,7 +409,7 @@ def a_request_of_before_is_late() -> World:
     late = one.ask()
     assert late is not None
     one.die()
-    _put_back(world, one, copy)
+    _put_back(world, one, copy, after_s=0)
     one.look()
     if one.following is not None:
         _compare(world, one, leader, times=3)
@@ -430,7 +431,7 @@ def a_request_of_before_is_late_within_an_epoch() -> World:
     late = one.ask()
     assert late is not None
     one.die()
-    _put_back(world, one, copy)
+    _put_back(world, one, copy, after_s=0)
     one.look()
     assert one.following is not None
     _compare(world, one, leader, times=3)
@@ -454,7 +455,7 @@ def a_disk_goes_back_within_an_epoch_that_no_floor_tells() -> World:
     for follower in (one, other):
         _follow(world, follower)
     one.die()
-    _put_back(world, one, copy)
+    _put_back(world, one, copy, after_s=0)
     one.look()
     assert one.following is not None
     _compare(world, one, leader, times=3)

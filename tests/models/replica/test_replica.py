@@ -14,6 +14,7 @@ from tests.planted.patches import Defect, read_defects
 from tests.planted.planting import planted
 
 WALKS = by_depth(400, 60_000)
+WALKS_BACK = by_depth(60, 20_000)
 AT_A_TIME = 100
 MUST_HAPPEN = ("takeovers", "registrations", "expansions", "shrinks", "doubts", "confirmed", "cuts", "wiped disks")
 
@@ -27,6 +28,17 @@ def test_nothing_readable_changes_and_nothing_confirmed_is_lost(first: int) -> N
     for each in seeds:
         seen += walk(each).counts
     assert seed is not None or all(seen[what] for what in MUST_HAPPEN), seen
+
+
+@pytest.mark.parametrize("faults", [("copy",), ("end",), ("copy", "end")], ids=" and ".join)
+def test_a_disk_that_goes_back_loses_nothing(faults: tuple[str, ...]) -> None:
+    """It is put back to an earlier copy, or loses the end of what was fsynced, while another one in sync has all."""
+    seen: Counter[str] = Counter()
+    for seed in range(WALKS_BACK):
+        seen += walk(seed, *faults).counts
+    must = {"copy": "disks put back: something is missing", "end": "ends lost: something is missing"}
+    assert all(seen[must[fault]] for fault in faults), seen
+    assert seen["waits: its disk has gone back"], seen
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
