@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 FILE_NAME = "replica"
 _NEW_SUFFIX = ".new"
 _DISK_ID_BYTES = 12
+
+
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What the process, or the machine, may lack for a moment; the disk has nothing to do with it."""
+
+
+class NotStoredNowError(ReplicaStateError):
+    """What a replica knows cannot be written now, and may be later; until then it must not act on it."""
 
 
 class KnownFile:
@@ -46,13 +55,18 @@ class KnownFile:
         return known.named(name)
 
     def store(self, known: Known) -> None:
-        """Write it whole, and bring it to disk. Raises ReplicaStateError if the disk does not take it."""
+        """Write it whole, and bring it to disk.
+
+        Raises NotStoredNowError if the process lacks something for a moment, and ReplicaStateError if the disk does not
+        take it.
+        """
         new = self._path.with_name(FILE_NAME + _NEW_SUFFIX)
         try:
             with self._disk.replacing(self._path, new) as file:
                 file.write(known.text.encode())
         except OSError as error:
-            raise ReplicaStateError(f"{self._path} cannot be written: {error.strerror}") from error
+            kind = NotStoredNowError if error.errno in _PASSING else ReplicaStateError
+            raise kind(f"{self._path} cannot be written: {error.strerror}") from error
 
 
 def is_known_file(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.replica.known_file import KnownFile, is_known_file
+from kafka2011.replica.known_file import KnownFile, NotStoredNowError, is_known_file
 from kafka2011.replica.state import ReplicaStateError
 from tests.support.disks import DiskWith
 from zk.cluster import TopicPartition
@@ -53,3 +53,22 @@ def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReplicaStateError, match=f"{tmp_path}/replica cannot be written: No space left"):
         full.store(known.with_readable({TopicPartition("views", 3, 1): 70}))
     assert KnownFile(tmp_path).load() == known
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])
+def test_what_the_process_lacks_for_a_moment_is_no_fault_of_the_disk(tmp_path: Path, number: int) -> None:
+    """Nothing is done by what was not stored, and it can be stored later."""
+    known = KnownFile(tmp_path).load_or_begin("a")
+    errors = [OSError(number, os.strerror(number))]
+
+    def fsync(fd: int) -> None:
+        if errors:
+            raise errors.pop()
+        os.fsync(fd)
+
+    file, more = KnownFile(tmp_path, DiskWith(fsync=fsync)), known.with_readable({TopicPartition("views", 3, 1): 70})
+    with pytest.raises(NotStoredNowError, match=f"{tmp_path}/replica"):
+        file.store(more)
+    assert KnownFile(tmp_path).load() == known
+    file.store(more)
+    assert KnownFile(tmp_path).load() == more

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from kafka2011.replica.known_file import NotStoredNowError
 from kafka2011.replica.state import ReplicaStateError
 from zk.clock import SYSTEM_CLOCK
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from kafka2011.replica.known_file import KnownFile
     from kafka2011.replica.state import Replica, ReplicaState
     from zk.cluster import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 STORE_S = 5.0
 """How often what can be read is noted on disk: what lies before that need not be compared after a restart."""
@@ -51,9 +55,9 @@ class Knowledge:
         self._known = known
 
     def enter(self, state: ReplicaState) -> None:
-        """Note an epoch on disk before anything is done in it. Raises LogFailedError."""
+        """Note an epoch on disk before anything is done in it. Raises NotStoredNowError and ReplicaStateError."""
         self._known = self.known.entering(state)
-        self.store()
+        self._file.store(self.known)
 
     def note_readable(self, readable: Mapping[TopicPartition, int]) -> None:
         """Note up to which offsets logs could be read; it is on disk with the next `store`."""
@@ -65,9 +69,12 @@ class Knowledge:
         return SYSTEM_CLOCK.monotonic_s() - self._stored_s >= STORE_S
 
     def store(self) -> None:
-        """Write what is known to disk. Raises LogFailedError."""
+        """Write what is known to disk, or with the next one if that cannot be now. Raises ReplicaStateError."""
         self._stored_s = SYSTEM_CLOCK.monotonic_s()
-        self._file.store(self.known)
+        try:
+            self._file.store(self.known)
+        except NotStoredNowError as error:
+            logger.warning("%s: tried again within %g s", error, STORE_S)
 
 
 def _check_logs(known: Known, logs: ReplicaLogs) -> None:

@@ -32,6 +32,7 @@ from kafka2011.broker.replication.states import (
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.replica.in_sync import LeadLostError
+from kafka2011.replica.known_file import NotStoredNowError
 from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, ReplicaStateError, Wait, choose_role
 from zk import paths
 from zk.clock import SYSTEM_CLOCK
@@ -239,6 +240,8 @@ class Replication:
             self._outages.failed("replica %s waits for ZooKeeper: %s", me, error)
         except NodeHeld as error:
             self._outages.failed("replica %s waits for its own former session to end: %s", me, error)
+        except NotStoredNowError as error:
+            self._outages.failed("replica %s waits: %s", me, error)
         except LeadLostError as error:
             logger.warning("replica %s does not lead any more: %s", me, error)
             self._end_session()

@@ -38,7 +38,7 @@ def test_a_disk_that_goes_back_loses_nothing(faults: tuple[str, ...]) -> None:
         seen += walk(seed, *faults).counts
     must = {"copy": "disks put back: something is missing", "end": "ends lost: something is missing"}
     assert all(seen[must[fault]] for fault in faults), seen
-    assert seen["waits: its disk has gone back"], seen
+    assert seen["waits: its disk has gone back"] or "copy" not in faults, seen
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
