@@ -124,12 +124,10 @@ class TableInputs:
 
     def events(self, topic: str, dates: Collection[date] | None) -> DataFrame:
         """Return events of some days, read from the files of these days alone."""
-        files = [file.path for file in self._files(topic) if dates is None or file.day is None or file.day in dates]
+        every = self._views[topic].files
+        files = [file.path for file in every if dates is None or file.day is None or file.day in dates]
         frame = self._read(topic, files, 0)
         return frame if dates is None else frame.where(frame.date.isin(sorted(dates)))
-
-    def _files(self, topic: str) -> Sequence[TableFile]:
-        return self._views[topic].files
 
     def _read(self, topic: str, paths: list[str], after: int) -> DataFrame:
         if not paths:

@@ -33,10 +33,6 @@ logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
-def _always(_group: str) -> bool:
-    return True
-
-
 class ClusterReader:
     """Reads brokers, topics and groups. For one thread. Every reading raises ZkUnavailable.
 
@@ -60,7 +56,7 @@ class ClusterReader:
         self._topics: dict[str, KnownTopic] = {}
         self._groups: dict[str, _KnownGroup] = {}
 
-    def read(self, with_offsets: Callable[[str], bool] = _always) -> ClusterSnapshot:
+    def read(self, with_offsets: Callable[[str], bool] = lambda _group: True) -> ClusterSnapshot:
         """Return all of the cluster as it is now; of groups that are not wanted the offsets as they were read last."""
         registrations = self._brokers.value(self._wake)
         topics = self._follow_topics(self._topic_names.value(self._wake))
