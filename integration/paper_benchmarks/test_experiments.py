@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.paper_benchmarks.toys import WITH_SPARK, run_toy
+from integration.paper_benchmarks.toys import WITH_SPARK, WITHOUT_WAITS, run_toy
 from paper_benchmarks.experiments.catalogue import EXPERIMENTS
 
 if TYPE_CHECKING:
@@ -21,4 +21,4 @@ ELSEWHERE = {*WITH_SPARK, "events"}
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in ELSEWHERE])
 def test_an_experiment_runs_and_makes_a_chapter(name: str, tmp_path: Path) -> None:
     """Its document, its pictures and its part of the report."""
-    run_toy(name, tmp_path, TIMEOUT_S)
+    run_toy(name, tmp_path, TIMEOUT_S, program=WITHOUT_WAITS)
