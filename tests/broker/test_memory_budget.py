@@ -310,7 +310,7 @@ def test_a_greenlet_that_is_stopped_while_it_waits_leaves_the_line() -> None:
 
 def test_one_that_holds_nothing_is_not_closed_for_room() -> None:
     """Its end would free no byte; it keeps its place in the line until its turn comes."""
-    budget = MemoryBudget(100, SHORT_S)
+    budget = MemoryBudget(100, FOREVER_S)
     first, second, empty = Client(budget, "first"), Client(budget, "second"), Client(budget, "empty")
     first.claim.resize(50)
     second.claim.resize(50)
@@ -318,7 +318,10 @@ def test_one_that_holds_nothing_is_not_closed_for_room() -> None:
     for client in (first, second, empty):
         greenlets.append(gevent.spawn(client.claim.resize, 60))
         until(lambda: len(budget.waiting) == len(greenlets))
+    budget.patience_s = SHORT_S  # not earlier, as all must stand in line before anyone runs out of patience
+    first.claim.released.set()
     greenlets[1].join()
+    budget.patience_s = FOREVER_S
     assert isinstance(greenlets[1].exception, MemoryRefusedError)
     second.close()
     greenlets[0].get()
