@@ -71,6 +71,10 @@ def test_what_is_broken_is_found(tmp_path: Path) -> None:
             f"brokerid=0\nlog.dir={tmp_path / 'away'}\nenable.zookeeper=false\nlog.retention.hours=1\n",
             encoding="utf-8",
         )
-        here = {what for place, what in found("--config", str(settings), *zookeeper) if place == "broker 0"}
+        here = {
+            what
+            for place, what in found("--seconds", "1", "--config", str(settings), *zookeeper)
+            if place == "broker 0"
+        }
         assert any(str(tmp_path / "away") in what for what in here)
         assert any("log.roll.hours (168)" in what for what in here)
