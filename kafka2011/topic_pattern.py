@@ -52,17 +52,17 @@ class TopicPattern:
     def __init__(self, regex: str) -> None:
         compiled = re.compile(regex)
         parsed = parser.parse(regex)
-        if _choices(parsed) <= MOST_CHOICES:
+        if choices(parsed) <= MOST_CHOICES:
             self._matches: Callable[[str], object] = compiled.fullmatch
         else:
-            self._matches = _Machine(regex, parsed, compiled.flags).takes
+            self._matches = PatternMachine(regex, parsed, compiled.flags).takes
 
     def matches(self, topic: str) -> bool:
         """Say whether the expression is that of this name. No topic has a name that is longer than a file's."""
         return len(topic) <= MAX_DIRECTORY_NAME_BYTES and bool(self._matches(topic))
 
 
-def _choices(nodes: Iterable[Node]) -> int:
+def choices(nodes: Iterable[Node]) -> int:
     """Count the choices that come one behind the other; repeated choices are very many."""
     return min(sum(map(_choices_of, nodes)), _MANY)
 
@@ -70,14 +70,14 @@ def _choices(nodes: Iterable[Node]) -> int:
 def _choices_of(node: Node) -> int:
     kind, content = node
     if kind is kinds.SUBPATTERN:
-        return _choices(content[3])
+        return choices(content[3])
     if kind in (kinds.ASSERT, kinds.ASSERT_NOT):
-        return _choices(content[1])
+        return choices(content[1])
     if kind is kinds.BRANCH:
-        return 1 + max(map(_choices, content[1]))
+        return 1 + max(map(choices, content[1]))
     if kind in _REPEATS:
         least, most, body = content
-        inner = _choices(body)
+        inner = choices(body)
         return (_MANY if inner else 1) if least != most else min(inner * least, _MANY)
     return 0 if kind in (kinds.LITERAL, kinds.NOT_LITERAL, kinds.ANY, kinds.IN, kinds.AT) else _MANY
 
@@ -94,7 +94,7 @@ class _Step(NamedTuple):
     at_end: bool = False
 
 
-class _Machine:
+class PatternMachine:
     """An expression as steps, all of which that could have been come to are followed at once."""
 
     def __init__(self, regex: str, parsed: Iterable[Node], flags: int) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-_PARTS: dict[type[Settings], tuple[str, str]] = {
+PARTS: dict[type[Settings], tuple[str, str]] = {
     BrokerConfig: ("Broker", ""),
     ProducerConfig: (
         "Producer",
@@ -43,7 +43,7 @@ _PARTS: dict[type[Settings], tuple[str, str]] = {
 
 def render_settings() -> str:
     """Return a table for each component: key, default, meaning."""
-    return "\n\n".join(_settings_table(component, *text) for component, text in _PARTS.items())
+    return "\n\n".join(_settings_table(component, *text) for component, text in PARTS.items())
 
 
 def _settings_table(component: type[Settings], title: str, note: str) -> str:

@@ -64,7 +64,7 @@ def test_every_command_and_option_is_named(script: ModuleType) -> None:
 
 def test_every_setting_is_named(script: ModuleType) -> None:
     """Each key stands in a table of its component."""
-    for component, (title, _) in script._PARTS.items():
+    for component, (title, _) in script.PARTS.items():
         section = read("settings.md").split(f"## {title}\n")[1].split("\n## ")[0]
         for item in component.settings():
             assert f"| `{item.key}` |" in section

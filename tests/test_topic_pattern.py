@@ -9,7 +9,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 import pytest
 
 from kafka2011.errors import REGEX_ERRORS
-from kafka2011.topic_pattern import MOST_CHOICES, TopicPattern, _choices, _Machine
+from kafka2011.topic_pattern import MOST_CHOICES, PatternMachine, TopicPattern, choices
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -40,7 +40,7 @@ def test_whatever_python_finds_is_found(seed: int) -> None:
     regex = "|".join(part(rng, 3) for _ in range(rng.randrange(1, 3)))
     if rng.random() < 0.2:
         regex = f"^{regex}$"
-    machine = _Machine(regex, parser.parse(regex), re.compile(regex).flags)
+    machine = PatternMachine(regex, parser.parse(regex), re.compile(regex).flags)
     pattern = TopicPattern(regex)
     for name in [*NAMES, *("".join(rng.choices("ab-1", k=rng.randrange(8))) for _ in range(30))]:
         expected = re.fullmatch(regex, name) is not None
@@ -50,7 +50,7 @@ def test_whatever_python_finds_is_found(seed: int) -> None:
 @pytest.mark.parametrize("regex", ORDINARY)
 def test_ordinary_ones_are_left_to_python(regex: str) -> None:
     """And are of few choices."""
-    assert _choices(parser.parse(regex)) <= MOST_CHOICES
+    assert choices(parser.parse(regex)) <= MOST_CHOICES
     pattern = TopicPattern(regex)
     assert [pattern.matches(name) for name in NAMES] == [re.fullmatch(regex, name) is not None for name in NAMES]
 

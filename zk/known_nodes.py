@@ -25,11 +25,11 @@ class KnownNodes:
     def __init__(self, path: str, wake: Callable[[], object]) -> None:
         self.path = path
         self.wake = wake
-        self._is_current = False
+        self.is_current = False
         self._names: frozenset[str] = frozenset()
-        self._changes = 0  # of the list, until it had these names
+        self.changes = 0  # of the list, until it had these names
         self._nodes: dict[str, Node | None] = {}  # as they were read last; None before that
-        self._unread: set[str] = set()  # those that have changed since
+        self.unread: set[str] = set()  # those that have changed since
         self._reading: list[str] = []
         self._lock = threading.Lock()  # kazoo's thread forgets while another reads
 
@@ -40,40 +40,40 @@ class KnownNodes:
 
     def compare(self, changes: int | None) -> None:
         """Have the list read again if it has changed more or less often by now."""
-        if (changes or 0) != self._changes:
-            self._is_current = False
+        if (changes or 0) != self.changes:
+            self.is_current = False
 
     def forget_all(self) -> None:
         """Have everything read again."""
         with self._lock:
-            self._unread.update(self._nodes)
-        self._is_current = False
+            self.unread.update(self._nodes)
+        self.is_current = False
 
     def begin(self) -> bool:
         """Say whether something has to be read; then `fail` must follow if it cannot be."""
-        if self._is_current:
+        if self.is_current:
             return False
-        self._is_current = True  # before it is read: a watch that fires after that must not be forgotten
+        self.is_current = True  # before it is read: a watch that fires after that must not be forgotten
         return True
 
     def fail(self) -> None:
         """Note that it could not be read."""
         with self._lock:
-            self._unread.update(self._reading)
-        self._is_current = False
+            self.unread.update(self._reading)
+        self.is_current = False
 
     def note_list(self, listed: Listed) -> list[str]:
         """Note which nodes there are, and return the names of those that have to be read."""
         names, changes = frozenset(listed.names), listed.changes or 0
         # Each node that was made or deleted is one change. With more of them, some were made anew, nobody knows which.
-        is_explained = len(names ^ self._names) == changes - self._changes
+        is_explained = len(names ^ self._names) == changes - self.changes
         with self._lock:
             self._nodes = {name: self._nodes.get(name) for name in listed.names}
-            self._names, self._changes = names, changes
+            self._names, self.changes = names, changes
             self._reading = [
-                name for name, node in self._nodes.items() if node is None or not is_explained or name in self._unread
+                name for name, node in self._nodes.items() if node is None or not is_explained or name in self.unread
             ]
-            self._unread.clear()  # what changes from here on is read once more
+            self.unread.clear()  # what changes from here on is read once more
             return self._reading
 
     def note(self, name: str, node: Node) -> None:
@@ -85,11 +85,11 @@ class KnownNodes:
     def forget(self, name: str) -> None:
         """Have a node read again; until then it is as it was read last."""
         with self._lock:
-            self._unread.add(name)
+            self.unread.add(name)
 
     def __call__(self, _event: object) -> None:
         """Note that something has changed, as a watch."""
-        self._is_current = False
+        self.is_current = False
         self.wake()
 
 

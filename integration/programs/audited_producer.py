@@ -27,7 +27,7 @@ def main(zk_connect: str, topic: str, at_s: str, messages: str) -> None:
         for _ in range(int(messages)):
             publisher.publish(topic, {"item": "a", "position": 1})
         producer.flush()
-        eventually(lambda: counter._waiting_messages + counter._unpublished.messages == int(messages))
+        eventually(lambda: counter.waiting_messages + counter.unpublished.messages == int(messages))
         os.kill(os.getpid(), signal.SIGKILL)
 
 

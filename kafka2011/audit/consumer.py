@@ -54,7 +54,7 @@ class AuditedConsumer(RebalanceListener):
         self._interval_s = given.autocommit_interval_ms / 1000
         self._counter = counter
         self._lock = threading.Lock()
-        self._in_hand: dict[MessageStream, _InHand] = {}
+        self.in_hand: dict[MessageStream, _InHand] = {}
         self._ownerships: dict[TopicPartition, object] = {}  # a new object each time a partition is assigned
         self._ends: dict[TopicPartition, int] = {}  # the offset after what was counted
         self._committed: dict[TopicPartition, int] = {}
@@ -80,7 +80,7 @@ class AuditedConsumer(RebalanceListener):
             where = TopicPartition(topic, broker_id, partition)
             with self._lock:
                 ownership = self._ownerships.get(where)
-                self._in_hand[stream] = _InHand(threading.current_thread(), where, ownership, messages)
+                self.in_hand[stream] = _InHand(threading.current_thread(), where, ownership, messages)
             yield messages
 
     def commit(self) -> None:
@@ -89,7 +89,7 @@ class AuditedConsumer(RebalanceListener):
         Raises KafkaError when it cannot be reported, and then nothing is committed, or when it cannot be committed.
         """
         with self._lock:
-            mine = [stream for stream, held in self._in_hand.items() if held.reader is threading.current_thread()]
+            mine = [stream for stream, held in self.in_hand.items() if held.reader is threading.current_thread()]
         for stream in mine:
             self._count_in_hand(stream)
         self._commit()
@@ -139,7 +139,7 @@ class AuditedConsumer(RebalanceListener):
     def _count_in_hand(self, stream: MessageStream) -> None:
         """Count the list of a stream that the program has finished with."""
         with self._lock:
-            held = self._in_hand.pop(stream, None)
+            held = self.in_hand.pop(stream, None)
         if held is None:
             return
         self._counter.count_messages(held.messages)

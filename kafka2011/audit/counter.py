@@ -106,7 +106,7 @@ class AuditCounter(Closing):
         self._tier = tier
         self._publisher = publisher
         self._closing = threading.Event()
-        self._wake = threading.Event()
+        self.wake = threading.Event()
         self._has_ended = False
         self._cluster = cluster
         self._home = home
@@ -129,7 +129,7 @@ class AuditCounter(Closing):
         if topic == AUDIT_TOPIC or topic in self._begun:
             return
         with self._lock:
-            self._unconfirmed += self._unpublished.begin_source(topic, self._now_us() if now_us is None else now_us)
+            self.unconfirmed += self.unpublished.begin_source(topic, self._now_us() if now_us is None else now_us)
         self._publish(-FOREVER_S)
         self._begun.add(topic)
         self._start()
@@ -146,7 +146,7 @@ class AuditCounter(Closing):
         if topic in self._begun:
             return
         with self._lock:
-            self._unconfirmed += self._unpublished.begin_reader(topic, self._now_us(), copies)
+            self.unconfirmed += self.unpublished.begin_reader(topic, self._now_us(), copies)
         self._publish(-FOREVER_S)
         self._begun.add(topic)
         self._start()
@@ -160,7 +160,7 @@ class AuditCounter(Closing):
             return now_us
         self.begin(topic, now_us)
         with self._lock:
-            return self._unpublished.stamp(topic, now_us)
+            return self.unpublished.stamp(topic, now_us)
 
     def ended(self, topic: str, stamped_us: Iterable[int]) -> None:
         """Note that the events stamped with these times were counted or failed."""
@@ -168,25 +168,25 @@ class AuditCounter(Closing):
             return
         with self._lock:
             if topic in self._begun:  # else they were stamped before a fork
-                self._unpublished.ended(topic, stamped_us)
+                self.unpublished.ended(topic, stamped_us)
 
     def count(self, topic: str, stamps: Sequence[Stamp]) -> None:
         """Count published events, by their stamps. Never waits: messages beyond the limit are dropped and logged."""
         if topic == AUDIT_TOPIC or not stamps:
             return
         with self._lock:
-            self._unconfirmed += self._unpublished.begin_source(topic, self._first_us(stamps))
+            self.unconfirmed += self.unpublished.begin_source(topic, self._first_us(stamps))
             if self._held_messages() + len(stamps) > self._limits.max_messages:
                 self._drop(topic, stamps)
                 return
             waiting = self._stamps.setdefault(topic, [])
             waiting += stamps
-            self._waiting_messages += len(stamps)
+            self.waiting_messages += len(stamps)
             if len(waiting) >= _STAMPS:
                 self._sort(topic)
             is_full = self._is_half_full()
         if is_full:
-            self._wake.set()
+            self.wake.set()
         self._start()
 
     def count_messages(self, messages: Sequence[Message]) -> None:
@@ -213,8 +213,8 @@ class AuditCounter(Closing):
         places = Places(offsets, indexes)
         with self._lock:
             self._note(topic, len(ids), len(messages) - len(ids), f" from offset {messages[0].offset} on")
-            self._unconfirmed += self._unpublished.begin_reader(topic, self._now_us())
-            self._unpublished.count_read(where, published_at_us, ids, places, read, self._clock.monotonic_s())
+            self.unconfirmed += self.unpublished.begin_reader(topic, self._now_us())
+            self.unpublished.count_read(where, published_at_us, ids, places, read, self._clock.monotonic_s())
             is_full = self._is_half_full()
         self._start()
         if is_full:
@@ -233,7 +233,7 @@ class AuditCounter(Closing):
         Raises KafkaError when it cannot be reported.
         """
         self._closing.set()
-        self._wake.set()
+        self.wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_S)
         try:
@@ -255,17 +255,17 @@ class AuditCounter(Closing):
         self.instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._lock = threading.Lock()  # of all below
         self._stamps: dict[str, list[Stamp]] = {}  # by topic, not yet sorted into windows
-        self._waiting_messages = 0
+        self.waiting_messages = 0
         who = Instance(self._tier, self.instance, self._home, self._cluster, follows)
-        self._unpublished = UnpublishedReports(who, self._windows)
+        self.unpublished = UnpublishedReports(who, self._windows)
         self._begun: set[str] = set()  # topics for which that is confirmed
         self._has_ended = False
         self._ends_known_s = self._clock.monotonic_s()
-        self._unconfirmed: list[AuditReport | ProgressReport] = []
+        self.unconfirmed: list[AuditReport | ProgressReport] = []
         self._unconfirmed_messages = 0
         self._counts: Counter[str] = Counter(counted=0, reports=0, failed_reports=0, unreadable=0, dropped=0)
         self._publishing = threading.Lock()  # one report at a time
-        self._wake = threading.Event()
+        self.wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -276,19 +276,19 @@ class AuditCounter(Closing):
     def _sort(self, topic: str) -> None:
         """Sort a topic's waiting stamps into windows."""
         stamps = self._stamps.pop(topic)
-        self._waiting_messages -= len(stamps)
+        self.waiting_messages -= len(stamps)
         _, published_at_us, ids = columns_of_stamps(stamps)
         self._note(topic, len(ids), len(stamps) - len(ids))
         if len(ids):
-            self._unpublished.count(topic, published_at_us, ids, self._clock.monotonic_s())
+            self.unpublished.count(topic, published_at_us, ids, self._clock.monotonic_s())
 
     def _copied(self, where: TopicPartition, read: tuple[int, int]) -> None:
         """Note that reports were passed on, if `begin_reading` was called with `copies`."""
         with self._lock:
-            if where.topic in self._unpublished.read_topics:
+            if where.topic in self.unpublished.read_topics:
                 nothing = np.empty(0, np.int64)
                 places = Places(nothing, nothing.astype(INDEX_TYPE))
-                self._unpublished.count_read(where, nothing, nothing.astype(np.uint64), places, read, 0.0)
+                self.unpublished.count_read(where, nothing, nothing.astype(np.uint64), places, read, 0.0)
 
     def _now_us(self) -> int:
         return int(self._clock.wall_s() * 1_000_000)
@@ -309,14 +309,14 @@ class AuditCounter(Closing):
             held = self._held_messages()
             logger.error("Messages of topic %s are not counted: %d wait to be reported", topic, held)
         self._counts["dropped"] += len(stamps)
-        self._unpublished.uncounted(topic, [stamp.published_at_us for stamp in stamps])
-        self._wake.set()
+        self.unpublished.uncounted(topic, [stamp.published_at_us for stamp in stamps])
+        self.wake.set()
 
     def _held_messages(self) -> int:
-        return self._waiting_messages + self._unpublished.messages + self._unconfirmed_messages
+        return self.waiting_messages + self.unpublished.messages + self._unconfirmed_messages
 
     def _is_half_full(self) -> bool:
-        held_windows = self._unpublished.windows + sum(isinstance(report, AuditReport) for report in self._unconfirmed)
+        held_windows = self.unpublished.windows + sum(isinstance(report, AuditReport) for report in self.unconfirmed)
         return 2 * self._held_messages() >= self._limits.max_messages or 2 * held_windows >= self._limits.max_windows
 
     def _ends_now(self) -> dict[str, TimedEnds]:
@@ -325,7 +325,7 @@ class AuditCounter(Closing):
         if self._ends_lookup is None:
             return {}
         with self._lock:
-            topics = self._unpublished.read_topics
+            topics = self.unpublished.read_topics
         ends: dict[str, TimedEnds] = {}
         for topic in topics:
             now_ms = self._now_us() // 1000
@@ -340,9 +340,9 @@ class AuditCounter(Closing):
             with self._lock:
                 for topic in list(self._stamps):
                     self._sort(topic)
-                self._unconfirmed += self._unpublished.take(self._now_us(), before_s, ends, is_last=is_last)
-                self._unconfirmed_messages = sum(_messages(report) for report in self._unconfirmed)
-                reports = list(self._unconfirmed)
+                self.unconfirmed += self.unpublished.take(self._now_us(), before_s, ends, is_last=is_last)
+                self._unconfirmed_messages = sum(_messages(report) for report in self.unconfirmed)
+                reports = list(self.unconfirmed)
             if not reports:
                 return
             try:
@@ -352,8 +352,8 @@ class AuditCounter(Closing):
                     self._counts["failed_reports"] += len(reports)
                 raise
             with self._lock:
-                del self._unconfirmed[: len(reports)]  # `begin` may have added more meanwhile
-                self._unconfirmed_messages = sum(_messages(report) for report in self._unconfirmed)
+                del self.unconfirmed[: len(reports)]  # `begin` may have added more meanwhile
+                self._unconfirmed_messages = sum(_messages(report) for report in self.unconfirmed)
                 self._counts["reports"] += len(reports)
 
     # The thread ------------------------------------------------------------------------------------------------------
@@ -368,11 +368,11 @@ class AuditCounter(Closing):
     def _run(self) -> None:
         outages = Outages(logger)
         while not self._closing.is_set():
-            self._wake.wait(_POLL_INTERVAL_S)
-            self._wake.clear()
+            self.wake.wait(_POLL_INTERVAL_S)
+            self.wake.clear()
             with self._lock:
                 is_full = self._is_half_full()
-                is_reading = self._ends_lookup is not None and bool(self._unpublished.read_topics)
+                is_reading = self._ends_lookup is not None and bool(self.unpublished.read_topics)
             length_s = self._windows.length_ms / 1000
             now_s = self._clock.monotonic_s()
             try:

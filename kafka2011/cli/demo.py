@@ -92,7 +92,7 @@ def command(
     """
     if tiers != "none":
         _check_tiers(file)
-    lines = _lines(file)
+    lines = read_lines(file)
     is_temporary = directory is None
     directory = directory or Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
     try:
@@ -149,7 +149,7 @@ def _tiers(
     return Tiers(frontends, directory, say, has_spark=wanted == "all", report=report)
 
 
-def _lines(file: BufferedReader | None) -> list[bytes]:
+def read_lines(file: BufferedReader | None) -> list[bytes]:
     """Return the lines to replay. Raises UsageError, naming the line, where they are more than the demo takes."""
     if file is None:
         return [b"member-%d viewed /jobs/%d" % (n * 7919 % 2000, n % 100) for n in range(DEFAULT_LINES)]

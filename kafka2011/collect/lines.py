@@ -44,7 +44,7 @@ class LineCutter:
         self._max_line_bytes = max_line_bytes
         self._refuse = refuse
         self._skips_nul = skips_nul
-        self._held = bytearray()
+        self.held = bytearray()
         self._line_bytes = 0  # how long the line would be if it ended now
         self.held_bytes = 0
         """How much of what was fed belongs to the unfinished line."""
@@ -82,8 +82,8 @@ class LineCutter:
 
     def finish(self) -> list[bytes]:
         """Return the unfinished line as it is, or nothing if there is none."""
-        held, held_bytes, size_bytes = bytes(self._held), self.held_bytes, self._line_bytes
-        self._held.clear()
+        held, held_bytes, size_bytes = bytes(self.held), self.held_bytes, self._line_bytes
+        self.held.clear()
         self.held_bytes = self._line_bytes = 0
         if not held_bytes:
             return []
@@ -93,7 +93,7 @@ class LineCutter:
         self.held_bytes += len(piece)
         if self._skips_nul:
             piece = self._without_nul(piece)
-        self._held += piece[: self._max_line_bytes - len(self._held)]
+        self.held += piece[: self._max_line_bytes - len(self.held)]
         self._line_bytes += len(piece)
 
     def _without_nul(self, piece: bytes) -> bytes:

@@ -49,9 +49,9 @@ class ChunkQueue(Generic[ChunkT]):
         self._room_made = room_made
         self.filled: Callable[[], None] | None = None
         self._chunks: deque[ChunkT] = deque()
-        self._taken = 0  # the room of all of them
+        self.taken = 0  # the room of all of them
         self._feeds: Counter[int] = Counter()  # partitions being fetched, by broker
-        self._reserved: Counter[int] = Counter()  # room for fetches under way, by broker
+        self.reserved: Counter[int] = Counter()  # room for fetches under way, by broker
         self._refused: set[int] = set()  # brokers from which a fetch was not made for want of room
 
     def join(self, broker_id: int) -> None:
@@ -69,31 +69,31 @@ class ChunkQueue(Generic[ChunkT]):
         """Reserve room for one set from a broker, until `give_back`; False when there is none."""
         if self.is_closed:
             return False
-        reserved = self._reserved[broker_id]
+        reserved = self.reserved[broker_id]
         share = max(1, self._max_chunks // max(1, len(self._feeds)))
-        is_room = self._taken + self._reserved.total() < self._max_chunks and reserved < share
+        is_room = self.taken + self.reserved.total() < self._max_chunks and reserved < share
         if not is_room and (reserved or self._chunks):
             self._refused.add(broker_id)
             return False
         self._refused.discard(broker_id)
-        self._reserved[broker_id] += 1
+        self.reserved[broker_id] += 1
         return True
 
     def is_reserved(self, broker_id: int) -> bool:
         """Say whether fetches of a broker are under way, which give their room back when they bring nothing."""
-        return self._reserved[broker_id] > 0
+        return self.reserved[broker_id] > 0
 
     def give_back(self, broker_id: int, count: int = 1) -> None:
         """Let others have the room that was reserved."""
-        self._reserved[broker_id] -= count
+        self.reserved[broker_id] -= count
 
     def put(self, chunk: ChunkT, broker_id: int) -> bool:
         """Queue a chunk from a broker, after `give_back`; False if others have taken the room for it."""
-        if self._chunks and self._taken + chunk.room > self._max_chunks:
+        if self._chunks and self.taken + chunk.room > self._max_chunks:
             self._refused.add(broker_id)
             return False
         self._chunks.append(chunk)
-        self._taken += chunk.room
+        self.taken += chunk.room
         self._tell()
         return True
 
@@ -101,7 +101,7 @@ class ChunkQueue(Generic[ChunkT]):
         """Take the oldest chunk that is still wanted; None when there is none."""
         while self._chunks:
             chunk = self._chunks.popleft()
-            self._taken -= chunk.room
+            self.taken -= chunk.room
             self._make_room()
             if chunk.is_wanted:
                 return chunk
@@ -112,7 +112,7 @@ class ChunkQueue(Generic[ChunkT]):
         kept = [chunk for chunk in self._chunks if chunk.is_wanted]
         if len(kept) < len(self._chunks):
             self._chunks = deque(kept)
-            self._taken = sum(chunk.room for chunk in kept)
+            self.taken = sum(chunk.room for chunk in kept)
             self._make_room()
         self.changed.notify_all()
 
@@ -120,7 +120,7 @@ class ChunkQueue(Generic[ChunkT]):
         """Drop everything."""
         self.is_closed = True
         self._chunks.clear()
-        self._taken = 0
+        self.taken = 0
         self._tell()
 
     def _tell(self) -> None:

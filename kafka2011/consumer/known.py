@@ -28,8 +28,8 @@ class CachedNodes(Generic[Value]):
         self.path = path
         self._read = read
         self._value: Value | None = None
-        self._is_current = False
-        self._changes: int | None = None  # of the znode's children, as they were counted last, before the reading
+        self.is_current = False
+        self.changes: int | None = None  # of the znode's children, as they were counted last, before the reading
         self._wake: Wake = nobody
 
     def value(self, wake: Wake) -> Value:
@@ -46,9 +46,9 @@ class CachedNodes(Generic[Value]):
     def begin(self, wake: Wake) -> bool:
         """Say whether it has to be read; then `end` or `fail` must follow."""
         self._wake = wake
-        if self._is_current and self._value is not None:
+        if self.is_current and self._value is not None:
             return False
-        self._is_current = True  # before it is read: a watch that fires after that must not be forgotten
+        self.is_current = True  # before it is read: a watch that fires after that must not be forgotten
         return True
 
     def end(self, value: Value) -> None:
@@ -57,19 +57,19 @@ class CachedNodes(Generic[Value]):
 
     def fail(self) -> None:
         """Note that it could not be read."""
-        self._is_current = False
+        self.is_current = False
 
     def compare(self, changes: int | None) -> bool:
         """Have it read again if its count of changes differs from last time; say whether no watch had said so."""
-        is_news = self._is_current and changes != self._changes
+        is_news = self.is_current and changes != self.changes
         if is_news:
-            self._is_current = False
-        self._changes = changes
+            self.is_current = False
+        self.changes = changes
         return is_news
 
     def __call__(self, _event: object) -> None:
         """Note that it has changed, as a watch."""
-        self._is_current = False
+        self.is_current = False
         self._wake()
 
 

@@ -93,16 +93,16 @@ class Rebalancer:
         self._listener = subscription.listener or RebalanceListener()
         self.takes_part = True
         self.session: GroupSession | None = None
-        self._is_in = False  # a member, for certain
-        self._is_out = True  # none, for certain
+        self.is_in = False  # a member, for certain
+        self.is_out = True  # none, for certain
         self.owned: dict[TopicPartition, OwnedPartition] = {}
-        self._claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
+        self.claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
         self.explicit_topics: set[str] = set()
         self._explicit_commits = subscription.explicit_commits
         # Given up, but not committed for the last time: the owner node stays until then.
         self.uncommitted: dict[TopicPartition, OwnedPartition] = {}
         self.left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
-        self._is_changed = False  # since the last rebalance that ended well
+        self.is_changed = False  # since the last rebalance that ended well
         self.counts: Counter[str] = Counter()
         self.times = Histogram(UP_TO_MINUTES)  # of rebalances that changed something, from the first attempt
         self._began_s: float | None = None
@@ -131,11 +131,11 @@ class Rebalancer:
                 logger.warning("%s: there is a new ZooKeeper session: registering again", self._consumer_id)
                 self._abandon()
             session.lease.renew()
-            self.session, self._is_in, self._is_out = session, False, True
-        if registers and not self._is_in:
-            self._is_out = False  # noted first: an unanswered registration may have succeeded
+            self.session, self.is_in, self.is_out = session, False, True
+        if registers and not self.is_in:
+            self.is_out = False  # noted first: an unanswered registration may have succeeded
             self._division.register(session)
-            self._is_in = True
+            self.is_in = True
         return session
 
     def try_once(self) -> bool:
@@ -158,7 +158,7 @@ class Rebalancer:
         mine = session.mine(self.owned.keys(), self._wake)
         self._give_up([o for w, o in self.owned.items() if w not in mine or wanted.get(w) != o.feed.stream_id])
         self._commit_given_up()
-        self._unclaim(session, [where for where in self._claimed if where not in self.owned and where not in wanted])
+        self._unclaim(session, [where for where in self.claimed if where not in self.owned and where not in wanted])
         self._follow_addresses(brokers)
         if not self._take(session, brokers, {w: stream for w, stream in wanted.items() if w not in self.owned}):
             return False
@@ -167,9 +167,9 @@ class Rebalancer:
 
     def _end_well(self, began_s: float) -> None:
         self._began_s = None
-        if not self._is_changed:
+        if not self.is_changed:
             return
-        self._is_changed = False
+        self.is_changed = False
         self.counts["rebalances"] += 1
         self.times.observe(self._clock.monotonic_s() - began_s)
         self._wake()  # look once more: that sets watches on the new owner nodes, which others could delete
@@ -177,13 +177,13 @@ class Rebalancer:
 
     def _step_out(self, session: GroupSession) -> None:
         """Give up everything, with its commits, and leave the group."""
-        self._is_in = False
+        self.is_in = False
         self._give_up(list(self.owned.values()))
         self._commit_given_up()
-        self._unclaim(session, list(self._claimed))
-        if not self._is_out:
+        self._unclaim(session, list(self.claimed))
+        if not self.is_out:
             session.deregister(self._consumer_id)
-            self._is_out = True
+            self.is_out = True
 
     def leave(self, *, commit: bool) -> None:
         """Give up everything and leave the group; what ZooKeeper is not told ends with the session.
@@ -208,7 +208,7 @@ class Rebalancer:
         except KafkaError as error:
             logger.warning("%s leaves without having committed everything: %s", self._consumer_id, error)
         try:
-            self._unclaim(session, list(self._claimed))
+            self._unclaim(session, list(self.claimed))
             session.deregister(self._consumer_id)
         except ZkError as error:
             logger.warning("%s leaves without ZooKeeper: %s", self._consumer_id, error)
@@ -225,11 +225,11 @@ class Rebalancer:
         """Claim these and begin with them; False if another still owns one of them."""
         if not wanted:
             return True
-        self._is_changed = True
-        self._claimed.update(wanted)  # noted first: an unanswered claim may have succeeded
+        self.is_changed = True
+        self.claimed.update(wanted)  # noted first: an unanswered claim may have succeeded
         held = session.claim(wanted)
         for where in held:
-            del self._claimed[where]
+            del self.claimed[where]
         # Streams of several topics have the same ids, so each is known by its topic, too.
         streams = {(topic, s.stream_id): s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
         claimed: dict[OwnedPartition, Left | None] = {}
@@ -269,7 +269,7 @@ class Rebalancer:
     def _give_up(self, partitions: Collection[OwnedPartition]) -> None:
         if not partitions:
             return
-        self._is_changed = True
+        self.is_changed = True
         self._release(partitions)
         self._tell(self._listener.on_revoked, partitions)
         for owned in partitions:
@@ -300,7 +300,7 @@ class Rebalancer:
         if partitions:
             session.release(partitions)
         for where in partitions:
-            self._claimed.pop(where, None)
+            self.claimed.pop(where, None)
 
     def _abandon(self) -> None:
         """Drop what an ended session owned: there is no time to wait, and nothing can be committed."""
@@ -313,7 +313,7 @@ class Rebalancer:
         self._fetchers.remove(every)
         self.owned.clear()
         self.uncommitted.clear()
-        self._claimed.clear()
+        self.claimed.clear()
         self._tell(self._listener.on_lost, every)
 
     def _tell(self, method: Callable[[list[TopicPartition]], None], partitions: Collection[OwnedPartition]) -> None:

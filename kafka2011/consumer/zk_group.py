@@ -34,16 +34,16 @@ class ZkGroup:
     def __init__(self, client: ZkClient, group: str) -> None:
         self._client = client
         self._group = group
-        self._session: ZkGroupSession | None = None
+        self.session: ZkGroupSession | None = None
 
     def current(self) -> ZkGroupSession | None:
         """Return the present session, the same object while it is the same session; None while there is none."""
         session_id = self._client.session_id
         if session_id is None:
             return None
-        if self._session is None or self._session.session_id != session_id:
-            self._session = ZkGroupSession(self._client, self._group, session_id)
-        return self._session
+        if self.session is None or self.session.session_id != session_id:
+            self.session = ZkGroupSession(self._client, self._group, session_id)
+        return self.session
 
 
 class ZkGroupSession:
@@ -52,7 +52,7 @@ class ZkGroupSession:
     def __init__(self, client: ZkClient, group: str, session_id: int) -> None:
         self._group = group
         self._clock = client.clock
-        self._topics_compared_s = self._clock.monotonic_s()
+        self.topics_compared_s = self._clock.monotonic_s()
         self.session_id = session_id
         self.lease = SessionLease(client, session_id)
         self._brokers = BrokerRegistry(client)
@@ -60,19 +60,19 @@ class ZkGroupSession:
         self._owners = OwnerRegistry(client, session_id)
         self._nodes = Nodes(client, session_id)
         self._offsets = OffsetRegistry(client, session_id)
-        self._known_subscriptions = KnownTexts(
+        self.known_subscriptions = KnownTexts(
             paths.consumer_ids(group),
             partial(self._consumers.members, group),
             partial(self._consumers.subscriptions_of, group),
         )
-        self._known_rules: KnownTexts | None = None
+        self.known_rules: KnownTexts | None = None
         self._known_topics = CachedNodes(paths.BROKER_TOPICS, self._brokers.topics)
-        self._known_brokers = CachedNodes(paths.BROKER_IDS, self._brokers.brokers)
-        self._known_partitions: dict[str, KnownTopic] = {}
-        self._known_owned_names: dict[str, CachedNodes[frozenset[str]]] = {}  # not watched: they change all the time
+        self.known_brokers = CachedNodes(paths.BROKER_IDS, self._brokers.brokers)
+        self.known_partitions: dict[str, KnownTopic] = {}
+        self.known_owned_names: dict[str, CachedNodes[frozenset[str]]] = {}  # not watched: they change all the time
         self._topics_with_owners: set[str] = set()
         self._topics_with_offsets: set[str] = set()
-        self._standing: set[TopicPartition] = set()  # owner nodes of ours that are watched
+        self.standing: set[TopicPartition] = set()  # owner nodes of ours that are watched
 
     def register(self, consumer_id: str, subscription: str, rule: str | None = None) -> None:
         """Become a member; the registries' parents are made first, so that they can be watched."""
@@ -93,32 +93,32 @@ class ZkGroupSession:
         are.
         """
         every: list[CachedNodes[Any]] = [
-            self._known_subscriptions,
-            *([] if self._known_rules is None else [self._known_rules]),
+            self.known_subscriptions,
+            *([] if self.known_rules is None else [self.known_rules]),
             self._known_topics,
-            self._known_brokers,
-            *self._known_owned_names.values(),
+            self.known_brokers,
+            *self.known_owned_names.values(),
         ]
         changes = self._nodes.count_changes(known.path for known in every)
         for known in every:
             known.compare(changes[known.path])
         now_s = self._clock.monotonic_s()
-        if now_s >= self._topics_compared_s + COMPARE_TOPICS_S:
-            self._brokers.count_changes(self._known_partitions.values())
-            self._topics_compared_s = now_s
+        if now_s >= self.topics_compared_s + COMPARE_TOPICS_S:
+            self._brokers.count_changes(self.known_partitions.values())
+            self.topics_compared_s = now_s
 
     def subscriptions(self, wake: Wake) -> dict[str, str]:
         """Return what each member subscribes to, by consumer id."""
-        return self._known_subscriptions.value(wake)
+        return self.known_subscriptions.value(wake)
 
     def rules(self, wake: Wake) -> dict[str, str]:
         """Return what those say who say how they would divide, by consumer id."""
-        if self._known_rules is None:  # members that divide as 0.7 does need not ask
+        if self.known_rules is None:  # members that divide as 0.7 does need not ask
             group, consumers = self._group, self._consumers
-            self._known_rules = KnownTexts(
+            self.known_rules = KnownTexts(
                 paths.assignments(group), partial(consumers.who_says_rules, group), partial(consumers.rules_of, group)
             )
-        return self._known_rules.value(wake)
+        return self.known_rules.value(wake)
 
     def topics(self, wake: Wake) -> list[str]:
         """List all topics."""
@@ -131,15 +131,15 @@ class ZkGroupSession:
         return {known.topic: self._brokers.counts_of(known) for known in every}
 
     def _known_topic(self, topic: str, wake: Wake) -> KnownTopic:
-        known = self._known_partitions.get(topic)
+        known = self.known_partitions.get(topic)
         if known is None:
-            self._known_partitions[topic] = known = KnownTopic(topic, wake)
+            self.known_partitions[topic] = known = KnownTopic(topic, wake)
         known.wake = wake
         return known
 
     def brokers(self, wake: Wake) -> dict[int, Broker]:
         """Return the live brokers."""
-        return self._known_brokers.value(wake)
+        return self.known_brokers.value(wake)
 
     # Owners ------------------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class ZkGroupSession:
     def release(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop owning these partitions; this wakes nobody here."""
         every = list(partitions)
-        self._standing.difference_update(every)
+        self.standing.difference_update(every)
         self._owners.release_many(self._group, every)
 
     def mine(self, partitions: Collection[TopicPartition], wake: Wake) -> set[TopicPartition]:
@@ -163,24 +163,24 @@ class ZkGroupSession:
         Reads only those not known from a watch, or whose node is missing from the list.
         """
         names = {topic: self._owned_names(topic) for topic in {where.topic for where in partitions}}
-        known = {where for where in partitions if where in self._standing and where.znode_name in names[where.topic]}
+        known = {where for where in partitions if where in self.standing and where.znode_name in names[where.topic]}
         unknown = {self._owner_path(where): where for where in partitions if where not in known}
         # Noted before they are read: what a watch says while they are is not to be forgotten.
-        self._standing.update(unknown.values())
+        self.standing.update(unknown.values())
         ours: set[TopicPartition] = set()
         try:
-            nodes = self._nodes.get_many(unknown, lambda path: _OwnerWatch(self._standing, unknown[path], wake))
+            nodes = self._nodes.get_many(unknown, lambda path: _OwnerWatch(self.standing, unknown[path], wake))
             ours.update(unknown[path] for path, node in nodes.items() if node.owner == self.session_id)
         finally:
-            self._standing.difference_update(where for where in unknown.values() if where not in ours)
+            self.standing.difference_update(where for where in unknown.values() if where not in ours)
         return known | ours
 
     def _owned_names(self, topic: str) -> frozenset[str]:
-        known = self._known_owned_names.get(topic)
+        known = self.known_owned_names.get(topic)
         if known is None:
             path = paths.owners(self._group, topic)
             known = CachedNodes(path, lambda _: frozenset(self._nodes.children(path)))
-            self._known_owned_names[topic] = known
+            self.known_owned_names[topic] = known
         return known.value(nobody)
 
     def is_mine(self, where: TopicPartition) -> bool:
@@ -250,16 +250,16 @@ class _Watch:
 class _OwnerWatch:
     """The watch of an owner node of ours: wakes only if the node was thought to exist."""
 
-    __slots__ = ("_standing", "_wake", "_where")
+    __slots__ = ("_wake", "_where", "standing")
 
     def __init__(self, standing: set[TopicPartition], where: TopicPartition, wake: Wake) -> None:
-        self._standing = standing
+        self.standing = standing
         self._where = where
         self._wake = wake
 
     def __call__(self, _event: object) -> None:
-        if self._where in self._standing:
-            self._standing.discard(self._where)
+        if self._where in self.standing:
+            self.standing.discard(self._where)
             self._wake()
 
     def __eq__(self, other: object) -> bool:

@@ -27,7 +27,7 @@ class Router:
         self._read_retries = read_retries
         self._clock = clock
         self._down_until_s: dict[int, float] = {}
-        self._turns: dict[str, _Turns] = {}
+        self.turns: dict[str, _Turns] = {}
         self._lock = threading.Lock()  # of the turns
 
     def mark_down(self, broker_id: int, until_s: float) -> None:
@@ -95,11 +95,11 @@ class Router:
 
     def _in_turn(self, topic: str, choices: tuple[TopicPartition, ...]) -> TopicPartition | None:
         with self._lock:
-            turns = self._turns.get(topic)
+            turns = self.turns.get(topic)
             if turns is None or turns.choices != choices:
-                if len(self._turns) >= _MAX_TURNS:
-                    self._turns.clear()
-                turns = self._turns[topic] = _Turns(choices)
+                if len(self.turns) >= _MAX_TURNS:
+                    self.turns.clear()
+                turns = self.turns[topic] = _Turns(choices)
             alive: TopicPartition | None = None
             for _ in range(2 * len(choices)):  # so that all of them come, wherever the cycle stands
                 candidate = turns.next()

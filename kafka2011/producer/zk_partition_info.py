@@ -47,20 +47,20 @@ class ZkBrokerPartitionInfo:
         self._assumed: dict[str, frozenset[int]] = {}  # brokers by topic, assumed when no broker had it
         self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, registered and assumed
         self._reading = threading.Lock()  # a read that began earlier must not overwrite a later one
-        self._changed = threading.Event()
+        self.changed = threading.Event()
         self._known: dict[str, KnownTopic] = {}
         self._stale_topics: set[str] = set()
-        self._stale_brokers = False
+        self.stale_brokers = False
         self._closing = threading.Event()
         try:
             self._read_brokers()
         except BaseException:
             self.close()
             raise
-        self._events.wake(self._changed.set)
-        self._changed.set()  # a watch or a change of session between the first read and now
-        self._follower = threading.Thread(target=self._follow, name="kafka2011-producer-brokers", daemon=True)
-        self._follower.start()
+        self._events.wake(self.changed.set)
+        self.changed.set()  # a watch or a change of session between the first read and now
+        self.follower = threading.Thread(target=self._follow, name="kafka2011-producer-brokers", daemon=True)
+        self.follower.start()
 
     @classmethod
     def connect(cls, config: ProducerConfig) -> Self:
@@ -97,15 +97,15 @@ class ZkBrokerPartitionInfo:
         """End the session and the thread."""
         self._closing.set()
         self._events.close()
-        self._changed.set()
-        if hasattr(self, "_follower") and self._follower is not threading.current_thread():
-            self._follower.join()
+        self.changed.set()
+        if hasattr(self, "follower") and self.follower is not threading.current_thread():
+            self.follower.join()
         self._client.shutdown()
 
     def _follow(self) -> None:
         while True:
-            self._changed.wait()
-            self._changed.clear()
+            self.changed.wait()
+            self.changed.clear()
             if self._closing.is_set():
                 return
             try:
@@ -119,7 +119,7 @@ class ZkBrokerPartitionInfo:
                 continue
             # What was stale still is, and there may be no further event: perhaps just one answer was lost.
             self._closing.wait(_RETRY_S)
-            self._changed.set()
+            self.changed.set()
 
     def _read_stale(self) -> None:
         session_id = self._events.session_id
@@ -137,7 +137,7 @@ class ZkBrokerPartitionInfo:
         except BaseException:
             self._stale_topics.update(stale)
             raise
-        if self._stale_brokers:
+        if self.stale_brokers:
             self._read_brokers()
 
     def _read_all(self) -> None:
@@ -148,11 +148,11 @@ class ZkBrokerPartitionInfo:
 
     def _read_brokers(self) -> None:
         with self._reading:
-            self._stale_brokers = False  # before the read: a watch that fires after it must not be forgotten
+            self.stale_brokers = False  # before the read: a watch that fires after it must not be forgotten
             try:
                 brokers = self._registry.brokers(self._on_brokers)
             except BaseException:
-                self._stale_brokers = True
+                self.stale_brokers = True
                 raise
             if brokers != self._brokers:
                 logger.info("live brokers: %s", ", ".join(map(str, brokers)) or "none")
@@ -194,10 +194,10 @@ class ZkBrokerPartitionInfo:
         return partitions
 
     def _on_brokers(self, _event: object) -> None:
-        self._stale_brokers = True
-        self._changed.set()
+        self.stale_brokers = True
+        self.changed.set()
 
     def topic_changed(self, topic: str) -> None:
         """Have the reading thread read a topic again."""
         self._stale_topics.add(topic)
-        self._changed.set()
+        self.changed.set()

@@ -221,4 +221,4 @@ def test_an_exception_leaves_the_list_in_hand_to_the_next_owner(
     connector_of(opened).give_up(WHERE)
     assert connector_of(opened).commits[-1] == ({WHERE: 20}, 2)
     assert connector_of(opened).ended_by != [None]
-    opened._in_hand.clear()
+    opened.in_hand.clear()

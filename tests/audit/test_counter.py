@@ -101,18 +101,18 @@ def test_a_window_is_reported_by_itself_when_it_is_over(
     counter = open_counter()
     counter.count(TOPIC, stamps[:5])
     clock.now_s = 9.0
-    counter._wake.set()
-    eventually(lambda: not counter._wake.is_set())
+    counter.wake.set()
+    eventually(lambda: not counter.wake.is_set())
     counter.count(TOPIC, stamps[5:6])
     assert sink.reports == []
     clock.now_s = 30.0
-    counter._wake.set()
+    counter.wake.set()
     eventually(lambda: sink.counted == 6, what="the first report")
     counter.count(TOPIC, stamps[6:7])
     clock.now_s = 60.0
     eventually(lambda: counter.counts()["counted"] == 7)
     clock.now_s = 90.0
-    counter._wake.set()
+    counter.wake.set()
     eventually(lambda: sink.counted == 7, what="the second report")
 
 
@@ -126,7 +126,7 @@ def test_reports_that_do_not_arrive_are_published_again(
     with pytest.raises(KafkaError, match="the broker is away"):
         counter.report()
     counter.count(TOPIC, stamps[:1])
-    held = [each.report_id for each in counter._unconfirmed if isinstance(each, AuditReport)]
+    held = [each.report_id for each in counter.unconfirmed if isinstance(each, AuditReport)]
     sink.is_away = False
     counter.report()
     assert [report.count for report in sink.reports] == [100, 1]
@@ -331,7 +331,7 @@ def test_a_reader_says_what_it_has_reported_and_where_partitions_end(
         assert (reported.reported, reported.ends) == ((Reported(where, 0, 30),), ())
         assert (reported.home, reported.first, reported.number) == ("here", 1, 2)
         clock.now_s = 11
-        counter._wake.set()
+        counter.wake.set()
         eventually(lambda: len(sink.progress_reports) == 3, what="a lookup")
         assert (sink.progress_reports[-1].ends_at_ms, sink.progress_reports[-1].ends) == (11_000, (Ends(where, 0, 50),))
     assert lookup.is_closed

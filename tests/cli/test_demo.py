@@ -20,7 +20,7 @@ def test_the_longest_line_is_taken(end: bytes, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x\n" + b"y" * demo.MAX_LINE_BYTES + end)
     with path.open("rb") as file:
-        lines = demo._lines(file)
+        lines = demo.read_lines(file)
     assert list(map(len, lines)) == [1, demo.MAX_LINE_BYTES]
     assert len(numbered(demo.MAX_LINES, lines[1])) == 1_000_000
 

@@ -76,7 +76,7 @@ def test_an_endless_line_stays_small_in_memory() -> None:
     cutter = LineCutter(1000)
     for _ in range(1000):
         assert cutter.feed(b"x" * 10_000) == []
-    assert len(cutter._held) == 1000
+    assert len(cutter.held) == 1000
     [line] = cutter.feed(b"\n")
     assert line.endswith(b" bytes more]")
     assert cutter.held_bytes == 0

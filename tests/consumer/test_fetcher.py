@@ -122,7 +122,7 @@ class ScriptedBroker:
     @property
     def room_taken(self) -> int:
         """By what waits for the application."""
-        return self.stream._queue._taken
+        return self.stream._queue.taken
 
     def hang(self, partitions: int) -> list[OwnedPartition]:
         """Own so many partitions of a broker that then answers no more."""
@@ -751,7 +751,7 @@ def test_a_partition_given_up_gives_back_the_room_of_its_fetch(open_broker: Call
     broker.hanging.let_go.set()
     eventually(lambda: len(broker.asked) > asked)
     assert broker.read(4) == [b"a", b"b", b"c", b"d"]
-    assert broker.stream._queue._reserved.total() == 0
+    assert broker.stream._queue.reserved.total() == 0
 
 
 def test_brokers_share_the_room(open_broker: Callable[..., ScriptedBroker]) -> None:

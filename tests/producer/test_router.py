@@ -135,7 +135,7 @@ def test_turns_are_remembered_for_so_many_topics(monkeypatch: pytest.MonkeyPatch
     router = Router(StaleInfo(0), DefaultPartitioner(), 0, CLOCK)
     for number in range(10):
         router.next(f"t{number}")
-        assert len(router._turns) <= 3
+        assert len(router.turns) <= 3
 
 
 def test_broker_list_leaves_partitions_to_the_broker() -> None:

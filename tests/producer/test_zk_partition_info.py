@@ -167,7 +167,7 @@ def follow(zookeeper: ZooKeeperInMemory) -> Iterator[Follow]:
 
         def begin() -> ZkBrokerPartitionInfo:
             info = stack.enter_context(closing(ZkBrokerPartitionInfo(cast("ZkClient", zookeeper))))
-            eventually(lambda: not info._changed.is_set())
+            eventually(lambda: not info.changed.is_set())
             return info
 
         yield begin
@@ -250,7 +250,7 @@ def test_a_broker_that_comes_back_elsewhere_is_followed(zookeeper: ZooKeeperInMe
     info = follow()
     zookeeper.write(paths.broker(1), broker(1, 9999).text.encode())
     eventually(lambda: info.broker(1) == broker(1, 9999))
-    assert not info._stale_brokers
+    assert not info.stale_brokers
 
 
 def test_a_topic_has_one_watch_however_often_it_is_read(zookeeper: ZooKeeperInMemory, follow: Follow) -> None:
@@ -290,13 +290,13 @@ def test_in_a_new_session_everything_is_read_again(zookeeper: ZooKeeperInMemory,
     zookeeper.add_partitions("views", 2, 1)
     zookeeper.reads.clear()
     zookeeper.change_state(None)
-    eventually(lambda: not info._changed.is_set())
+    eventually(lambda: not info.changed.is_set())
     zookeeper.change_state(2)
     eventually(lambda: info.broker(2) is not None)
     eventually(lambda: info.partitions("views") == partitions((0, 0), (2, 0)))
     assert zookeeper.reads.count(paths.BROKER_IDS) == 1
     zookeeper.change_state(2)
-    eventually(lambda: not info._changed.is_set())
+    eventually(lambda: not info.changed.is_set())
     assert zookeeper.reads.count(paths.BROKER_IDS) == 1
 
 
@@ -417,7 +417,7 @@ def test_without_an_answer_at_the_beginning_the_client_is_shut_down(zookeeper: Z
 
 def test_the_thread_sleeps_while_nothing_changes(follow: Follow) -> None:
     """And holds up the end of no process that does not close its producer."""
-    follower = follow()._follower
+    follower = follow().follower
 
     def sleeps() -> bool:
         for _ in range(20):
@@ -433,7 +433,7 @@ def test_the_thread_sleeps_while_nothing_changes(follow: Follow) -> None:
 def test_closing_ends_the_thread_and_the_session(zookeeper: ZooKeeperInMemory, follow: Follow) -> None:
     """The thread first, which still reads; nobody is left listening."""
     info = follow()
-    follower = info._follower
+    follower = info.follower
     is_ended: list[bool] = []
     shutdown = zookeeper.shutdown
 

@@ -42,7 +42,7 @@ class Access:
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        self._file = RulesFile("allow.file", path, (PRODUCE, CONSUME), _rules_of, clock)
+        self._file = RulesFile("allow.file", path, (PRODUCE, CONSUME), rules_of, clock)
         self._answers: dict[tuple[str, str, str], bool] = {}
 
     def may(self, principal: str, what: str, topic: str) -> bool:
@@ -61,7 +61,8 @@ class Access:
         return answer
 
 
-def _rules_of(what: str, table: dict[str, object]) -> list[_Rule]:
+def rules_of(what: str, table: dict[str, object]) -> list[_Rule]:
+    """Parse the rules in a table of the file; `what` names the table in errors."""
     rules = []
     for topics, principals in table.items():
         if not isinstance(principals, list) or not all(isinstance(principal, str) for principal in principals):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.security.access import _rules_of
+from kafka2011.broker.security.access import rules_of
 from kafka2011.broker.security.rules_file import RulesFile
 from kafka2011.collect.access_log import page_view
 from kafka2011.collect.counts import CollectCounts
@@ -208,7 +208,7 @@ def open_files() -> Iterator[Run]:
             kind, text = data[0] % 3 if data else 0, data[1:]
             path.write_bytes(text)
             if kind == 0:
-                rules = RulesFile("allow.file", path, ("produce", "consume"), _rules_of, SYSTEM_CLOCK).rules
+                rules = RulesFile("allow.file", path, ("produce", "consume"), rules_of, SYSTEM_CLOCK).rules
                 return "rules", sum(map(len, rules.values())) > 0
             if kind == 1:
                 return "security", Security.read(path).user != ""

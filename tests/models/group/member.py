@@ -165,7 +165,7 @@ class ModelMember:
     def lose_lease(self) -> None:
         """Have the lease run out, as after a silence."""
         self.client.connect_asked = (0, 0.0)
-        session = self.registries._session
+        session = self.registries.session
         if session is not None and session.session_id == self.client.last_session:
             session.lease.until_s = min(session.lease.until_s, self._clock.now_s)
             session.lease.answered.clear()
@@ -236,10 +236,10 @@ class ModelMember:
             self.in_hand and (_where(self.in_hand), self.in_hand.offset),
             tuple((where, self._owned_position(owned)) for where, owned in rebalancer.owned.items()),
             tuple((where, self._owned_position(owned)) for where, owned in rebalancer.uncommitted.items()),
-            tuple(rebalancer._claimed.items()),
+            tuple(rebalancer.claimed.items()),
             tuple(rebalancer.left.items()),
-            rebalancer._is_changed,
-            (rebalancer.takes_part, rebalancer._is_in, rebalancer._is_out),
+            rebalancer.is_changed,
+            (rebalancer.takes_part, rebalancer.is_in, rebalancer.is_out),
             session and session.session_id,
             self._registries_position(),
         )
@@ -258,28 +258,28 @@ class ModelMember:
         )
 
     def _registries_position(self) -> Hashable:
-        session = self.registries._session
+        session = self.registries.session
         if session is None:
             return None
         lease, now_s = session.lease, self._clock.now_s
         known: list[CachedNodes[Any]] = [
-            session._known_subscriptions,
-            *([] if session._known_rules is None else [session._known_rules]),
-            session._known_brokers,
-            *session._known_owned_names.values(),
+            session.known_subscriptions,
+            *([] if session.known_rules is None else [session.known_rules]),
+            session.known_brokers,
+            *session.known_owned_names.values(),
         ]
         return (
             session.session_id,
             max(lease.until_s - now_s, 0),
             tuple((asked_s - now_s, answered_s - now_s) for asked_s, answered_s in lease.answered),
-            tuple((each.path, repr(each._value), each._is_current, each._changes) for each in known),
+            tuple((each.path, repr(each._value), each.is_current, each.changes) for each in known),
             tuple(tuple(each.texts.items()) for each in known if isinstance(each, KnownTexts)),
             tuple(
-                (known.path, known._is_current, known._changes, tuple(known._nodes.items()), frozenset(known._unread))
-                for known in session._known_partitions.values()
+                (known.path, known.is_current, known.changes, tuple(known._nodes.items()), frozenset(known.unread))
+                for known in session.known_partitions.values()
             ),
-            min(now_s - session._topics_compared_s, COMPARE_TOPICS_S),
-            frozenset(session._standing),
+            min(now_s - session.topics_compared_s, COMPARE_TOPICS_S),
+            frozenset(session.standing),
         )
 
 
