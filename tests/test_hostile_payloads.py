@@ -217,7 +217,7 @@ def test_a_report_that_cannot_be_decoded_is_left_out(caplog: pytest.LogCaptureFi
     reader = AuditReader()
     decoder = open_decoder(SCHEMAS)
     messages = messages_of([each.payload for each in HOSTILE], topic=AUDIT_TOPIC)
-    assert [reader._report_from(message, decoder) for message in messages] == [None] * len(HOSTILE)
+    assert [reader.read_report(message, decoder) for message in messages] == [None] * len(HOSTILE)
     assert reader.unreadable == len(HOSTILE)
     assert f"{AUDIT_TOPIC}/0-0 offset 0" in caplog.text
 
@@ -253,7 +253,7 @@ def test_a_report_of_another_schema_is_left_out(
     ]
     reader = AuditReader()
     decoder = open_decoder(KnownSchemas({AUDIT_TOPIC: odd}, [AUDIT_COUNT]))
-    refused, taken = (reader._report_from(message, decoder) for message in messages_of(payloads, topic=AUDIT_TOPIC))
+    refused, taken = (reader.read_report(message, decoder) for message in messages_of(payloads, topic=AUDIT_TOPIC))
     assert refused is None
     assert isinstance(taken, AuditReport)
     assert reader.unreadable == 1

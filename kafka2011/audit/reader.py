@@ -121,7 +121,7 @@ class AuditReader:
                 if is_cut and (stamp := read_stamps([message.payload])[0]) is not None:
                     is_cut = False
                     self._since_ms = max(self._since_ms or 0, stamp.published_at_us // 1000 + BACK_MS)
-                report = self._report_from(message, decoder)
+                report = self.read_report(message, decoder)
                 if report is None:
                     continue
                 if first is None and (from_ms is None or _about_ms(report) >= from_ms):
@@ -151,7 +151,8 @@ class AuditReader:
             place.go_to(f"@{from_ms - BACK_MS}")
         return 0 < earliest == place.offset
 
-    def _report_from(self, message: Message, decoder: EventDecoder) -> AnyReport | None:
+    def read_report(self, message: Message, decoder: EventDecoder) -> AnyReport | None:
+        """Decode a report; log and count one that is not readable, and return None."""
         try:
             return report_from(decoder.decode(message))
         except (UndecodableEventError, InvalidReportError) as error:

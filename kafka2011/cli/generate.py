@@ -169,7 +169,7 @@ def command(
         Producer(config, on_failure=failures.append) as producer,
     ):
         publisher = EventPublisher(producer, EventEncoder(registry, EVENT_TYPES), counter=counter)
-        publishing = _Publishing(publisher, stop, _this_machine() if machine else None)
+        publishing = Publishing(publisher, stop, _this_machine() if machine else None)
         publishing.run(generate(profile, math.inf if seconds is None else seconds), at_once=at_once)
         producer.flush()
         failed = producer.counts.messages_failed
@@ -190,7 +190,7 @@ def _this_machine() -> Machine:
     return Machine()
 
 
-class _Publishing:
+class Publishing:
     """Publishes events when they are due, those that are due together as one set."""
 
     def __init__(self, publisher: EventPublisher, stop: threading.Event, machine: Machine | None) -> None:

@@ -124,7 +124,7 @@ def command(
 
     def lines(config: ProducerConfig) -> Iterator[list[bytes]]:
         on_too_long = _Skipped(config.max_message_size) if skip_too_long else None
-        with _progress(file, topic) as advance:
+        with show_progress(file, topic) as advance:
             yield from line_sets(file, config.max_message_size, advance, delimiter=delimiter, on_too_long=on_too_long)
 
     if broker is None:
@@ -243,7 +243,7 @@ def _up_to_a_fault(sets: Iterator[list[bytes]], finish: Callable[[], object]) ->
         raise MessageSizeTooLargeError(f"{error}; {before} (--skip-too-long leaves such lines out)") from error
 
 
-def _progress(file: BinaryIO, topic: str) -> contextlib.AbstractContextManager[Callable[[int], None]]:
+def show_progress(file: BinaryIO, topic: str) -> contextlib.AbstractContextManager[Callable[[int], None]]:
     """Show a bar, unless lines are typed, which it would overwrite."""
     if file.isatty():
         return contextlib.nullcontext(lambda _read_bytes: None)

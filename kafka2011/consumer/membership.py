@@ -86,8 +86,8 @@ class Membership:
                     raise
         assert self.rebalancer.session is not None
         retry_lease_s = self.rebalancer.session.lease.renew_interval_s / _LEASE_RETRIES
-        self._start("rebalance", self._rebalance, self._wake, self._leaving, self._backoff_s)
-        self._start("lease", self._renew_lease, self._has_left, self._has_left, retry_lease_s)
+        self._start("rebalance", self.rebalance, self._wake, self._leaving, self._backoff_s)
+        self._start("lease", self.renew_lease, self._has_left, self._has_left, retry_lease_s)
         if self._config.autocommit_enable:
             self._start("commit", self._commit, self._leaving, self._leaving, self._backoff_s)
         if self._watch is not None:
@@ -158,7 +158,7 @@ class Membership:
         self._threads[name] = thread
         thread.start()
 
-    def _rebalance(self) -> float:
+    def rebalance(self) -> float:
         """Try to rebalance until it succeeds; then check our own nodes now and then."""
         self._wake.clear()
         if self._leaving.is_set():
@@ -186,7 +186,7 @@ class Membership:
                     "%s: no rebalance after %d attempts, still trying: %s", self._consumer_id, self._failed_tries, why
                 )
 
-    def _renew_lease(self) -> float:
+    def renew_lease(self) -> float:
         """Keep the lease: ask ZooKeeper something as often as it requires."""
         assert self.rebalancer.session is not None
         lease = self.rebalancer.session.lease

@@ -232,7 +232,7 @@ class Accumulator:
 
     def _await_room(self, broker_id: int, messages: int, size_bytes: int, timeout_ms: int) -> BrokerQueue:
         self._check_open()
-        queue = self._queue_of(broker_id)
+        queue = self.queue_of(broker_id)
         if queue.bound.fits(messages, size_bytes):
             return queue
         for batch in list(queue.open.values()):
@@ -255,7 +255,8 @@ class Accumulator:
             queue.waiting_for_room -= 1
         return queue
 
-    def _queue_of(self, broker_id: int) -> BrokerQueue:
+    def queue_of(self, broker_id: int) -> BrokerQueue:
+        """Return the queue of a broker; open one if it has none or a retired one."""
         queue = self.queues.get(broker_id)
         if queue is None or queue.is_retired:
             bound = Bound(self._config.queue_size, self._config.queue_max_bytes)
@@ -313,7 +314,7 @@ class Accumulator:
         """Queue a batch from another broker's queue; it may exceed the bound here, since it is already in memory."""
         with self.lock:
             self._release(batch)
-            queue = self._queue_of(where.broker_id)
+            queue = self.queue_of(where.broker_id)
             batch.where = where
             batch.bound = queue.bound
             self._hold(batch, batch.messages, batch.size_bytes)

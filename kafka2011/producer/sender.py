@@ -107,7 +107,7 @@ class Sender:
         """Take steps in the caller's thread until a batch is done or has gone to another broker."""
         with self.turn:
             while not batch.done() and batch.where.broker_id == self.broker_id:
-                if not self._step_safely(wait=False):
+                if not self.step_safely(wait=False):
                     return  # closed: what is left of the queue is another sender's
 
     def broker_moved(self) -> None:
@@ -126,7 +126,7 @@ class Sender:
             self._thread.join()
 
     def _run(self, *, wait: bool) -> None:
-        while self._step_safely(wait=wait) or not self._accumulator.retire(self._queue):
+        while self.step_safely(wait=wait) or not self._accumulator.retire(self._queue):
             pass
         self._finish()
 
@@ -138,11 +138,11 @@ class Sender:
                 self._counts.add(broken_connections=connection.broken - broken)
         self._connection = self._witness = None
 
-    def _step_safely(self, *, wait: bool) -> bool:
+    def step_safely(self, *, wait: bool) -> bool:
+        """Take one step; after a defect, fail its batches, since nobody must wait for a future forever."""
         try:
             return self._step(wait=wait)
         except Exception as error:
-            # A defect, but nobody must wait for a future forever.
             logger.exception("sending to broker %d failed unexpectedly", self.broker_id)
             self._drop_connection()
             self._window.lost()
@@ -234,7 +234,7 @@ class Sender:
         if not sent:
             return
         if sent[0].suspect:
-            self._bring_witness()
+            self.bring_witness()
         *requests, last = divided(sent)
         for request in requests:
             connection.push(_frame(request))
@@ -331,7 +331,7 @@ class Sender:
             self._drop_connection()
             self._mark_down(still)
 
-    def _bring_witness(self) -> None:
+    def bring_witness(self) -> None:
         """Keep a second connection beside the one with a suspect set: if only that one ends, the set is to blame."""
         connection = self._connection
         assert connection is not None

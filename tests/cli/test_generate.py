@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka2011.cli.app import main
-from kafka2011.cli.generate import _Publishing
+from kafka2011.cli.generate import Publishing
 from kafka2011.events.generate import Generated
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ class MachineInMemory:
         return {"cpu_percent": 1.0}
 
 
-def publishing(publisher: PublisherInMemory, machine: MachineInMemory | None = None) -> _Publishing:
+def publishing(publisher: PublisherInMemory, machine: MachineInMemory | None = None) -> Publishing:
     as_publisher: EventPublisher = publisher  # type: ignore[assignment]
     as_machine: Machine | None = machine  # type: ignore[assignment]
-    return _Publishing(as_publisher, publisher.stop, as_machine)
+    return Publishing(as_publisher, publisher.stop, as_machine)
 
 
 def stream(*at_s: float) -> list[Generated]:

@@ -98,7 +98,7 @@ def test_what_is_typed_is_not_drawn_over(monkeypatch: pytest.MonkeyPatch) -> Non
 
     drawn: list[str] = []
     monkeypatch.setattr(produce, "byte_progress", lambda what, total: drawn.append(what))
-    with produce._progress(Terminal(), "views") as advance:
+    with produce.show_progress(Terminal(), "views") as advance:
         advance(5)
     assert drawn == []
 

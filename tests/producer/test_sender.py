@@ -179,7 +179,7 @@ class Bench:
         self.counts = Counts()
         self.accumulator = Accumulator(self.config, self.clock, lambda _: None)
         with self.accumulator.lock:
-            self.queue = self.accumulator._queue_of(0)
+            self.queue = self.accumulator.queue_of(0)
         self.encoder = SetEncoder(self.config)
         self.completion = Completion(self.accumulator, self.counts, None, confirmed=self.config.confirm)
         self.sender = Sender(
@@ -226,7 +226,7 @@ class Bench:
 
     def step(self, times: int = 1, *, wait: bool = False) -> bool:
         """Take steps as the sender does; False when the last one was the end."""
-        return [self.sender._step_safely(wait=wait) for _ in range(times)][-1]
+        return [self.sender.step_safely(wait=wait) for _ in range(times)][-1]
 
     def raises(self, error: Exception) -> Callable[..., NoReturn]:
         def fail(*_: object) -> NoReturn:
@@ -656,7 +656,7 @@ def test_while_a_broker_is_lost_its_sender_looks_often_whether_a_set_runs_out_of
     made.waits_s.clear()
     made.slept_s.clear()
     made.step(wait=True)
-    assert made.waits_s == [made.sender._until_next_try_s()] != [0]
+    assert made.waits_s == [made.sender.next_try_s - made.clock.monotonic_s()] != [0]
     assert made.slept_s == []
     made.is_gone = False
     made.until_next_try()
@@ -822,7 +822,7 @@ def test_closing_sends_what_is_left_and_finishes_connections_once(bench: NewBenc
     batch = made.send(b"a")
     made.error_of_answer = BrokerConnectionError("it has ended")
     made.step()
-    made.sender._bring_witness()
+    made.sender.bring_witness()
     made.accumulator.end()
     for _ in range(2):
         made.sender.close()

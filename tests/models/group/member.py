@@ -123,7 +123,7 @@ class ModelMember:
             return
         act = {
             "try": self._try,
-            "renew": self.membership._renew_lease,
+            "renew": self.membership.renew_lease,
             "commit": self.membership._commit,
             "find starts": self._find_starts,
             "leave": self._leave,
@@ -132,7 +132,7 @@ class ModelMember:
 
     def _try(self) -> None:
         self.try_at_s = float("inf")
-        wait_s = self.membership._rebalance()
+        wait_s = self.membership.rebalance()
         # The audit of every ten seconds is left out, so that nothing may depend on it.
         self.try_at_s = float("inf") if wait_s == AUDIT_INTERVAL_S else self._clock.now_s + wait_s
 
