@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _SETTINGS_PACKAGE = "kafka2011.config"
+_TEST_FOLDERS = ("tests", "integration", "proof")
+_OF_NAMED_TUPLES = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
+_OF_LIBRARIES = {  # of Python, click and PySpark
+    *("_current_frames", "_exit", "_getframe", "_parser", "_ssl", "_test_decode_cert"),
+    *("_protected_args", "_jvm"),
+}
 
 
 class Sources(NamedTuple):
@@ -145,12 +151,44 @@ def _is_setting(node: ast.AnnAssign) -> bool:
     return isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "setting"
 
 
+def private_names_problems(texts: Mapping[str, str], limits: Mapping[str, Any]) -> Iterator[str]:
+    """Say which test modules reach more private names of other modules than they may."""
+    counts = {module: count_private_names(ast.parse(text)) for module, text in texts.items()}
+    yield from _over("private names of other modules", counts, 0, limits["private-names"])
+
+
+def count_private_names(tree: ast.Module) -> int:
+    """Return how often a module imports or reaches a private name that it does not define itself."""
+    nodes = list(ast.walk(tree))
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    defined |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined |= {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_of_self(node)
+    }
+    reached = [node.attr for node in nodes if isinstance(node, ast.Attribute) and not _is_of_self(node)]
+    reached += [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+    allowed = defined | _OF_NAMED_TUPLES | _OF_LIBRARIES
+    return sum(name.startswith("_") and not name.startswith("__") and name not in allowed for name in reached)
+
+
+def _is_of_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
+
+
+def _texts_of_tests() -> dict[str, str]:
+    paths = [path for folder in _TEST_FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text() for path in paths}
+
+
 def main() -> int:
     """Print all problems of the project; return 1 when there are any."""
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     sources = Sources.of({module: path.read_text() for module, path in module_paths().items()})
     lines = [
         *problems(sources, tools["ratchet"]),
+        *private_names_problems(_texts_of_tests(), tools["ratchet"]),
         *parts.problems(tools["mutants"], sources.trees),
         *patches.problems(),
     ]

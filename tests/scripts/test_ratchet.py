@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.ratchet import Sources, problems, unread_settings
+from scripts.ratchet import Sources, private_names_problems, problems, unread_settings
 
 LIMITS: dict[str, Any] = {
     "class-lines": 4,
@@ -112,3 +112,16 @@ def test_a_setting_that_no_code_reads_is_named() -> None:
     assert unread_settings(Sources.of({"kafka2011.config.a": declared, "kafka2011.b": used})) == [
         "kafka2011.config.a.c_ms"
     ]
+
+
+def test_a_private_name_of_another_module_is_named() -> None:
+    """Those of the module itself, of named tuples and of Python are no others'; an exception has its exact number."""
+    text = "import a\nclass _B:\n    def _c(self, d):\n        self._e = d._c, d._e, d._replace(), os._exit\n"
+    assert list(private_names_problems({"t.m": text}, {"private-names": {}})) == []
+    text += "from a import _f\na._g\n"
+    assert list(private_names_problems({"t.m": text}, {"private-names": {}})) == [
+        "t.m has 2 private names of other modules, and at most 0 are allowed"
+    ]
+    for now, expected in ((2, []), (3, ["t.m has 2 private names of other modules: lower its exception from 3 to 2"])):
+        exceptions = {"private-names": {"m": {"now": now, "why": "of a plain class"}}}
+        assert list(private_names_problems({"t.m": text}, exceptions)) == expected
