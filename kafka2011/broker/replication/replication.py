@@ -321,8 +321,7 @@ class Replication:
             self._wait(reason)
             return
         assert leader is not None, "there is a reason then"
-        self._knowledge.enter(state)
-        self._state = FollowerState(self._parts, session, role, leader)
+        self._state = FollowerState(self._parts, session, role, state, leader)
 
     def _take(self, session: ReplicaSession, role: Lead, members: frozenset[Replica], former: Replica | None) -> None:
         try:

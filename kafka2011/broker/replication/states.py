@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.requests.parking import Parking
     from kafka2011.config import BrokerConfig
     from kafka2011.log.log import Log
-    from kafka2011.replica.state import Follow, Lead, Wait
+    from kafka2011.replica.state import Follow, Lead, ReplicaState, Wait
     from zk.replicas import Member
 
 logger = logging.getLogger(__name__)
@@ -122,13 +122,16 @@ class StoppedState(StartingState):
 
 
 class FollowerState:
-    """It follows one leader in one epoch."""
+    """It follows one leader in one epoch, which is on its disk before it asks anything. Raises ReplicaStateError."""
 
     leading = None
     registrar = None
 
-    def __init__(self, parts: ReplicaParts, session: ReplicaSession, role: Follow, leader: Member) -> None:
+    def __init__(
+        self, parts: ReplicaParts, session: ReplicaSession, role: Follow, state: ReplicaState, leader: Member
+    ) -> None:
         self._parts = parts
+        parts.knowledge.enter(state)
         following = Following(
             parts.knowledge.me,
             role,

@@ -1,0 +1,172 @@
+"""What a replica does before what: on disk, in its term, and towards its leader. Else confirmed messages are lost."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import gevent
+import gevent.socket
+import pytest
+from gevent.event import Event
+from gevent.threadpool import ThreadPool
+
+from kafka2011.broker.replication.knowledge import Knowledge
+from kafka2011.broker.replication.leader_state import LeaderState
+from kafka2011.broker.replication.leading import Leading
+from kafka2011.broker.replication.states import FollowerState, ReplicaParts
+from kafka2011.broker.requests.handlers import RefusedError
+from kafka2011.replica.codec import decode_fetch, encode_data
+from kafka2011.replica.exchange import Given, ReplicaData, ReplicaFetch
+from kafka2011.replica.known_file import KnownFile
+from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, StateWrite
+from kafka2011.replica.term import Term, TermRules
+from tests.models.replica.logs import ModelLog
+from tests.support.clocks import ManualClock
+from tests.support.waiting import TIMEOUT_S
+from zk.cluster import TopicPartition
+from zk.replicas import Member
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ID = 3
+B = Replica("b", "51f3")
+VIEWS = TopicPartition("views", ID, 0)
+_SIZE = struct.Struct(">i")
+
+
+class Logs:
+    """A replica's logs, in memory."""
+
+    def __init__(self) -> None:
+        self.log = ModelLog()
+
+    def all(self) -> list[tuple[TopicPartition, Any]]:
+        return [(VIEWS, self.log)]
+
+    def make(self, _where: TopicPartition) -> ModelLog:
+        return self.log
+
+    def flush(self) -> None:
+        self.log.flush()
+
+    def log_at(self, _where: TopicPartition) -> None:
+        return None
+
+
+class FakeLeader:
+    """Listens, keeps what a follower asks, and gives what the test says."""
+
+    def __init__(self) -> None:
+        self.asked: list[ReplicaFetch] = []
+        self.epochs: list[int] = []
+        self.gives: list[Given] = []
+        self.is_done = Event()
+
+    def serve(self, listener: socket.socket, file: KnownFile) -> None:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rb") as reader:
+            for given in self.gives:
+                known = file.load()
+                self.epochs.append(0 if known is None else known.epoch)
+                fetch = decode_fetch(reader.read(*_SIZE.unpack(reader.read(_SIZE.size))), ID).fetch
+                self.asked.append(fetch)
+                for piece in encode_data(ReplicaData(fetch.epoch, {VIEWS: given})):
+                    connection.sendall(cast("bytes", piece))
+        self.is_done.set()
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPool]:
+    pool = ThreadPool(2)
+    yield pool
+    pool.kill()
+
+
+def new_parts(logs: Logs, file: KnownFile, threads: ThreadPool) -> ReplicaParts:
+    """Return what a replica `a` works with."""
+    knowledge = Knowledge(file)
+    knowledge.load("a", cast("Any", logs))
+    config = SimpleNamespace(
+        brokerid=ID,
+        replica_lag_time_max_ms=4000,
+        min_insync_replicas=1,
+        replica_max_bytes_per_second=0,
+        replica_address_gap_ms=0,
+    )
+    parts: list[Any] = [config, logs, knowledge, *(None,) * 6]
+    parts[-1] = threads
+    return ReplicaParts(*parts)
+
+
+def test_a_follower_has_the_epoch_on_disk_when_it_asks_and_what_it_got_when_it_asks_again(
+    tmp_path: Path, threads: ThreadPool
+) -> None:
+    """What it says that it has must be there after a power cut, and so must the epoch in which it says so."""
+    logs, file = Logs(), KnownFile(tmp_path)
+    parts = new_parts(logs, file, threads)
+    leader = FakeLeader()
+    leader.gives = [Given(0, 4, 0), Given(0, 4, 0, data=b"m1m2"), Given(0, 4, 4)]
+    listener = gevent.socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    session: Any = SimpleNamespace(client=SimpleNamespace(security=SimpleNamespace(path="")))
+    member = Member("127.0.0.1", listener.getsockname()[1], B.disk)
+    state = ReplicaState(7, B, frozenset({B}))
+    following: FollowerState | None = None
+    try:
+        serving = gevent.spawn(leader.serve, listener, file)
+        following = FollowerState(parts, session, Follow(7, B), state, member)
+        assert leader.is_done.wait(TIMEOUT_S)
+        serving.get(timeout=TIMEOUT_S)
+    finally:
+        if following is not None:
+            following.end()
+        listener.close()
+    assert leader.epochs == [7, 7, 7]
+    assert [fetch.asks[VIEWS].flushed for fetch in leader.asked] == [None, 0, 4]
+    assert logs.log.on_disk == ((0, b"m1m2"),)
+
+
+def test_a_leader_has_its_epoch_on_disk_when_its_term_begins(tmp_path: Path, threads: ThreadPool) -> None:
+    """Else it could take the same epoch again after a restart."""
+    logs, file = Logs(), KnownFile(tmp_path)
+    logs.log.append(b"m1", 0)
+    parts = new_parts(logs, file, threads)
+    me = parts.knowledge.me
+    epochs: list[int] = []
+
+    def renew() -> None:  # the first thing that is done in the term
+        known = file.load()
+        epochs.append(0 if known is None else known.epoch)
+
+    session: Any = SimpleNamespace(
+        registry=SimpleNamespace(lead=lambda *_: 13), lease=SimpleNamespace(renew=renew, until_s=0.0)
+    )
+    role = Lead(StateWrite(ReplicaState(8, me, frozenset({me})), 12))
+    taken = LeaderState.take(parts, session, role, frozenset({me}), None)
+    assert epochs == [8]
+    assert taken.leading.term.epoch == 8
+    assert logs.log.on_disk == ((0, b"m1"),)
+
+
+def test_a_leader_serves_nobody_once_its_lease_has_run_out() -> None:
+    """Also when nobody has told it that it does not lead any more: another one may."""
+    clock, me = ManualClock(), Replica("a", "9c2e")
+    state = ReplicaState(7, me, frozenset({me}), settled=7)
+    term = Term(me, state, 12, TermRules(4.0, 1, 4), logs={}, readable={}, now_s=0.0)
+    lease: Any = SimpleNamespace(until_s=clock.monotonic_s() + 1)
+    nothing: Any = None
+    logs: Any = SimpleNamespace(all=list)
+    leading = Leading(term, logs, lease, catch_up=nothing, parking=nothing, request_flush=nothing, clock=clock)
+    leading.may_serve = True
+    leading.check()
+    leading.check_produce()
+    lease.until_s = clock.monotonic_s()
+    for check in (leading.check, leading.check_produce):
+        with pytest.raises(RefusedError):
+            check()
