@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from integration.cli.calling import TIMEOUT_S, command, output, rows, run
-from kafka2011 import LocalCluster
+from kafka2011 import LocalCluster, Producer
+from kafka2011.cli.restarts import MOST_RESTARTS
 from tests.support.waiting import eventually
 from zk.ports import free_port
 
@@ -42,8 +43,20 @@ def test_a_cluster_in_one_terminal_stops_cleanly(number: signal.Signals, tmp_pat
     assert [(tmp_path / f"broker-{n}" / "logs" / ".kafka_cleanshutdown").exists() for n in range(2)] == [True, True]
 
 
-def test_a_cluster_whose_broker_dies_says_so() -> None:
-    """A broker that ends by itself is a failure of the whole, and nothing is left running."""
+def _brokers(running: subprocess.Popen[str]) -> list[psutil.Process]:
+    children = psutil.Process(running.pid).children(recursive=True)
+    return [child for child in children if child.is_running() and _is_broker(child)]
+
+
+def _is_broker(process: psutil.Process) -> bool:
+    try:
+        return "broker" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_cluster_starts_again_a_broker_that_dies_but_not_for_ever() -> None:
+    """One that ends again and again is a failure of the whole, and nothing is left running."""
     with subprocess.Popen(
         command("cluster", "--brokers", 1, "--zookeeper-port", 0),
         stdout=subprocess.PIPE,
@@ -56,11 +69,56 @@ def test_a_cluster_whose_broker_dies_says_so() -> None:
             if line.startswith("ready"):
                 break
         children = psutil.Process(running.pid).children(recursive=True)
-        [broker_process] = [child for child in children if "broker" in child.cmdline()]
-        os.kill(broker_process.pid, signal.SIGKILL)
-        assert running.wait(TIMEOUT_S) == 1
-        assert "broker 0 ended by itself" in running.stderr.read()
+        killed: set[int] = set()
+
+        def has_ended() -> bool:
+            for process in _brokers(running):
+                if process.pid not in killed:
+                    children.append(process)
+                    killed.add(process.pid)
+                    os.kill(process.pid, signal.SIGKILL)
+            return running.poll() is not None
+
+        eventually(has_ended, what="the end of a cluster whose broker ends all the time")
+        assert running.returncode == 1
+        said = running.stderr.read()
+        assert said.count("broker 0 ended by itself, and is started again") == len(killed) - 1 == MOST_RESTARTS
+        assert "broker 0 ended by itself, again and again" in said
     eventually(lambda: not any(child.is_running() for child in children), what="the end of all processes")
+
+
+def test_a_cluster_with_replicas_outlives_its_leader() -> None:
+    """Messages that were confirmed are there when its leader was killed, and it is started again."""
+    started = command("cluster", "--brokers", 1, "--replicas", 2, "--zookeeper-port", 0, "--port", 0, "--json")
+    with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        text = ""
+        while not text.endswith("\n}\n"):
+            text += running.stdout.readline()
+        zk_connect = json.loads(text)["zk.connect"]
+        with Producer({"zk.connect": zk_connect, "confirm": "true"}) as producer:
+            producer.send("views", b"one").result()
+            [leader] = [
+                process
+                for process in _brokers(running)
+                if any(str(each.laddr.port) == _port_of_broker(zk_connect) for each in process.net_connections())
+            ]
+            leader.kill()
+            producer.send("views", b"two").result()
+        eventually(lambda: len(_brokers(running)) == 2, what="the replica that was started again")
+        eventually(
+            lambda: [row["in_sync"] for row in rows("replicas", "--zookeeper", zk_connect)] == [True, True],
+            what="both in sync",
+        )
+        read = output("consume", "views", "--from-beginning", "--max-messages", 2, "--zookeeper", zk_connect)
+        assert read.splitlines() == ["one", "two"]
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(TIMEOUT_S) == 0
+
+
+def _port_of_broker(zk_connect: str) -> str:
+    [row] = rows("ping", "--zookeeper", zk_connect)
+    return str(row["address"]).rpartition(":")[2]
 
 
 def test_a_cluster_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,9 +37,6 @@ PARTITIONS = 2
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """It starts sooner: a driver that lives for a minute does not earn the better compiler's work back."""
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Compiling a query takes longer than its few rows. The examples, which run in their own Spark, do compile."""
-
 SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -48,7 +45,6 @@ SESSION = {
     "spark.driver.extraJavaOptions": f"{LIGHT_JVM} -Dlog4j2.configurationFile={(HERE / 'log4j2.properties').as_uri()}",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    **INTERPRETED,
     "spark.sql.streaming.stopTimeout": "60s",
 }
 

@@ -12,11 +12,13 @@ from click.core import ParameterSource
 from kafka2011.cli.background import Background
 from kafka2011.cli.options import examples, pairs_of
 from kafka2011.cli.output import json_option, show_json
+from kafka2011.cli.restarts import Restarts
 from kafka2011.cli.state import state_directory
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.config import BrokerConfig
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
+from zk.clock import SYSTEM_CLOCK
 
 _NAME = "cluster"
 
@@ -97,7 +99,8 @@ def command(
     """Run a ZooKeeper and several brokers until Ctrl-C, or in the background.
 
     Everything listens on 127.0.0.1, unless told otherwise; clients find the brokers in ZooKeeper. Prints the addresses,
-    as text or as a JSON object, once all of them are ready.
+    as text or as a JSON object, once all of them are ready. A broker that ends by itself is started again, unless it
+    has ended again and again; with replicas, another one leads meanwhile.
     """
     place = Background((directory or state_directory()).absolute(), _NAME)
     if stop:
@@ -136,7 +139,8 @@ def command(
         if tell is not None:
             tell(_described(cluster))
         _show(_described(cluster), "Ctrl-C stops all of it", as_json=as_json)
-        wait_for_stop(stopped, lambda: _must_run(cluster))
+        restarts = Restarts()
+        wait_for_stop(stopped, lambda: _keep_running(cluster, restarts))
 
 
 def _check_alone(context: click.Context) -> None:
@@ -173,9 +177,19 @@ def _show(document: dict[str, Any], how_to_stop: str, *, as_json: bool) -> None:
     click.echo(f"logs in    {document['directory']}\nready; {how_to_stop}")
 
 
-def _must_run(cluster: LocalCluster) -> None:
+def _keep_running(cluster: LocalCluster, restarts: Restarts) -> None:
+    """Start again brokers that have ended. Raises KafkaError when one has ended too often, or ZooKeeper has."""
     for broker in cluster.processes:
-        if not broker.running:
-            raise KafkaError(f"broker {broker.broker_id} ended by itself: see {broker.output_path}")
+        if broker.running:
+            continue
+        name = f"replica {broker.replica} of broker" if broker.replica else "broker"
+        name = f"{name} {broker.broker_id}"
+        pause_s = restarts.ended(name, SYSTEM_CLOCK.monotonic_s())
+        if pause_s is None:
+            raise KafkaError(f"{name} ended by itself, again and again: see {broker.output_path}")
+        if pause_s == 0:
+            click.echo(f"{name} ended by itself, and is started again: see {broker.output_path}", err=True)
+            broker.launch()
+            restarts.started(name)
     if cluster.zookeeper is not None and not cluster.zookeeper.running:
         raise KafkaError(f"ZooKeeper on {cluster.zk_connect} ended by itself: see {cluster.zookeeper.log_path}")
