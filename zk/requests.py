@@ -84,7 +84,7 @@ class RequestRegistry:
         requests: dict[str, PlacedRequest] = {}
         for topic, node in self._nodes.read_children(paths.requests(broker_id), watch, watch_data=True).items():
             try:
-                requests[topic] = _placed(node)
+                requests[topic] = placed_request(node)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return requests
@@ -100,7 +100,8 @@ class RequestRegistry:
             self._nodes.set(paths.request(broker_id, topic), (_REFUSED + why).encode(), version)
 
 
-def _placed(node: Node) -> PlacedRequest:
+def placed_request(node: Node) -> PlacedRequest:
+    """Parse the request that a node holds."""
     text = text_from(node.path, node.data)
     if text == _DELETE:
         return PlacedRequest(TopicRequest(None), node.version, None, node.created_ms)

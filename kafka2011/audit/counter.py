@@ -104,7 +104,7 @@ class AuditCounter(Closing):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._tier = tier
-        self._publisher = publisher
+        self.publisher = publisher
         self._closing = threading.Event()
         self.wake = threading.Event()
         self._has_ended = False
@@ -240,7 +240,7 @@ class AuditCounter(Closing):
             is_last, self._has_ended = not self._has_ended, True
             self._publish(FOREVER_S, self._ends_now() if is_last else None, is_last=is_last)
         finally:
-            self._publisher.close()
+            self.publisher.close()
             if self._ends_lookup is not None:
                 self._ends_lookup.close()
 
@@ -346,7 +346,7 @@ class AuditCounter(Closing):
             if not reports:
                 return
             try:
-                self._publisher.publish(reports)
+                self.publisher.publish(reports)
             except KafkaError:
                 with self._lock:
                     self._counts["failed_reports"] += len(reports)

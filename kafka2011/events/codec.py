@@ -244,7 +244,7 @@ def read_stamp(payload: bytes) -> Stamp:
             return Stamp(_unfolded(published_at), payload[id_at : id_at + _ID_BYTES].decode(), _unfolded(time))
     except (struct.error, IndexError, UnicodeDecodeError):
         pass
-    return _read_any_stamp(payload)
+    return read_any_stamp(payload)
 
 
 def read_stamps(payloads: Sequence[bytes]) -> list[Stamp | None]:
@@ -265,7 +265,8 @@ def _unfolded(eight: int) -> int:
     return (eight & 0x0FFFFFFF | eight >> 32 << 28) >> 1
 
 
-def _read_any_stamp(payload: bytes) -> Stamp:
+def read_any_stamp(payload: bytes) -> Stamp:
+    """Read the stamp of any event, also one with fields of unusual length."""
     fingerprint = fingerprint_of(payload)
     try:
         time, at = read_varint(payload, HEADER_BYTES)

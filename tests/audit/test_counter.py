@@ -225,11 +225,11 @@ def test_closing_reports_the_rest(sink: ReportsInMemory, stamps: list[Stamp]) ->
     assert (sink.counted, sink.is_closed) == (100, True)
     counter.close()
     another = AuditCounter("producer", ReportsInMemory())
-    another._publisher.is_away = True  # type: ignore[attr-defined]
+    another.publisher.is_away = True  # type: ignore[attr-defined]
     another.count(TOPIC, stamps)
     with pytest.raises(KafkaError, match="the broker is away"):
         another.close()
-    assert another._publisher.is_closed  # type: ignore[attr-defined]
+    assert another.publisher.is_closed  # type: ignore[attr-defined]
 
 
 def test_a_forked_child_counts_for_itself(

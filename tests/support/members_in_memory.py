@@ -84,7 +84,7 @@ class CooperativeLock:
 
     def __enter__(self) -> None:
         while self._is_held:
-            assert greenlet.getcurrent() is not self._world._main, "the test itself would wait for ever"
+            assert greenlet.getcurrent() is not self._world.main, "the test itself would wait for ever"
             self._world.pause()
         self._is_held = True
 

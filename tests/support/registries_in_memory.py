@@ -87,14 +87,14 @@ class World(ManualClock):
         super().__init__()
         self.fenced_by: dict[TopicPartition, int] = {}  # whose start offset was written last
         self._watches: defaultdict[object, dict[Wake, None]] = defaultdict(dict)
-        self._main = greenlet.getcurrent()
+        self.main = greenlet.getcurrent()
 
     # Tasks -----------------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Let the test decide who goes on."""
-        if greenlet.getcurrent() is not self._main:
-            self._main.switch()
+        if greenlet.getcurrent() is not self.main:
+            self.main.switch()
 
     # Sessions --------------------------------------------------------------------------------------------------------
 

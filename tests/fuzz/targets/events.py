@@ -14,7 +14,7 @@ from kafka2011.events.codec import (
     MARK,
     EventDecoder,
     EventEncoder,
-    _read_any_stamp,
+    read_any_stamp,
     read_stamp,
 )
 from kafka2011.events.errors import InvalidSchemaError, UndecodableEventError
@@ -82,7 +82,7 @@ def open_stamps() -> Iterator[Run]:
     def run(data: bytes) -> Hashable:
         payload = _payload(data)
         try:
-            expected = _read_any_stamp(payload)
+            expected = read_any_stamp(payload)
         except UndecodableEventError:
             expected = None
         try:

@@ -28,7 +28,7 @@ from zk.clock import SYSTEM_CLOCK
 from zk.cluster import MAX_INT32, Broker, TlsListener, TopicPartition, broker_id_from, decimal_from, text_from
 from zk.errors import MalformedNode
 from zk.nodes import Node
-from zk.requests import _placed
+from zk.requests import placed_request
 from zk.security import Security
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _subscription(data: bytes) -> Hashable:
 
 def _request(data: bytes) -> Hashable:
     node = Node(_PATH, data, 3, 0)
-    placed = _placed(node)
+    placed = placed_request(node)
     if placed.request is not None:
         assert placed.request.text == data.decode()
     return "request", placed.request is None
