@@ -54,17 +54,17 @@ def plant(process: str) -> None:
     """Have the defect that the environment names, for good, if it is one of this kind of process."""
     name = os.environ.get(VARIABLE, "")
     if name in PLANTINGS and PLANTINGS[name].process == process:
-        _planted.enter_context(planted(read_defects("chaos")[name]))
+        planted_defects.enter_context(planted(read_defects("chaos")[name]))
 
 
 def plant_in_replica() -> None:
     """Have the defect that the environment names, for good, if it is one that the model of replicas is tried with."""
     defect = read_defects("replica").get(os.environ.get(VARIABLE, ""))
     if defect is not None:
-        _planted.enter_context(planted(defect))
+        planted_defects.enter_context(planted(defect))
 
 
-_planted = ExitStack()
+planted_defects = ExitStack()
 
 
 @contextmanager

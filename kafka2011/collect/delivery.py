@@ -61,7 +61,7 @@ class Delivery:
         *,
         tries_again: bool = True,
     ) -> None:
-        self._publish = publish
+        self.publish = publish
         self._flush = flush
         self._counts = counts
         self._clock = clock
@@ -132,7 +132,7 @@ class Delivery:
             sent.future = _done()
             return
         try:
-            sent.future = self._publish(sent.lines)
+            sent.future = self.publish(sent.lines)
         except (ConfigError, ProducerClosedError):
             raise
         except KafkaError as error:
@@ -155,7 +155,7 @@ class Delivery:
         for index, line in enumerate(lines):
             try:
                 self._flush()  # else it would share a batch, and its fate, with others
-                future = self._publish([line])
+                future = self.publish([line])
                 self._flush()
                 future.result()
             except _REFUSALS as error:

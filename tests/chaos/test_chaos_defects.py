@@ -51,7 +51,7 @@ def test_a_process_has_the_defect_of_its_kind_that_the_environment_names() -> No
         assert ConfirmationWindow.lost.__code__ is code
         plant("producer")
         assert ConfirmationWindow.lost.__code__ is not code
-    defects._planted.close()
+    defects.planted_defects.close()
     assert ConfirmationWindow.lost.__code__ is code
 
 

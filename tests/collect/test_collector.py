@@ -199,7 +199,7 @@ class Held:
 
     def __init__(self, collecting: Collecting, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[tuple[list[bytes], Future[Any]]] = []
-        monkeypatch.setattr(collecting.collector._delivery, "_publish", self.publish)
+        monkeypatch.setattr(collecting.collector._delivery, "publish", self.publish)
 
     def publish(self, lines: list[bytes]) -> Future[Any]:
         future: Future[Any] = Future()

@@ -142,7 +142,7 @@ def test_the_cluster_goes_away_while_lines_go_one_by_one() -> None:
             raise NoBrokersError("nobody")
         return publish(lines)
 
-    cluster.delivery._publish = fail_at_two
+    cluster.delivery.publish = fail_at_two
     cluster.send(1, b"one", b"bad", b"two", b"three")
     cluster.delivery.settle()
     assert cluster.confirmed == []
