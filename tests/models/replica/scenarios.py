@@ -264,7 +264,7 @@ def a_connection_sees_two_changes_of_leader() -> World:
     _leave(world, one)
     _be_well(world, leader, other, times=3)
     world.clients = [client]
-    world._confirm()
+    world.confirm()
     world.rest()
     return world
 
@@ -337,7 +337,7 @@ def _confirm(world: World, leader: Process, message: bytes) -> None:
     client.waiting.append((client.account.barrier(), list(client.sent)))
     _be_well(world, *world.processes, times=3)
     world.clients = [client]
-    world._confirm()
+    world.confirm()
 
 
 def _put_back(world: World, process: Process, disk: Disk, after_s: float = 2 * MAX_LAG_S) -> None:

@@ -462,6 +462,10 @@ class World:
                 self.clients.remove(client)
 
     def _confirm(self) -> None:
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Tell a client what is safe, if that is due."""
         client = self._client()
         if client is None or not client.waiting or client.process.term is None:
             return
@@ -563,7 +567,7 @@ class World:
         if client is None or not client.waiting:
             raise StuckError("nothing could be sent")
         before = self.counts["confirmed"]
-        self._confirm()
+        self.confirm()
         if self.counts["confirmed"] != before + 1:
             raise StuckError("what was sent is not confirmed")
         leader = client.process
