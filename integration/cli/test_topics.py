@@ -98,15 +98,17 @@ def test_a_topic_is_deleted_while_it_is_read(two_brokers: LocalCluster) -> None:
         assert {next(stream).broker_id for _ in range(2)} == {0, 1}
         second.stop()
 
-        planned = run("topics", "delete", "views", "--dry-run", *where)
+        planned = run("topics", "delete", "views", "--dry-run", "--keep-offsets", *where)
         assert "group reports loses what it has not consumed; its offsets stay" in planned.stderr
+        planned = run("topics", "delete", "views", "--dry-run", *where)
+        assert "group reports loses what it has not consumed; its offsets are removed" in planned.stderr
         assert "away: deletes it when it starts" in planned.stdout
         asked = run("topics", "delete", "views", *where)
         assert asked.returncode == 1
         assert "delete topic views? [y/N]" in asked.stderr
         assert list(first.log_dir.glob("views-*")), "nothing is deleted before yes"
 
-        deleted = rows("topics", "delete", "views", "--yes", "--offsets", *where)
+        deleted = rows("topics", "delete", "views", "--yes", *where)
         assert [(row["broker"], row["bytes"], row["outcome"]) for row in deleted] == [
             (0, 13, "deleted"),
             (1, None, "away: deletes it when it starts"),

@@ -70,8 +70,8 @@ class Admin(Closing):
         """Give a topic so many partitions on each living broker that has it; brokers of 0.7 are left as they are."""
         return grow_topic(self._client, topic, partitions, dry_run=dry_run)
 
-    def delete_topic(self, topic: str, *, offsets: bool = False, dry_run: bool = False) -> TopicDeletion:
-        """Delete a topic, with `offsets` also those of groups in it; brokers of 0.7 are left as they are.
+    def delete_topic(self, topic: str, *, offsets: bool = True, dry_run: bool = False) -> TopicDeletion:
+        """Delete a topic, with `offsets` also groups' offsets in it; brokers of 0.7 are left as they are.
 
         Brokers that are away do it when they start. Whoever publishes to it makes it anew.
         """

@@ -105,14 +105,14 @@ def delete_topic(
     client: ZkClient,
     topic: str,
     *,
-    offsets: bool = False,
+    offsets: bool = True,
     dry_run: bool = False,
     timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> TopicDeletion:
     """Delete a topic with what it holds, on all brokers that take requests; those that are away do it as they start.
 
-    With `offsets`, also the groups' offsets in what is deleted, once nobody owns it any more. May be repeated. Raises
-    KafkaError: unknown, or a group does not give it up.
+    With `offsets`, also the groups' offsets in what is deleted, once nobody owns it any more: in a topic of that name
+    made anew they would be wrong. May be repeated. Raises KafkaError: unknown, or a group does not give it up.
     """
     registry = BrokerRegistry(client)
     requests = RequestRegistry(client)

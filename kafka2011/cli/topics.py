@@ -134,10 +134,15 @@ def grow(topic: str, partitions: int, dry_run: bool, zk_connect: str, as_json: b
 
 @command.command(
     "delete",
-    epilog=examples("kafka2011 topics delete views --dry-run", "kafka2011 topics delete views --offsets --yes"),
+    epilog=examples("kafka2011 topics delete views --dry-run", "kafka2011 topics delete views --yes"),
 )
 @click.argument("topic")
-@click.option("--offsets", is_flag=True, help="Remove the groups' offsets in it too, once nobody owns it any more.")
+@click.option(
+    "--offsets/--keep-offsets",
+    default=True,
+    show_default=True,
+    help="Remove the groups' offsets in it too, once nobody owns it any more.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing.")
 @zookeeper_option
@@ -178,7 +183,7 @@ def _warn_of_deletion(topic: str, plan: TopicDeletion, *, offsets: bool) -> None
     """Say what becomes of those who use the topic."""
     click.echo(f"whoever publishes to {topic} makes it anew, at offset 0", err=True)
     for group in plan.readers:
-        what = "are removed" if offsets else "stay; for a topic of that name made anew they are wrong (see --offsets)"
+        what = "are removed" if offsets else "stay; for a topic of that name made anew they are wrong"
         click.echo(f"group {group} loses what it has not consumed; its offsets {what}", err=True)
 
 
