@@ -122,6 +122,11 @@ def test_a_broker_gets_replicas_and_gives_them_up(tmp_path: Path) -> None:
         assert "has no logs" in run("replicas", "init", 0, "a", empty, *zookeeper).stderr
         wrong = run("replicas", "init", 7, "a", plain.log_dir, *zookeeper)
         assert "is the log.dir of broker 0, not of 7" in wrong.stderr
+        with connect(cluster.zk_connect) as client:
+            client.create("/consumers/reports/offsets/views/0-0", b"1000", makepath=True)
+            behind = run("replicas", "init", 0, "a", plain.log_dir, *zookeeper)
+            assert "group reports has consumed views/0-0 up to offset 1000" in behind.stderr
+            client.delete("/consumers/reports/offsets/views/0-0")
         begun = json.loads(output("replicas", "init", 0, "a", plain.log_dir, "--json", *zookeeper))
         assert (begun["broker"], begun["replica"]) == (0, "a")
         again = run("replicas", "init", 0, "b", plain.log_dir, *zookeeper)
@@ -140,5 +145,7 @@ def test_a_broker_gets_replicas_and_gives_them_up(tmp_path: Path) -> None:
         plain.start()
         eventually(lambda: read(plain) == [b"before", b"meanwhile"])
         plain.stop()
-        output("replicas", "init", 0, "b", plain.log_dir, *zookeeper)  # once more: its epochs go on
+        before = run("replicas", "init", 0, "b", plain.log_dir, *zookeeper)
+        assert "was a replica's in epoch 1" in before.stderr
+        output("replicas", "init", 0, "b", plain.log_dir, "--accept-loss", *zookeeper)  # once more: its epochs go on
         assert standings(cluster.zk_connect)["b"]["epoch"] == 1

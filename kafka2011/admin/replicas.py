@@ -9,7 +9,8 @@ from kafka2011.admin.partitions import ASK_TIMEOUT_MS
 from kafka2011.disk import is_directory
 from kafka2011.errors import KafkaError
 from kafka2011.log.label import labelled_broker
-from kafka2011.message.topic import parse_log_directory_name
+from kafka2011.log.segment import find_segment_files
+from kafka2011.message.topic import log_directory_name, parse_log_directory_name
 from kafka2011.replica.known_file import KnownFile
 from kafka2011.replica.standing import Standing, decode_answer, encode_request
 from kafka2011.replica.state import Replica, ReplicaState, ReplicaStateError
@@ -17,7 +18,9 @@ from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import decode_response
 from zk import paths
 from zk.brokers import BrokerRegistry
+from zk.consumers import ConsumerRegistry
 from zk.errors import NodeExists, NoNode, VersionConflict
+from zk.offsets import OffsetRegistry
 from zk.replicas import ReplicaRegistry, replicated_brokers
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zk.client import ZkClient
+    from zk.cluster import TopicPartition
     from zk.replicas import Member, ReplicaNodes
 
 
@@ -142,11 +146,14 @@ def _ask(client: ZkClient, leader: Replica, member: Member | None) -> dict[Repli
     return {standing.replica: standing for standing in decode_answer(body, f"the leader {leader}")}
 
 
-def begin_replicas(client: ZkClient, broker_id: int, name: str, log_dir: Path, *, is_new: bool = False) -> Replica:
+def begin_replicas(
+    client: ZkClient, broker_id: int, name: str, log_dir: Path, *, is_new: bool = False, accept_loss: bool = False
+) -> Replica:
     """Make the first state: the replica of this name, whose log.dir this is, has everything that the broker has.
 
-    The log.dir gets its disk's id. An empty one is refused, unless the broker `is_new`. Raises ReplicaChangeError,
-    ReplicaStateError and OSError.
+    The log.dir gets its disk's id. An empty one is refused, unless the broker `is_new`; so is one that was a replica's
+    before, or ends before a group's offset, unless the loss is accepted. Raises ReplicaChangeError, ReplicaStateError
+    and OSError.
     """
     registry = ReplicaRegistry(client, broker_id)
     if registry.read().state is not None:
@@ -156,6 +163,8 @@ def begin_replicas(client: ZkClient, broker_id: int, name: str, log_dir: Path, *
             f"broker {broker_id} is running: stop it first, and start it with replica.name={name} afterwards"
         )
     _check_log_dir(broker_id, log_dir, is_new=is_new)
+    if not accept_loss:
+        _check_has_all(client, broker_id, log_dir)
     known = KnownFile(log_dir).load_or_begin(name)
     state = replace(ReplicaState.first(known.replica), epoch=known.epoch)
     try:
@@ -176,6 +185,32 @@ def _check_log_dir(broker_id: int, log_dir: Path, *, is_new: bool) -> None:
             f"{log_dir} has no logs: replicas would follow an empty one. Name the log.dir that has everything, or say"
             f" that broker {broker_id} is new"
         )
+
+
+def _check_has_all(client: ZkClient, broker_id: int, log_dir: Path) -> None:
+    """Refuse a log.dir that may lack what others have, or had. Raises ReplicaChangeError and OSError."""
+    known = KnownFile(log_dir).load()
+    if known is not None and known.epoch:
+        raise ReplicaChangeError(
+            f"{log_dir} was a replica's in epoch {known.epoch}: another log.dir may have more. If this one has"
+            " everything, accept the loss of what it lacks"
+        )
+    stored = OffsetRegistry(client)
+    for group in ConsumerRegistry(client).groups():
+        for topic in stored.topics(group):
+            for where, committed in stored.offsets(group, topic).items():
+                end = _end_on_disk(log_dir, where)
+                if where.broker_id == broker_id and committed.offset > end:
+                    raise ReplicaChangeError(
+                        f"group {group} has consumed {where} up to offset {committed.offset}, and in {log_dir} it"
+                        f" ends at {end}: another log.dir may have more. If none has, accept the loss"
+                    )
+
+
+def _end_on_disk(log_dir: Path, where: TopicPartition) -> int:
+    directory = log_dir / log_directory_name(where.topic, where.partition)
+    files = find_segment_files(directory) if is_directory(directory) else []
+    return max((start + path.stat().st_size for start, path in files), default=0)
 
 
 def elect(client: ZkClient, broker_id: int, name: str) -> tuple[Replica, ReplicaState]:

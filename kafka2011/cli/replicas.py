@@ -69,17 +69,21 @@ def _yes(is_so: bool) -> str:
 @click.argument("name")
 @click.argument("log_dir", type=click.Path(path_type=Path), metavar="LOG.DIR")
 @click.option("--new", "is_new", is_flag=True, help="The broker is new, and its log.dir may be empty.")
+@click.option("--accept-loss", is_flag=True, help="Lose what this log.dir does not have.")
 @zookeeper_option
 @json_option
-def init(broker_id: int, name: str, log_dir: Path, is_new: bool, zk_connect: str, as_json: bool) -> None:
+def init(
+    broker_id: int, name: str, log_dir: Path, is_new: bool, accept_loss: bool, zk_connect: str, as_json: bool
+) -> None:
     """Begin to have replicas of a broker: the one of this NAME has everything, in this LOG.DIR.
 
     Run it once, on the machine that has the log.dir, while the broker is stopped; a directory that Kafka 0.7.2 wrote is
     as good. Then start the broker again with replica.name=NAME, and the others, with other names and log.dirs that are
-    empty: they follow it.
+    empty: they follow it. A LOG.DIR that was a replica's before, or ends before a group's offset, is refused without
+    --accept-loss: another one may have more.
     """
     with open_session(zk_connect) as client:
-        replica = begin_replicas(client, broker_id, name, log_dir, is_new=is_new)
+        replica = begin_replicas(client, broker_id, name, log_dir, is_new=is_new, accept_loss=accept_loss)
     if as_json:
         show_json({"broker": broker_id, "replica": replica.name, "disk": replica.disk})
     else:
