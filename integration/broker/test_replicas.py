@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import struct
 import threading
+import zlib
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -351,6 +353,54 @@ def test_a_disk_that_went_back_gives_way(new_replicas: NewReplicas, zk_client: Z
     eventually(trouble, what="a to say it again")
     elect(zk_client, ID, "a")
     replicas.await_leader("a")
+
+
+def _change_last(broker: LocalBroker, payload: bytes, *, is_good: bool) -> bytes:
+    """Change the last message of a log, which has this payload, with its checksum or without; return the segment."""
+    path = sorted((broker.log_dir / f"{TOPIC}-0").glob("*.kafka"))[-1]
+    data = bytearray(path.read_bytes())
+    begin = len(data) - len(payload)
+    assert data[begin:] == payload
+    data[-1:] = b"y" if data[-1:] == b"x" else b"z"
+    if is_good:
+        data[begin - 4 : begin] = struct.pack(">I", zlib.crc32(data[begin:]))
+    path.write_bytes(data)
+    return bytes(data)
+
+
+def test_a_replica_that_differs_stays_out_and_one_that_is_damaged_is_mended(new_replicas: NewReplicas) -> None:
+    """What clients may have read is cut on nobody's word, unless its checksum says that it has rotted."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(50)
+    replicas.await_equal("ab")
+    last = _payload(sending.confirmed[-1])
+
+    def knows_all() -> bool:
+        known = KnownFile(replicas["b"].log_dir).load()
+        end = sum(map(len, replicas.logs("b").values()))
+        return known is not None and list(known.readable.values()) == [end]
+
+    eventually(knows_all, what="b to note what can be read")
+    replicas["b"].stop()
+    _change_last(replicas["b"], last, is_good=False)
+    replicas["b"].start()
+    replicas.await_in_sync("ab")
+    replicas.await_equal("ab")
+    eventually(knows_all, what="b to note it again")
+    replicas["b"].stop()
+    changed = _change_last(replicas["b"], last, is_good=True)
+    replicas["b"].launch()
+
+    def trouble() -> str:
+        member = replicas.registry.read().members.get("b")
+        return "" if member is None else member.trouble
+
+    eventually(trouble, what="b to say that it differs")
+    assert f"{TOPIC}/{ID}-0 has another message here than at the leader at offset" in trouble()
+    replicas.await_in_sync("a")
+    assert sorted((replicas["b"].log_dir / f"{TOPIC}-0").glob("*.kafka"))[-1].read_bytes() == changed
 
 
 def test_a_leader_that_was_suspended_past_its_session_follows(new_replicas: NewReplicas) -> None:

@@ -128,6 +128,16 @@ class ReplicatedLog:
             add(chunk)
             position += len(chunk)
 
+    def is_good_at(self, offset: int) -> bool:
+        """Say whether the message that starts at an offset is whole, and its checksum is right. Raises LogError."""
+        _, piece = self.read_appended(offset, 1)
+        with piece:
+            try:
+                end = walk_messages(piece.fd, piece.position, piece.position + piece.size).end if piece.size else 0
+            except OSError as error:
+                raise LogError(os_error_text("cannot read the log in", self.log.directory, error)) from error
+            return end > piece.position
+
     def message_start(self, offset: int) -> int:
         """Return where the message starts that a byte belongs to, or the first damaged one of its segment before it.
 

@@ -119,6 +119,9 @@ class CopiedLog(Protocol):
     def message_start(self, offset: int) -> int:
         """Return where the message starts that a byte belongs to."""
 
+    def is_good_at(self, offset: int) -> bool:
+        """Say whether the message that starts there is whole, and its checksum is right."""
+
     def read(self, offset: int, max_bytes: int) -> tuple[int, int, bytes | Piece]:
         """Return a segment's start, when it was written last, and bytes of it from an offset on; none at the end.
 

@@ -17,14 +17,31 @@ class LeaderLacksReadableError(LogError):
     """The leader has not all that clients may have read: its disk has lost it. A replica that has it stays out."""
 
 
+class OtherBytesError(LogError):
+    """Leader and follower have different good messages at an offset that clients may have read. Nothing is cut."""
+
+
+LOOK_BACK_BYTES = 64 * 1024
+"""How much is compared below what is known to have been readable, whenever a follower begins to follow."""
+
+
 class FollowedLog:
     """One partition of a follower, in one epoch. `readable` is up to where this disk has what clients may have read."""
 
-    def __init__(self, where: TopicPartition, log: CopiedLog, readable: int, *, range_bytes: int = RANGE_BYTES) -> None:
+    def __init__(
+        self,
+        where: TopicPartition,
+        log: CopiedLog,
+        readable: int,
+        *,
+        range_bytes: int = RANGE_BYTES,
+        look_back_bytes: int = LOOK_BACK_BYTES,
+    ) -> None:
         self._where = where
         self._log = log
         self._range_bytes = range_bytes
-        self._comparison: Comparison | None = self._compare_from(readable)
+        self._first_offset = max(0, readable - look_back_bytes)
+        self._comparison: Comparison | None = self._compare_from(self._first_offset)
         self.readable = readable
 
     def ask(self) -> Ask:
@@ -35,7 +52,10 @@ class FollowedLog:
         return Ask(log.appended_end_offset, None, comparison.question() if comparison.cut is None else ())
 
     def take(self, given: Given) -> None:
-        """Do what the answer to the newest question asks for. Raises LeaderLacksReadableError, and LogError."""
+        """Do what the answer to the newest question asks for.
+
+        Raises LeaderLacksReadableError, OtherBytesError, and LogError. Then it compares anew with the next question.
+        """
         log, comparison = self._log, self._comparison
         self._check(given)
         if given.start > log.appended_end_offset:
@@ -63,6 +83,16 @@ class FollowedLog:
                 f" read up to {has}: nothing is cut here until an operator accepts the loss"
             )
 
+    def _check_cut(self, cut: int) -> None:
+        """Raise OtherBytesError if what clients may have read would be cut, unless this disk has damaged it."""
+        if cut >= min(self.readable, self._log.appended_end_offset) or not self._log.is_good_at(cut):
+            return
+        self._comparison = self._compare_from(self._first_offset)
+        raise OtherBytesError(
+            f"{self._where} has another message here than at the leader at offset {cut}, and clients may have read this"
+            f" replica up to {self.readable}: nothing is cut here until an operator says which is to be believed"
+        )
+
     def _compare_from(self, offset: int) -> Comparison:
         return Comparison(self._log, offset, range_bytes=self._range_bytes)
 
@@ -73,6 +103,7 @@ class FollowedLog:
         cut = comparison.cut
         if cut is None:
             return
+        self._check_cut(cut)
         if cut > max(log.start_offset, given.start):
             log.cut(cut)  # also when nothing differs: the leader may not have begun an empty segment at the end
         else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.replica.comparison import RANGE_BYTES
 from kafka2011.replica.exchange import ReplicaFetch, WrongEpochError
-from kafka2011.replica.followed_log import FollowedLog
+from kafka2011.replica.followed_log import LOOK_BACK_BYTES, FollowedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from kafka2011.replica.exchange import CopiedLog, ReplicaData
     from kafka2011.replica.state import Follow, Replica
     from zk.cluster import TopicPartition
+
+
+MOST_LOOK_BACK_BYTES = 64 << 20
+"""Of all partitions together: the leader reads as much for one question."""
 
 
 class Following:
@@ -32,14 +36,18 @@ class Following:
         readable: Mapping[TopicPartition, int],
         new_log: Callable[[TopicPartition], CopiedLog],
         range_bytes: int = RANGE_BYTES,
+        look_back_bytes: int = LOOK_BACK_BYTES,
     ) -> None:
         self.me = me
         self.role = role
         self._new_log = new_log
         self._range_bytes = range_bytes
         self._fetches = 0
+        look_back_bytes = min(look_back_bytes, MOST_LOOK_BACK_BYTES // max(1, len(logs)))
         self._logs = {
-            where: FollowedLog(where, log, readable.get(where, 0), range_bytes=range_bytes)
+            where: FollowedLog(
+                where, log, readable.get(where, 0), range_bytes=range_bytes, look_back_bytes=look_back_bytes
+            )
             for where, log in logs.items()
         }
 
@@ -54,7 +62,7 @@ class Following:
     def take(self, data: ReplicaData) -> None:
         """Do what the answer to the newest question asks for.
 
-        Raises WrongEpochError, LeaderLacksReadableError, and LogError.
+        Raises WrongEpochError, LeaderLacksReadableError, OtherBytesError, and LogError.
         """
         if data.epoch != self.role.epoch:
             raise WrongEpochError(f"{self.role.leader} answers in epoch {data.epoch}, not {self.role.epoch}")

@@ -148,7 +148,7 @@ def test_a_leader_has_its_epoch_on_disk_when_its_term_begins(tmp_path: Path, thr
         registry=SimpleNamespace(lead=lambda *_: 13), lease=SimpleNamespace(renew=renew, until_s=0.0)
     )
     role = Lead(StateWrite(ReplicaState(8, me, frozenset({me})), 12))
-    taken = LeaderState.take(parts, session, role, frozenset({me}), None)
+    taken = LeaderState.take(parts, session, role, {me: Member("127.0.0.1", 1, me.disk)}, None)
     assert epochs == [8]
     assert taken.leading.term.epoch == 8
     assert logs.log.on_disk == ((0, b"m1"),)

@@ -4,7 +4,7 @@ import pytest
 
 from kafka2011.log.retention import most_deletable
 from kafka2011.replica.exchange import Ask, ReplicaFetch, WrongEpochError
-from kafka2011.replica.followed_log import FollowedLog, LeaderLacksReadableError
+from kafka2011.replica.followed_log import FollowedLog, LeaderLacksReadableError, OtherBytesError
 from kafka2011.replica.following import Following
 from kafka2011.replica.in_sync import InSync, LeadLostError, StateRead
 from kafka2011.replica.serving import Answer, answer_to_fetch
@@ -209,6 +209,55 @@ def test_what_was_readable_is_never_cut(*, has_log: bool) -> None:
     with pytest.raises(LeaderLacksReadableError, match=rf"{where} ends at offset {4 if has_log else 0} .* to 6"):
         followed.take(given)
     assert log.appended_end_offset == 6
+
+
+class DamagedLog(ModelLog):
+    """A log whose messages all fail their checksums."""
+
+    def is_good_at(self, _offset: int) -> bool:
+        return False
+
+
+def _compared(leader: ModelLog, log: ModelLog, readable: int, look_back_bytes: int) -> FollowedLog:
+    """Have a follower compare its log with its leader's until it knows."""
+    followed = FollowedLog(VIEWS, log, readable, look_back_bytes=look_back_bytes)
+    _compare(followed, leader)
+    return followed
+
+
+def _compare(followed: FollowedLog, leader: ModelLog) -> None:
+    term = _term(leader, readable=leader.appended_end_offset)
+    while followed.ask().flushed is None:
+        followed.take(term.answer(ReplicaFetch(7, B, {VIEWS: followed.ask()}), 0).given[VIEWS])
+
+
+def test_other_bytes_below_what_was_readable_are_not_cut() -> None:
+    """Two disks differ, and either may be right; it says so until they are the same."""
+    leader, log = _log(b"m1m2m3"), _log(b"m1m4m3")
+    followed = FollowedLog(VIEWS, log, 6, look_back_bytes=4)
+    for _ in range(2):
+        with pytest.raises(OtherBytesError, match=f"{VIEWS} has another message here .* at offset 2,.* up to 6"):
+            _compare(followed, leader)
+    assert log.now == ((0, b"m1m4m3"),)
+    leader.now = log.now
+    _compare(followed, leader)
+    assert followed.ask() == Ask(6, 6)
+
+
+def test_no_more_is_looked_at_than_was_said() -> None:
+    """And nothing before the first offset."""
+    _compared(_log(b"m1m2m3"), _log(b"m4m2m3"), 6, 4)
+    with pytest.raises(OtherBytesError):
+        _compared(_log(b"m1m2m3"), _log(b"m4m2m3"), 6, 100)
+
+
+def test_what_this_disk_has_damaged_is_taken_from_the_leader() -> None:
+    """Also where clients may have read it: the leader's is what they have read."""
+    log = DamagedLog()
+    log.append(b"m1m4m3", 0)
+    log.flush()
+    _compared(_log(b"m1m2m3"), log, 6, 4)
+    assert log.now == ((0, b"m1"),)
 
 
 def test_a_barrier_is_due_when_all_before_it_can_be_read() -> None:

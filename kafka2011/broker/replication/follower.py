@@ -19,7 +19,7 @@ from kafka2011.log.log import LogFailedError
 from kafka2011.outages import Outages
 from kafka2011.replica.codec import WaitingFetch, decode_data, encode_fetch
 from kafka2011.replica.exchange import WrongEpochError
-from kafka2011.replica.followed_log import LeaderLacksReadableError
+from kafka2011.replica.followed_log import LeaderLacksReadableError, OtherBytesError
 from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import decode_response
 
@@ -61,6 +61,8 @@ class Follower:
         self.following = following
         self.obstacle: str | None = "has not heard from its leader yet"
         """Why it does not follow; None if it does."""
+        self.trouble = ""
+        """What an operator has to decide before it can follow; empty if nothing."""
         self._logs = logs
         self._broker_id = broker_id
         self._on_failure = on_failure
@@ -108,8 +110,9 @@ class Follower:
             return RETRY_S
         except LogFailedError:
             raise
-        except LeaderLacksReadableError as error:
+        except (LeaderLacksReadableError, OtherBytesError) as error:
             self.obstacle = f"stays out: {error}"
+            self.trouble = f"does not follow {role.leader}: {error}"
             self._outages.failed("replica %s %s", self.following.me, self.obstacle)
             return REFUSED_RETRY_S
         except KafkaError as error:
@@ -118,7 +121,7 @@ class Follower:
             return REFUSED_RETRY_S
         if self.obstacle is not None:
             logger.info("replica %s follows %s in epoch %d", self.following.me, role.leader, role.epoch)
-        self.obstacle = None
+        self.obstacle, self.trouble = None, ""
         self._outages.over()
         return 0
 

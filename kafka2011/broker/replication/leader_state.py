@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from kafka2011.replica.term import Term, TermRules
 from zk import paths
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import NodeExists, NoNode, VersionConflict, ZkError, ZkUnavailable
+from zk.replicas import Member
 
 if TYPE_CHECKING:
     from kafka2011.broker.registrar import BrokerRegistrar
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from zk.replicas import ReplicaNodes
 
 logger = logging.getLogger(__name__)
+
+Members = Mapping[Replica, Member]
+"""Replicas that are alive, with what their znodes say."""
 
 REGISTER_RETRY_S = 0.2
 NOTE_FLOOR_S = 5.0
@@ -45,6 +50,7 @@ class LeaderState:
         self._parts = parts
         self._session = session
         self._register_from_s = register_from_s
+        self._troubles: dict[Replica, str] = {}
         self._floor: ReadableFloor | None = None
         self._note_floor_from_s = inf  # before a look has told what is noted
         self.leading = leading
@@ -56,7 +62,7 @@ class LeaderState:
         parts: ReplicaParts,
         session: ReplicaSession,
         role: Lead,
-        members: frozenset[Replica],
+        members: Members,
         former: Replica | None,
     ) -> LeaderState:
         """Take the lead from the former leader. What is not answered is found out with the next look.
@@ -78,7 +84,7 @@ class LeaderState:
             readable=parts.knowledge.known.readable,
             now_s=now_s,
         )
-        term.note_members(members)
+        term.note_members(_able(members))
         session.lease.renew()
         leading = Leading(
             term,
@@ -89,10 +95,12 @@ class LeaderState:
             request_flush=parts.request_flush,
             clock=SYSTEM_CLOCK,
         )
-        leading.followers = members - {me}
+        leading.followers = members.keys() - {me}
         gap_s = 0 if former in {None, me} else config.replica_address_gap_ms / 1000
         logger.info("replica %s leads in epoch %d; in sync: %s", me, term.epoch, _names(state))
         return cls(parts, session, leading, now_s + gap_s)
+
+    trouble = ""
 
     @property
     def obstacle(self) -> str | None:
@@ -104,13 +112,17 @@ class LeaderState:
         """Say yes: `check` says when it is over."""
         return True
 
-    def check(self, nodes: ReplicaNodes, state: ReplicaState, members: frozenset[Replica]) -> None:
+    def check(self, nodes: ReplicaNodes, state: ReplicaState, members: Members) -> None:
         """Note who else is alive. Raises LeadLostError when the znodes say that another leads."""
         term = self.leading.term
         if not nodes.is_mine or state.epoch != term.epoch:
             raise LeadLostError(f"epoch {state.epoch} has begun, led by {state.leader}")
-        term.note_members(members)
-        self.leading.followers = members - {self._parts.knowledge.me}
+        term.note_members(_able(members))
+        self.leading.followers = members.keys() - {self._parts.knowledge.me}
+        troubles = {replica: member.trouble for replica, member in members.items() if member.trouble}
+        for replica, trouble in troubles.items() - self._troubles.items():
+            logger.error("replica %s cannot be in sync: it says that it %s", replica, trouble)
+        self._troubles = troubles
         self._floor = floor_of(nodes, self._parts.config.brokerid)
         self._note_floor_from_s = min(self._note_floor_from_s, SYSTEM_CLOCK.monotonic_s())
 
@@ -230,6 +242,11 @@ class LeaderState:
         self.note_readable()
         self._parts.logs.let_nobody_read()
         self._parts.knowledge.store()
+
+
+def _able(members: Members) -> frozenset[Replica]:
+    """Return who may be in sync: one that says what keeps it from that is put out at once."""
+    return frozenset(replica for replica, member in members.items() if not member.trouble)
 
 
 def floor_of(nodes: ReplicaNodes, broker_id: int) -> ReadableFloor | None:

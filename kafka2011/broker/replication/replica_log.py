@@ -110,6 +110,10 @@ class ReplicaLog:
         """Return where the message starts that a byte belongs to."""
         return _in_thread(self._log.message_start, offset)
 
+    def is_good_at(self, offset: int) -> bool:
+        """Say whether the message that starts there is whole, and its checksum is right."""
+        return _in_thread(self._log.is_good_at, offset)
+
     def read(self, offset: int, max_bytes: int) -> tuple[int, int, LogSlice]:
         """Return a segment's start, when it was written last, and a piece of it: at least a whole message."""
         segment, piece = self._log.read_appended(offset, max_bytes)

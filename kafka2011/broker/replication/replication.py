@@ -18,7 +18,7 @@ from gevent.threadpool import ThreadPool
 
 from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
 from kafka2011.broker.replication.knowledge import Knowledge
-from kafka2011.broker.replication.leader_state import LeaderState, floor_of
+from kafka2011.broker.replication.leader_state import LeaderState, Members, floor_of
 from kafka2011.broker.replication.led_client import LedClient
 from kafka2011.broker.replication.session import ReplicaSession
 from kafka2011.broker.replication.states import (
@@ -33,7 +33,7 @@ from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.replica.in_sync import LeadLostError
 from kafka2011.replica.known_file import NotStoredNowError
-from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, ReplicaStateError, Wait, choose_role
+from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, ReplicaStateError, choose_role
 from zk import paths
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
@@ -265,6 +265,7 @@ class Replication:
                 session.has_news = True
                 raise
         self._state.go_on()
+        session.tell(self._state.trouble)
         if self._knowledge.is_store_due:
             self._state.note_readable()
             self._knowledge.store()
@@ -275,9 +276,7 @@ class Replication:
         if nodes.state is None:
             raise ReplicaStateError(f"{where} has gone: an operator has removed the replicas")
         state = ReplicaState.of(nodes.state, where)
-        members = frozenset(
-            Replica(name, member.disk) for name, member in nodes.members.items() if not member.trouble
-        )  # one with trouble is put out at once
+        members = {Replica(name, member.disk): member for name, member in nodes.members.items()}
         if isinstance(self._state, LeaderState):
             self._state.check(nodes, state, members)
             return
@@ -293,7 +292,6 @@ class Replication:
             has_bytes=sum(log.appended_end_offset for _, log in self._parts.logs.all()),
             floor=floor_of(nodes, self._config.brokerid),
         )
-        session.tell(role.reason if isinstance(role, Wait) and role.has_gone_back else "")
         if self._state.is_still(role):
             return
         if not isinstance(self._state, StartingState):
@@ -303,17 +301,17 @@ class Replication:
         elif isinstance(role, Follow):
             self._follow(session, role, state, nodes.members.get(role.leader.name))
         else:
-            self._wait(role.reason)
+            self._wait(role.reason, role.reason if role.has_gone_back else "")
 
     def _become(self, state: RoleState) -> None:
         """Be something else; the old state is over when this returns, and nobody sees it meanwhile."""
         old, self._state = self._state, state
         old.end()
 
-    def _wait(self, reason: str) -> None:
+    def _wait(self, reason: str, trouble: str = "") -> None:
         if reason != self._state.obstacle:
             logger.warning("replica %s waits: %s", self._knowledge.me, reason)
-            self._state = StartingState(reason)
+            self._state = StartingState(reason, trouble)
 
     def _follow(self, session: ReplicaSession, role: Follow, state: ReplicaState, leader: Member | None) -> None:
         reason = why_not_follow(session, role, leader)
@@ -323,7 +321,7 @@ class Replication:
         assert leader is not None, "there is a reason then"
         self._state = FollowerState(self._parts, session, role, state, leader)
 
-    def _take(self, session: ReplicaSession, role: Lead, members: frozenset[Replica], former: Replica | None) -> None:
+    def _take(self, session: ReplicaSession, role: Lead, members: Members, former: Replica | None) -> None:
         try:
             self._state = LeaderState.take(self._parts, session, role, members, former)
         except (VersionConflict, NodeExists, NoNode):  # somebody was faster: who is found out with the next round

@@ -78,6 +78,10 @@ class RoleState(Protocol):
     def obstacle(self) -> str | None:
         """Why it neither leads, as the registered broker, nor follows; None if it does."""
 
+    @property
+    def trouble(self) -> str:
+        """What of that others have to know, operators too; empty if nothing."""
+
     def is_still(self, role: Lead | Follow | Wait) -> bool:
         """Say whether this is what the znodes say that it has to be."""
 
@@ -97,8 +101,9 @@ class StartingState:
     leading = None
     registrar = None
 
-    def __init__(self, reason: str = "has not found out yet who leads") -> None:
+    def __init__(self, reason: str = "has not found out yet who leads", trouble: str = "") -> None:
         self.obstacle = reason
+        self.trouble = trouble
 
     def is_still(self, _role: Lead | Follow | Wait) -> bool:
         """Say no: it has to find out."""
@@ -154,6 +159,11 @@ class FollowerState:
     def obstacle(self) -> str | None:
         """Why it does not follow; None if it does."""
         return self._follower.obstacle
+
+    @property
+    def trouble(self) -> str:
+        """What an operator has to decide before it can follow; empty if nothing."""
+        return self._follower.trouble
 
     def is_still(self, role: Lead | Follow | Wait) -> bool:
         """Say whether it is to follow the same leader in the same epoch."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.log.retention import most_deletable
 from kafka2011.replica.exchange import ReplicaData, WrongEpochError
+from kafka2011.replica.followed_log import LeaderLacksReadableError, OtherBytesError
 from kafka2011.replica.following import Following
 from kafka2011.replica.in_sync import LeadLostError, StateRead
 from kafka2011.replica.state import Follow, Lead, Replica, Wait, choose_role
@@ -303,6 +304,8 @@ class Process:
         except WrongEpochError:
             self._end_role()
             return
+        except (LeaderLacksReadableError, OtherBytesError) as error:
+            raise AssertionError(f"{self.name} stays out: {error}") from error
         if any(self.disk.logs[where].appended_end_offset < end for where, end in before.items()):
             self.world.count("cuts")
 

@@ -599,6 +599,28 @@ def one_in_sync_starts_again_quickly() -> World:
     return world
 
 
+def what_differs_below_the_readable_end_is_kept() -> World:
+    """Have a follower have another message there than its leader, of the same length: either may be right."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    _confirm(world, leader, b"s1")
+    one.persist()
+    one.die()
+    log = one.disk.logs[world.partitions[0]]
+    log.now = ((0, b"s0s9"),)
+    one.start()
+    one.look()
+    why = ""
+    try:
+        for _ in range(8):
+            _read(one, leader)
+    except AssertionError as error:
+        why = str(error)
+    assert "another message" in why
+    assert log.now == ((0, b"s0s9"),)
+    return world
+
+
 SCENARIOS = {
     "a connection sees two changes of leader": a_connection_sees_two_changes_of_leader,
     "a leader without power comes back": a_leader_without_power_comes_back,
@@ -623,4 +645,5 @@ SCENARIOS = {
     "the end of a disk is lost": the_end_of_a_disk_is_lost,
     "two takeovers in a row": two_takeovers_in_a_row,
     "what a disk had more is of another line": what_a_disk_had_more_is_of_another_line,
+    "what differs below the readable end is kept": what_differs_below_the_readable_end_is_kept,
 }
