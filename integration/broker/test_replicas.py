@@ -287,22 +287,33 @@ def test_a_wiped_replica_comes_back(new_replicas: NewReplicas) -> None:
     assert set(sending.confirmed) <= set(numbers(read(replicas["a"])))
 
 
+def _copy_of_disk(replicas: Replicas, name: str) -> Path:
+    """Stop one of two replicas, copy its disk, and start it again."""
+    copy = replicas[name].log_dir.with_name("earlier")
+    replicas[name].stop()
+    shutil.copytree(replicas[name].log_dir, copy)
+    replicas[name].start()
+    replicas.await_in_sync("ab")
+    return copy
+
+
+def _put_back(broker: LocalBroker, copy: Path) -> None:
+    """Give a broker that is down an earlier copy of its disk."""
+    shutil.rmtree(broker.log_dir)
+    shutil.copytree(copy, broker.log_dir)
+
+
 def test_a_follower_whose_disk_went_back_leads_nobody_before_it_has_caught_up(new_replicas: NewReplicas) -> None:
     """It came back behind the same leader; then the leader's disk is lost, as soon as both are in sync."""
     replicas = new_replicas(2, **{"replica.max.bytes.per.second": 0})
     replicas.start("ab")
-    earlier = replicas["b"].log_dir.with_name("earlier")
     with Sending(replicas.zk_connect) as sending:
         sending.await_more(50)
-        replicas["b"].stop()
-        shutil.copytree(replicas["b"].log_dir, earlier)
-        replicas["b"].start()
-        replicas.await_in_sync("ab")
+        earlier = _copy_of_disk(replicas, "b")
         sending.await_more(300)
         replicas["b"].stop()
         replicas.await_in_sync("a")
-        shutil.rmtree(replicas["b"].log_dir)
-        shutil.move(earlier, replicas["b"].log_dir)
+        _put_back(replicas["b"], earlier)
         replicas["b"].start()
         replicas.await_in_sync("ab")
         replicas["a"].kill()
@@ -316,19 +327,14 @@ def test_a_disk_that_went_back_gives_way(new_replicas: NewReplicas, zk_client: Z
     """It starts alone, says why it does not lead, and catches up when another one leads. Or an operator elects it."""
     replicas = new_replicas(2)
     replicas.start("ab")
-    earlier = replicas["a"].log_dir.with_name("earlier")
     with Sending(replicas.zk_connect) as sending:
         sending.await_more(50)
-        replicas["a"].stop()
-        shutil.copytree(replicas["a"].log_dir, earlier)
-        replicas["a"].start()
-        replicas.await_in_sync("ab")
+        earlier = _copy_of_disk(replicas, "a")
         replicas.await_leader("b")
         sending.await_more(100)
     for name in "ab":
         replicas[name].kill()
-    shutil.rmtree(replicas["a"].log_dir)
-    shutil.copytree(earlier, replicas["a"].log_dir)
+    _put_back(replicas["a"], earlier)
 
     def trouble() -> str:
         member = replicas.registry.read().members.get("a")
@@ -347,8 +353,7 @@ def test_a_disk_that_went_back_gives_way(new_replicas: NewReplicas, zk_client: Z
     assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
     for name in "ab":
         replicas[name].kill()
-    shutil.rmtree(replicas["a"].log_dir)
-    shutil.copytree(earlier, replicas["a"].log_dir)
+    _put_back(replicas["a"], earlier)
     replicas["a"].launch()
     eventually(trouble, what="a to say it again")
     elect(zk_client, ID, "a")

@@ -199,8 +199,7 @@ def _check_has_all(client: ZkClient, broker_id: int, log_dir: Path) -> None:
     for group in ConsumerRegistry(client).groups():
         for topic in stored.topics(group):
             for where, committed in stored.offsets(group, topic).items():
-                end = _end_on_disk(log_dir, where)
-                if where.broker_id == broker_id and committed.offset > end:
+                if where.broker_id == broker_id and committed.offset > (end := _end_on_disk(log_dir, where)):
                     raise ReplicaChangeError(
                         f"group {group} has consumed {where} up to offset {committed.offset}, and in {log_dir} it"
                         f" ends at {end}: another log.dir may have more. If none has, accept the loss"
@@ -216,10 +215,9 @@ def _end_on_disk(log_dir: Path, where: TopicPartition) -> int:
 def elect(client: ZkClient, broker_id: int, name: str) -> tuple[Replica, ReplicaState]:
     """Let a replica lead that is not known to have everything; return it, and the state that was given up.
 
-    Only when nobody leads, and none of those in sync is alive, who would do so by themselves unless their disks have
-    gone back. What the elected one does
-    not have is lost; others that have it cut it off when they follow, and keep a copy. Raises ReplicaChangeError and
-    ReplicaStateError.
+    Only when nobody leads, and nobody in sync is alive who would do so: one whose disk has gone back would not. What
+    the elected one does not have is lost; others that have it cut it off when they follow, and keep a copy. Raises
+    ReplicaChangeError and ReplicaStateError.
     """
     registry = ReplicaRegistry(client, broker_id)
     nodes = registry.read()

@@ -111,8 +111,8 @@ def delete_topic(
 ) -> TopicDeletion:
     """Delete a topic with what it holds, on all brokers that take requests; those that are away do it as they start.
 
-    With `offsets`, also the groups' offsets in what is deleted, once nobody owns it any more: in a topic of that name
-    made anew they would be wrong. May be repeated. Raises KafkaError: unknown, or a group does not give it up.
+    With `offsets`, also the offsets that groups have in it, when no member owns it any more: a new topic of that name
+    begins at offset 0. May be repeated. Raises KafkaError if the topic is unknown, or a group does not give it up.
     """
     registry = BrokerRegistry(client)
     requests = RequestRegistry(client)

@@ -183,7 +183,7 @@ def _warn_of_deletion(topic: str, plan: TopicDeletion, *, offsets: bool) -> None
     """Say what becomes of those who use the topic."""
     click.echo(f"whoever publishes to {topic} makes it anew, at offset 0", err=True)
     for group in plan.readers:
-        what = "are removed" if offsets else "stay; for a topic of that name made anew they are wrong"
+        what = "are removed" if offsets else "stay; they are wrong for a new topic of that name"
         click.echo(f"group {group} loses what it has not consumed; its offsets {what}", err=True)
 
 

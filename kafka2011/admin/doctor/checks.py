@@ -267,7 +267,7 @@ def replicas_that_are_too_few(checkup: Checkup) -> Iterator[Finding]:
                 "start another replica, or look in its log if it runs",
             )
         for replica in broker.alive:
-            if not replica.is_in_sync:
+            if not replica.is_in_sync and not replica.trouble:
                 behind = "" if replica.bytes_behind is None else f", and {replica.bytes_behind} bytes behind"
                 yield Finding(
                     f"replica {replica.name} of broker {number}",
@@ -288,8 +288,9 @@ def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
             yield Finding(
                 f"replica {replica.name} of broker {broker.broker_id}",
                 replica.trouble,
-                "while another replica in sync leads, it catches up by itself; if none is left, kafka2011 replicas"
-                f" elect {broker.broker_id} {replica.name} --accept-loss gives up what it lacks",
+                "one that has gone back catches up once another in sync leads, or kafka2011 replicas elect"
+                f" {broker.broker_id} {replica.name} --accept-loss gives up what it lacks; one that differs from its"
+                " leader waits until you give the wrong one of the two an empty log.dir (docs/replication.md)",
             )
 
 

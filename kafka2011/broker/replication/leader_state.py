@@ -46,6 +46,8 @@ FETCH_BYTES = 8 * 1024 * 1024
 class LeaderState:
     """It leads in one epoch, in one session, until `end`."""
 
+    trouble = ""
+
     def __init__(self, parts: ReplicaParts, session: ReplicaSession, leading: Leading, register_from_s: float) -> None:
         self._parts = parts
         self._session = session
@@ -100,8 +102,6 @@ class LeaderState:
         logger.info("replica %s leads in epoch %d; in sync: %s", me, term.epoch, _names(state))
         return cls(parts, session, leading, now_s + gap_s)
 
-    trouble = ""
-
     @property
     def obstacle(self) -> str | None:
         """Why it is not registered as the broker; None if it is."""
@@ -121,7 +121,7 @@ class LeaderState:
         self.leading.followers = members.keys() - {self._parts.knowledge.me}
         troubles = {replica: member.trouble for replica, member in members.items() if member.trouble}
         for replica, trouble in troubles.items() - self._troubles.items():
-            logger.error("replica %s cannot be in sync: it says that it %s", replica, trouble)
+            logger.error("replica %s cannot be in sync: %s", replica, trouble)
         self._troubles = troubles
         self._floor = floor_of(nodes, self._parts.config.brokerid)
         self._note_floor_from_s = min(self._note_floor_from_s, SYSTEM_CLOCK.monotonic_s())

@@ -10,7 +10,7 @@ import gevent
 from kazoo.handlers.gevent import SequentialGeventHandler
 
 from zk.connecting import connect
-from zk.errors import ZkError
+from zk.errors import NoNode, ZkError
 from zk.nodes import Nodes
 from zk.replicas import ReplicaRegistry
 from zk.sessions import SessionEvents, SessionLease
@@ -89,7 +89,10 @@ class ReplicaSession:
         """Say in the member's znode what keeps this replica from leading and following, or nothing. Raises ZkError."""
         if trouble != self._member.trouble:
             member = replace(self._member, trouble=trouble)
-            self.registry.tell(self._name, member)
+            try:
+                self.registry.tell(self._name, member)
+            except NoNode:  # the session has ended, as the next look finds out
+                return
             self._member = member
 
     def end(self) -> None:

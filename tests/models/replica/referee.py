@@ -41,7 +41,7 @@ class Referee:
         self.compare(logs, who)
 
     def compare(self, logs: Mapping[TopicPartition, ModelLog], who: str) -> None:
-        """Look at logs, which must have all that was ever readable and was not deleted."""
+        """Check that logs have everything that clients could ever read, except what was deleted."""
         for where, line in self.line.items():
             has = logs[where].messages() if where in logs else {}
             start = logs[where].start_offset if where in logs else 0
