@@ -1,4 +1,4 @@
-"""The ZooKeeper client: kazoo's, with seven gaps closed that leases and commits cannot tolerate.
+"""The ZooKeeper client: kazoo's, with eight gaps closed that leases and commits cannot tolerate.
 
 - kazoo keeps calls that are made while it is not connected and sends them after the reconnect, in whatever session
   that brings. Ours refuses them at once (NotConnected), and refuses every call made `within_session` of another
@@ -12,6 +12,8 @@
   Ours counts on.
 - An answer to another request than the one expected ends kazoo's connection loop, and with it the client, for good.
   Ours connects again.
+- A ZooKeeper that was put back to an earlier copy refuses, without a word, whoever has seen a newer transaction, and
+  kazoo tries for ever. Ours asks such a server what it has, once the session must have ended, and begins a new one.
 - With TLS, kazoo waits for a socket while further answers lie decrypted beside it, and under gevent its handshake stops
   every other greenlet. Ours looks there first, and shakes hands by gevent's own ssl.
 - kazoo's timeouts under gevent derive from BaseException; nothing here uses them.
@@ -37,6 +39,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import ACL, make_acl, make_digest_acl
 
 from zk.clock import SYSTEM_CLOCK
+from zk.four_letters import ask_over, newest_zxid
 from zk.security import Security
 
 if TYPE_CHECKING:
@@ -102,6 +105,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
         self.handler = _PatientForAShare(client.handler, self)
         self._addresses = 1
         self._patience_s = _FIRST_PATIENCE_S
+        self._refused_s: float | None = None  # since when every server that was reached has refused us
 
     @property
     def _xid(self) -> int:
@@ -137,6 +141,33 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
             else:
                 return None
         return worst
+
+    def _connect(self, host: str, hostip: str, port: int) -> Any:
+        try:
+            timeouts = super()._connect(host, hostip, port)
+        except ConnectionDropped:
+            if not self._has_gone_back(hostip, port):
+                raise
+        else:
+            self._refused_s = None
+            return timeouts
+        logger.error("ZooKeeper at %s:%s has gone back to an earlier copy: a new session begins", host, port)
+        self._refused_s, self.client.last_zxid = None, 0
+        raise SessionExpiredError
+
+    def _has_gone_back(self, host: str, port: int) -> bool:
+        """Say whether a server that refuses us has not what we have seen, and our session must have ended."""
+        now_s = self.client.clock.monotonic_s()
+        if self._refused_s is None:
+            self._refused_s = now_s
+        if (now_s - self._refused_s) * 1000 <= self.client.session_timeout_ms:
+            return False
+        try:
+            with self.handler.create_connection((host, port), hostname=host) as connection:
+                zxid = newest_zxid(ask_over(connection, b"srvr", self.share_s))
+        except OSError:
+            return False
+        return zxid is not None and zxid < self.client.last_zxid
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if not isinstance(request, Connect):

@@ -5,8 +5,8 @@
     /replicas/{id}/leader           ephemeral    the replica that leads, by name and disk
     /replicas/{id}/members/{name}   ephemeral    where a replica listens, and its disk's id
 
-What the texts of `state`, `floor` and `leader` mean is up to whoever uses this; here they are text with a version and
-an owner.
+What the texts of `state`, `floor` and `leader`, and a member's `seen`, mean is up to whoever uses this; here they are
+text with a version and an owner.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ MAX_PORT = 65535
 class Member:
     """A replica that lives: where other replicas reach it, by TLS or not, and the id of its disk.
 
-    `trouble` says why it can neither lead nor follow, if an operator should know; it is empty otherwise.
+    `trouble` says why it can neither lead nor follow, if an operator should know; it is empty otherwise. `seen` is the
+    newest state that its disk knows of, and empty if it says nothing of that.
     """
 
     host: str
@@ -42,6 +43,7 @@ class Member:
     disk: str
     by_tls: bool = False
     trouble: str = ""
+    seen: str = ""
 
     @property
     def text(self) -> str:
@@ -51,6 +53,8 @@ class Member:
             document["tls"] = True
         if self.trouble:
             document["trouble"] = self.trouble
+        if self.seen:
+            document["seen"] = self.seen
         return json.dumps(document)
 
     @classmethod
@@ -60,13 +64,14 @@ class Member:
         try:
             document = json.loads(text)
             host, port, disk = document["host"], document["port"], document["disk"]
-            by_tls, trouble = document.get("tls", False), document.get("trouble", "")
+            by_tls, trouble, seen = document.get("tls", False), document.get("trouble", ""), document.get("seen", "")
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
             raise MalformedNode(path, text, "not a replica's address") from error
         is_good = isinstance(host, str) and host and type(port) is int and 0 < port <= MAX_PORT
-        if not (is_good and isinstance(disk, str) and isinstance(by_tls, bool) and isinstance(trouble, str)):
+        are_texts = all(isinstance(it, str) for it in (disk, trouble, seen))
+        if not (is_good and are_texts and isinstance(by_tls, bool)):
             raise MalformedNode(path, text, "not a replica's address")
-        return cls(host, port, disk, by_tls, trouble)
+        return cls(host, port, disk, by_tls, trouble, seen)
 
 
 class ReplicaNodes(NamedTuple):
@@ -133,7 +138,7 @@ class ReplicaRegistry:
         """Write the floor if the state has that version. Raises VersionConflict, NodeExists and NoNode if not."""
         step = (
             Creation(self._floor, floor.encode())
-            if self._nodes.exists(self._floor) is None
+            if not self._nodes.exists(self._floor)
             else Write(self._floor, floor.encode(), ANY_VERSION)
         )
         self._nodes.transact([self.check(version), step])

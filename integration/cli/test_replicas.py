@@ -72,7 +72,7 @@ def test_replicas_are_listed_and_elected(cluster: LocalCluster) -> None:
         ("leader", f"{a.host}:{a.port}"),
         ("follower", f"{b.host}:{b.port}"),
     ]
-    assert found["a"]["epoch"] == found["b"]["epoch"] == 1
+    assert found["a"]["epoch"] == found["b"]["epoch"] == 2
     assert float(str(found["b"]["seconds_behind"])) < 5
     assert "leader" in output("replicas", *zookeeper)
     assert output("doctor", "--seconds", 0, *zookeeper).startswith("Nothing is wrong")
@@ -148,4 +148,4 @@ def test_a_broker_gets_replicas_and_gives_them_up(tmp_path: Path) -> None:
         before = run("replicas", "init", 0, "b", plain.log_dir, *zookeeper)
         assert "was a replica's in epoch 1" in before.stderr
         output("replicas", "init", 0, "b", plain.log_dir, "--accept-loss", *zookeeper)  # once more: its epochs go on
-        assert standings(cluster.zk_connect)["b"]["epoch"] == 1
+        assert standings(cluster.zk_connect)["b"]["epoch"] == 2

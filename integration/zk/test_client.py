@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,14 +23,13 @@ from tests.support.waiting import eventually
 from zk.client import ZkClient
 from zk.connecting import connect
 from zk.errors import ConnectionLost, NodeExists, NoNode, NotConnected, SessionExpired, VersionConflict, ZkError
+from zk.local_zookeeper import LocalZooKeeper
 from zk.nodes import Nodes, Write
 from zk.ports import free_port
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from zk.local_zookeeper import LocalZooKeeper
 
 
 def test_the_chroot_is_made_with_null_data(zk_connect: str, zookeeper: LocalZooKeeper) -> None:
@@ -308,6 +308,27 @@ class Writer:
                 self.unknown.append(path)
             else:
                 self.confirmed.append(path)
+
+
+def test_a_zookeeper_that_was_put_back_is_met_in_a_new_session(tmp_path: Path) -> None:
+    """It refuses whoever has seen more than it has; what it lost is not there, and watches tell of that."""
+    data, copy = tmp_path / "zookeeper", tmp_path / "copy"
+    with LocalZooKeeper(data_dir=data) as zookeeper, connect(zookeeper.connect_string, 1000) as client:
+        nodes = Nodes(client)
+        nodes.create("/kept", b"")
+        zookeeper.pause()
+        shutil.copytree(data, copy)
+        zookeeper.resume()
+        for number in range(50):  # more than what connecting again costs
+            nodes.create(f"/lost-{number}", b"")
+        session = client.session_id
+        zookeeper.kill()
+        shutil.rmtree(data)
+        shutil.copytree(copy, data)
+        zookeeper.start()
+        eventually(lambda: client.session_id not in {None, session}, what="a new session")
+        assert nodes.exists("/kept")
+        assert not nodes.exists("/lost-49")
 
 
 def test_every_call_ends_while_zookeeper_comes_and_goes(own_zookeeper: LocalZooKeeper) -> None:

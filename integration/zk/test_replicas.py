@@ -121,3 +121,17 @@ def test_a_broker_registers_only_while_the_state_is_as_it_was(new_client: Callab
     assert BrokerRegistry(theirs).brokers() == {}
     BrokerRegistry(theirs).register(other, check=replicas.check(version))
     assert BrokerRegistry(theirs).brokers()[ID].port == 9002
+
+
+def test_the_floor_is_noted_while_the_state_is_the_one_that_was_read(client: ZkClient) -> None:
+    registry = ReplicaRegistry(client, ID)
+    registry.begin("first")
+    version = registry.lead("one leads", 0, "one")
+    assert registry.read().floor is None
+    for floor in ("10 bytes", "20 bytes"):
+        registry.note_floor(floor, version)
+        assert registry.read().floor == floor
+    registry.write("another", version)
+    with pytest.raises(VersionConflict):
+        registry.note_floor("30 bytes", version)
+    assert registry.read().floor == "20 bytes"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.partitions import ASK_TIMEOUT_MS
@@ -12,8 +13,9 @@ from kafka2011.log.label import labelled_broker
 from kafka2011.log.segment import find_segment_files
 from kafka2011.message.topic import log_directory_name, parse_log_directory_name
 from kafka2011.replica.known_file import KnownFile
+from kafka2011.replica.lineage import DRAW_BYTES, SeenState, read_seen
 from kafka2011.replica.standing import Standing, decode_answer, encode_request
-from kafka2011.replica.state import Replica, ReplicaState, ReplicaStateError
+from kafka2011.replica.state import Replica, ReplicaState, ReplicaStateError, to_be_elected
 from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import decode_response
 from zk import paths
@@ -24,7 +26,7 @@ from zk.offsets import OffsetRegistry
 from zk.replicas import ReplicaRegistry, replicated_brokers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from zk.client import ZkClient
@@ -98,7 +100,7 @@ def describe_broker(client: ZkClient, broker_id: int) -> BrokerReplicas:
     nodes = ReplicaRegistry(client, broker_id).read()
     state = _state_of(broker_id, nodes)
     leader = None if nodes.leader is None else _leader_of(broker_id, nodes.leader)
-    alive = {Replica(name, member.disk): member for name, member in nodes.members.items()}
+    alive = _alive(nodes)
     standings: dict[Replica, Standing] = {}
     error = ""
     if leader is not None:
@@ -166,7 +168,7 @@ def begin_replicas(
     if not accept_loss:
         _check_has_all(client, broker_id, log_dir)
     known = KnownFile(log_dir).load_or_begin(name)
-    state = replace(ReplicaState.first(known.replica), epoch=known.epoch)
+    state = ReplicaState.first(known.replica, secrets.token_hex(DRAW_BYTES), known.epoch)
     try:
         registry.begin(state.text)
     except NodeExists as error:
@@ -212,28 +214,67 @@ def _end_on_disk(log_dir: Path, where: TopicPartition) -> int:
     return max((start + path.stat().st_size for start, path in files), default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A replica that is alive, and the newest state that its disk knows of; None if it does not say.
+
+    `is_proposed` says whether ZooKeeper has gone back to an older state, and this one's disk has most of those that are
+    alive. It `may_lack` something even so.
+    """
+
+    replica: Replica
+    seen: SeenState | None
+    is_proposed: bool
+    may_lack: bool
+
+
+def candidates(client: ZkClient, broker_id: int) -> list[Candidate]:
+    """Return whom an operator may elect. Raises ReplicaChangeError and ReplicaStateError."""
+    nodes = ReplicaRegistry(client, broker_id).read()
+    state, alive = _state_of(broker_id, nodes), _alive(nodes)
+    seen = _seen_by(alive)
+    proposal = to_be_elected(state, nodes.version, seen)
+    best = None if proposal is None else proposal.replica
+    may_lack = proposal is not None and proposal.may_lack
+    return [
+        Candidate(replica, seen.get(replica), replica == best, replica == best and may_lack)
+        for replica in sorted(alive)
+    ]
+
+
 def elect(client: ZkClient, broker_id: int, name: str) -> tuple[Replica, ReplicaState]:
     """Let a replica lead that is not known to have everything; return it, and the state that was given up.
 
-    Only when nobody leads, and nobody in sync is alive who would do so: one whose disk has gone back would not. What
-    the elected one does not have is lost; others that have it cut it off when they follow, and keep a copy. Raises
-    ReplicaChangeError and ReplicaStateError.
+    Only when nobody leads, and nobody in sync is alive who would do so: one whose disk has gone back would not, nor
+    would anybody if ZooKeeper has gone back. What the elected one does not have is lost; others that have it cut it off
+    when they follow, and keep a copy. Raises ReplicaChangeError and ReplicaStateError.
     """
     registry = ReplicaRegistry(client, broker_id)
     nodes = registry.read()
-    state = _state_of(broker_id, nodes)
-    alive = {Replica(name, member.disk): member for name, member in nodes.members.items()}
+    state, alive = _state_of(broker_id, nodes), _alive(nodes)
     if nodes.leader is not None:
         raise ReplicaChangeError(f"{nodes.leader} leads broker {broker_id}: there is nothing to elect")
-    if able := sorted(str(replica) for replica in alive.keys() & state.in_sync if not alive[replica].trouble):
+    seen = _seen_by(alive)
+    able = sorted(str(replica) for replica in alive.keys() & state.in_sync if not alive[replica].trouble)
+    if able and to_be_elected(state, nodes.version, seen) is None:
         raise ReplicaChangeError(f"{', '.join(able)} is in sync and alive, and will lead broker {broker_id} by itself")
     chosen = next((replica for replica in alive if replica.name == name), None)
     if chosen is None:
         raise ReplicaChangeError(
             f"replica {name} of broker {broker_id} is not alive: start it; alive are {_names(alive) or 'none'}"
         )
-    _write(registry, broker_id, state.elected(chosen), nodes.version)
+    seen_epoch = max((it.epoch for it in seen.values()), default=0)
+    elected = state.elected(chosen, nodes.version, secrets.token_hex(DRAW_BYTES), seen_epoch)
+    _write(registry, broker_id, elected, nodes.version)
     return chosen, state
+
+
+def _alive(nodes: ReplicaNodes) -> dict[Replica, Member]:
+    return {Replica(name, member.disk): member for name, member in nodes.members.items()}
+
+
+def _seen_by(alive: Mapping[Replica, Member]) -> dict[Replica, SeenState]:
+    return read_seen({replica: member.seen for replica, member in alive.items()})
 
 
 def remove_replicas(client: ZkClient, broker_id: int) -> ReplicaState:

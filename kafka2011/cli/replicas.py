@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.admin.replicas import begin_replicas, describe_replicas, elect, remove_replicas
+from kafka2011.admin.replicas import begin_replicas, candidates, describe_replicas, elect, remove_replicas
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import confirm, json_option, show_json, show_table
 from kafka2011.cli.session import open_session
 from kafka2011.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kafka2011.admin.replicas import Candidate
+    from kafka2011.replica.lineage import SeenState
 
 _COLUMNS = (
     *("broker", "replica", "role", "in_sync", "epoch", "address", "bytes_behind", "seconds_behind", "disk"),
@@ -102,13 +107,12 @@ def elect_replica(broker_id: int, name: str, accept_loss: bool, zk_connect: str,
     What it does not have is lost, confirmed or not, and consumers that were ahead of it start over where
     autooffset.reset says. A replica that has more and comes back cuts it off, and keeps it beside the log as .cut files
     while its disk has room. Whoever is in sync and comes back in time leads by itself, and nothing is lost: start that
-    one if you can.
+    one if you can. If ZooKeeper has gone back to an older state, nobody leads by itself: without --accept-loss this
+    says what each replica has seen, and which one has most.
     """
-    if not accept_loss:
-        raise ConfigError(
-            "what this replica does not have would be lost: start one that is in sync, or repeat it with --accept-loss"
-        )
     with open_session(zk_connect) as client:
+        if not accept_loss:
+            raise ConfigError(_what_would_be_lost(candidates(client, broker_id)))
         chosen, former = elect(client, broker_id, name)
     if as_json:
         given_up = sorted(map(str, former.in_sync))
@@ -116,6 +120,26 @@ def elect_replica(broker_id: int, name: str, accept_loss: bool, zk_connect: str,
     else:
         were = ", ".join(sorted(map(str, former.in_sync)))
         click.echo(f"{chosen} leads broker {broker_id} soon; in sync were {were}")
+
+
+def _what_would_be_lost(alive: list[Candidate]) -> str:
+    proposed = next((candidate for candidate in alive if candidate.is_proposed), None)
+    if proposed is None:
+        return (
+            "what this replica does not have would be lost: start one that is in sync, or repeat it with --accept-loss"
+        )
+    seen = "; ".join(f"{candidate.replica.name} has seen {_seen(candidate.seen)}" for candidate in alive)
+    doubt = ", though it may lack something that one who is away has" if proposed.may_lack else ""
+    return (
+        f"ZooKeeper has gone back to an older state: {seen}. Start all replicas there are, then elect"
+        f" {proposed.replica.name}, which has most{doubt}, with --accept-loss"
+    )
+
+
+def _seen(seen: SeenState | None) -> str:
+    if seen is None:
+        return "what an older release does not say"
+    return f"epoch {seen.epoch}, version {seen.version}{', in sync' if seen.is_in_sync else ''}"
 
 
 @command.command("remove", epilog=examples("kafka2011 replicas remove 0 --yes"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.json_document import read_document
+from kafka2011.replica.lineage import SeenState
 from kafka2011.replica.state import Replica, ReplicaStateError
 from zk.cluster import TopicPartition
 
@@ -24,18 +25,23 @@ class Known:
     """The text of the file `replica`.
 
     `epoch` is the highest that was seen. `readable` is, for each partition, an offset up to which this disk holds what
-    clients may have read: a lower bound, which need not be up to date.
+    clients may have read: a lower bound, which need not be up to date. `seen` is the newest state that was acted on;
+    None if that was by an older release.
     """
 
     replica: Replica
     epoch: int = 0
     readable: Mapping[TopicPartition, int] = field(default_factory=dict)
+    seen: SeenState | None = None
 
     @property
     def text(self) -> str:
         """The file's text."""
         readable = [[*where, offset] for where, offset in sorted(self.readable.items())]
-        return json.dumps({"replica": str(self.replica), "epoch": self.epoch, "readable": readable})
+        document: dict[str, Any] = {"replica": str(self.replica), "epoch": self.epoch, "readable": readable}
+        if self.seen is not None:
+            document["seen"] = self.seen.text
+        return json.dumps(document)
 
     @classmethod
     def of(cls, text: str | bytes, path: str) -> Self:
@@ -51,19 +57,26 @@ class Known:
         }
         if any(type(number) is not int or number < 0 for number in (epoch, *readable.values())):
             raise ValueError("epoch and offsets must be numbers, and not negative")
-        return cls(Replica.of(document["replica"]), epoch, readable)
+        seen = document.get("seen")
+        return cls(Replica.of(document["replica"]), epoch, readable, None if seen is None else SeenState.of(seen))
 
     def named(self, name: str) -> Known:
         """Return the same of a replica of another name."""
         return replace(self, replica=Replica(name, self.replica.disk))
 
-    def entering(self, state: ReplicaState) -> Known:
-        """Return what is known in the epoch of a state that was read.
+    @property
+    def newest_seen(self) -> SeenState:
+        """The newest state that this disk knows of, by its epoch alone if an older release has noted it."""
+        return SeenState(self.epoch, "", 0, is_in_sync=False) if self.seen is None else self.seen
+
+    def entering(self, state: ReplicaState, version: int) -> Known:
+        """Return what is known in the epoch of a state that was read, or written, and has that version.
 
         What was readable before an operator accepted a loss counts no more: the elected replica may not have it.
         """
         readable = {} if self.epoch < state.loss_epoch else self.readable
-        return replace(self, epoch=max(self.epoch, state.epoch), readable=readable)
+        seen = state.seen_by(self.replica, version)
+        return replace(self, epoch=max(self.epoch, state.epoch), readable=readable, seen=seen)
 
     def with_readable(self, readable: Mapping[TopicPartition, int]) -> Known:
         """Return the same with other offsets, never lower ones."""

@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka2011.errors import KafkaError
 from kafka2011.json_document import read_document
+from kafka2011.replica.lineage import BegunEpoch, SeenState, begin_epoch, is_of_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _DISK = re.compile(r"[0-9a-f]{1,64}")
@@ -73,7 +77,8 @@ class ReplicaState:
     """Who leads since which epoch, and who has all that may be read, `in_sync`.
 
     `loss_epoch` is the epoch in which an operator last gave up what the elected replica did not have; 0 if never.
-    `settled` is the newest epoch that all in in_sync have on their disks: 0 if no leader has said so.
+    `settled` is the newest epoch that all in in_sync have on their disks: 0 if no leader has said so. `line` has the
+    newest epochs, each with the znode's version that began it; it is empty if an older release wrote the state.
     """
 
     epoch: int
@@ -81,6 +86,7 @@ class ReplicaState:
     in_sync: frozenset[Replica]
     loss_epoch: int = 0
     settled: int = 0
+    line: tuple[BegunEpoch, ...] = ()
 
     @property
     def text(self) -> str:
@@ -94,6 +100,8 @@ class ReplicaState:
             document["loss_epoch"] = self.loss_epoch
         if self.settled:
             document["settled"] = self.settled
+        if self.line:
+            document["line"] = self.line
         return json.dumps(document)
 
     @classmethod
@@ -110,24 +118,57 @@ class ReplicaState:
         in_sync = frozenset(map(Replica.of, document["in_sync"]))
         if not in_sync or len({each.name for each in in_sync}) < len(in_sync):
             raise ValueError("in_sync names nobody, or somebody twice")
-        return cls(epoch, None if leader is None else Replica.of(leader), in_sync, loss_epoch, settled)
+        line = tuple(map(BegunEpoch.of, document.get("line", ())))
+        return cls(epoch, None if leader is None else Replica.of(leader), in_sync, loss_epoch, settled, line)
 
     @classmethod
-    def first(cls, replica: Replica) -> Self:
-        """Return the state with which replicas begin: the log.dir of this one has everything."""
-        return cls(0, None, frozenset({replica}))
+    def first(cls, replica: Replica, draw: str = "", seen_epoch: int = 0) -> Self:
+        """Return the state with which replicas begin: the log.dir of this one has everything.
 
-    def led_by(self, replica: Replica) -> ReplicaState:
-        """Return the state in which a replica begins to lead: a new epoch, and the same in_sync."""
-        return replace(self, epoch=self.epoch + 1, leader=replica)
+        If it has seen an epoch, another log.dir may have more, and an operator has accepted the loss of that.
+        """
+        epoch = seen_epoch + 1 if seen_epoch else 0
+        return cls(epoch, None, frozenset({replica}), loss_epoch=epoch, line=(BegunEpoch(epoch, draw, 0),))
+
+    def led_by(self, replica: Replica, version: int, draw: str) -> ReplicaState:
+        """Return the state in which a replica begins to lead: a new epoch, and the same in_sync.
+
+        It is to be written on that version.
+        """
+        epoch = self.epoch + 1
+        return replace(self, epoch=epoch, leader=replica, line=self._line_with(epoch, version, draw))
 
     def with_in_sync(self, replicas: frozenset[Replica], settled: int) -> ReplicaState:
         """Return the state with others in sync, who have that epoch on their disks, in the same epoch."""
         return replace(self, in_sync=replicas, settled=settled)
 
-    def elected(self, replica: Replica) -> ReplicaState:
-        """Return the state after an operator gave up all that a replica does not have. It has yet to take the lead."""
-        return ReplicaState(self.epoch + 1, None, frozenset({replica}), loss_epoch=self.epoch + 1)
+    def elected(self, replica: Replica, version: int, draw: str, seen_epoch: int = 0) -> ReplicaState:
+        """Return the state after an operator gave up all that a replica does not have. It has yet to take the lead.
+
+        It is to be written on that version, and its epoch is above the highest that any replica has seen.
+        """
+        epoch = max(self.epoch, seen_epoch) + 1
+        line = self._line_with(epoch, version, draw)
+        return ReplicaState(epoch, None, frozenset({replica}), loss_epoch=epoch, line=line)
+
+    def _line_with(self, epoch: int, version: int, draw: str) -> tuple[BegunEpoch, ...]:
+        return begin_epoch(self.line, BegunEpoch(epoch, draw, version + 1))
+
+    def seen_by(self, replica: Replica, version: int) -> SeenState:
+        """Return what a replica's disk keeps of this state, which has that version."""
+        newest = self.line[-1] if self.line else None
+        draw = newest.draw if newest is not None and newest.epoch == self.epoch else ""
+        return SeenState(self.epoch, draw, version, replica in self.in_sync)
+
+    def comes_after(self, seen: SeenState, version: int) -> bool:
+        """Say whether this state, of that version, is a later one than one that was seen, or the same.
+
+        If not, ZooKeeper has gone back to a copy of before, and may have gone on from there. What was seen before an
+        operator accepted a loss counts no more.
+        """
+        if seen.epoch < self.loss_epoch:
+            return True
+        return seen.epoch <= self.epoch and seen.version <= version and is_of_line(self.line, seen)
 
 
 class StateWrite(NamedTuple):
@@ -157,6 +198,48 @@ class Wait(NamedTuple):
     has_gone_back: bool = False
 
 
+def why_too_old(state: ReplicaState, version: int, seen: Mapping[Replica, SeenState]) -> str:
+    """Say why nothing may be done by a state of that version: replicas have seen a newer one. Empty if none has.
+
+    `seen` is what each replica's disk knows of. Nobody leads, follows or cuts anything then, until an operator elects
+    one.
+    """
+    newer = {replica: it for replica, it in seen.items() if not state.comes_after(it, version)}
+    if not newer:
+        return ""
+    who = ", ".join(
+        f"{replica} has seen epoch {it.epoch}, version {it.version}{', in sync' if it.is_in_sync else ''}"
+        for replica, it in sorted(newer.items())
+    )
+    return (
+        f"ZooKeeper has gone back: the state of the replicas is of epoch {state.epoch}, version {version}, and {who}."
+        " An operator has to elect one"
+    )
+
+
+class Proposal(NamedTuple):
+    """Whom to elect when ZooKeeper has gone back; it `may_lack` something that was readable."""
+
+    replica: Replica
+    may_lack: bool
+
+
+def to_be_elected(state: ReplicaState, version: int, seen: Mapping[Replica, SeenState]) -> Proposal | None:
+    """Return whose disk has most when ZooKeeper has gone back; None if the state is not too old.
+
+    Of those that have seen a newer state and were in sync in it, it is the one that has seen the newest. If none was,
+    it is one that is in sync by the state that went back; the one with everything may be away.
+    """
+    newer = {replica: it for replica, it in seen.items() if not state.comes_after(it, version)}
+    if not newer:
+        return None
+    knowing = {replica: it for replica, it in newer.items() if it.is_in_sync}
+    others = {replica: it for replica, it in seen.items() if replica in state.in_sync}
+    best = max(knowing or others or newer, key=lambda replica: (seen[replica].newness, replica))
+    newest = max(it.newness for it in newer.values())
+    return Proposal(best, may_lack=best not in knowing or seen[best].newness < newest)
+
+
 def choose_role(
     me: Replica,
     seen_epoch: int,
@@ -166,6 +249,7 @@ def choose_role(
     *,
     is_mine: bool,
     has_bytes: int,
+    draw: str,
     floor: ReadableFloor | None = None,
 ) -> Lead | Follow | Wait:
     """Say what a replica that neither leads nor follows has to do; `seen_epoch` is the highest that it ever saw.
@@ -173,17 +257,13 @@ def choose_role(
     The state was read on that version, after a sync: a server that lags has seen less than this replica. `node` is what
     the leader's node says, None without one, and `is_mine` whether my present session has made it: then the transaction
     that made it was not answered, and the lead is taken once more, in an epoch after that one. So whoever leads began
-    its epoch in this process, with an answer. Raises ReplicaStateError when the state is older than what this replica
-    has seen.
+    its epoch in this process, with an answer. `draw` is a random text for the epoch that would begin. Before this,
+    `why_too_old` says whether anything may be done by the state.
 
     `has_bytes` is the sum of its logs' ends, and `floor` was read before the state. One that is in sync by the state,
     and whose disk lacks what all in sync had, has gone back. It waits until the leader has put it out: to follow sooner
     would store the epoch, by which this is known.
     """
-    if seen_epoch > state.epoch:
-        raise ReplicaStateError(
-            f"replica {me} has seen epoch {seen_epoch}, and the state is of epoch {state.epoch}: ZooKeeper has lost it"
-        )
     if me in state.in_sync and (lacks := _lacks(seen_epoch, has_bytes, state, floor)):
         return Wait(f"the disk of {me} has gone back to an older state: it is in sync, and {lacks}", has_gone_back=True)
     if node is not None and not is_mine:
@@ -192,7 +272,7 @@ def choose_role(
         return Wait(f"{node} has the leader's node, and {state.leader or 'nobody'} leads")
     if me not in state.in_sync:
         return Wait(f"nobody leads, and {me} is not in sync: {', '.join(sorted(map(str, state.in_sync)))}")
-    return Lead(StateWrite(state.led_by(me), version))
+    return Lead(StateWrite(state.led_by(me, version, draw), version))
 
 
 def _lacks(seen_epoch: int, has_bytes: int, state: ReplicaState, floor: ReadableFloor | None) -> str:

@@ -19,19 +19,22 @@ from kafka2011.broker.replication.states import FollowerState, ReplicaParts
 from kafka2011.broker.requests.handlers import RefusedError
 from kafka2011.replica.codec import decode_fetch, encode_data
 from kafka2011.replica.exchange import Given, ReplicaData, ReplicaFetch
-from kafka2011.replica.known_file import KnownFile
+from kafka2011.replica.in_sync import LeadLostError
+from kafka2011.replica.known_file import KnownFile, NotStoredNowError
 from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, StateWrite
 from kafka2011.replica.term import Term, TermRules
 from tests.models.replica.logs import ModelLog
 from tests.support.clocks import ManualClock
 from tests.support.waiting import TIMEOUT_S
 from zk.cluster import TopicPartition
-from zk.replicas import Member
+from zk.replicas import Member, ReplicaNodes
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from kafka2011.replica.known import Known
 
 ID = 3
 B = Replica("b", "51f3")
@@ -87,6 +90,18 @@ def threads() -> Iterator[ThreadPool]:
     pool.kill()
 
 
+class FailingFile(KnownFile):
+    """The file `replica`, which cannot be written while `fails` is true."""
+
+    fails = False
+
+    def store(self, known: Known) -> None:
+        """Write it, or fail."""
+        if self.fails:
+            raise NotStoredNowError("no descriptor is left")
+        super().store(known)
+
+
 def new_parts(logs: Logs, file: KnownFile, threads: ThreadPool) -> ReplicaParts:
     """Return what a replica `a` works with."""
     knowledge = Knowledge(file)
@@ -96,7 +111,7 @@ def new_parts(logs: Logs, file: KnownFile, threads: ThreadPool) -> ReplicaParts:
         replica_lag_time_max_ms=4000,
         min_insync_replicas=1,
         replica_max_bytes_per_second=0,
-        replica_address_gap_ms=0,
+        replica_address_gap_ms=60_000,
     )
     parts: list[Any] = [config, logs, knowledge, *(None,) * 6]
     parts[-1] = threads
@@ -120,7 +135,7 @@ def test_a_follower_has_the_epoch_on_disk_when_it_asks_and_what_it_got_when_it_a
     following: FollowerState | None = None
     try:
         serving = gevent.spawn(leader.serve, listener, file)
-        following = FollowerState(parts, session, Follow(7, B), state, member)
+        following = FollowerState(parts, session, Follow(7, B), state, 12, member)
         assert leader.is_done.wait(TIMEOUT_S)
         serving.get(timeout=TIMEOUT_S)
     finally:
@@ -130,6 +145,32 @@ def test_a_follower_has_the_epoch_on_disk_when_it_asks_and_what_it_got_when_it_a
     assert leader.epochs == [7, 7, 7]
     assert [fetch.asks[VIEWS].flushed for fetch in leader.asked] == [None, 0, 4]
     assert logs.log.on_disk == ((0, b"m1m2"),)
+
+
+def new_session(renew: Callable[[], None], *members: Member) -> Any:
+    """Return a session in which the lead can be had, and in which there are these members after that."""
+    nodes = ReplicaNodes("", 13, "", True, {f"m{number}": member for number, member in enumerate(members)})
+    return SimpleNamespace(
+        registry=SimpleNamespace(lead=lambda *_: 13),
+        lease=SimpleNamespace(renew=renew, until_s=0.0),
+        read=lambda: nodes,
+    )
+
+
+def test_a_leader_does_nothing_in_its_epoch_if_somebody_has_come_who_has_seen_a_newer_state(
+    tmp_path: Path, threads: ThreadPool
+) -> None:
+    """ZooKeeper has gone back, and that one was not there yet at the look before."""
+    logs, file = Logs(), KnownFile(tmp_path)
+    parts = new_parts(logs, file, threads)
+    me, done = parts.knowledge.me, list[str]()
+    role = Lead(StateWrite(ReplicaState(8, me, frozenset({me})), 12))
+    session = new_session(lambda: done.append("renews"), Member("127.0.0.1", 1, "51f3", seen="8:d:14"))
+    with pytest.raises(LeadLostError, match="has seen epoch 8, version 14"):
+        LeaderState.take(parts, session, role, {}, None)
+    assert not done
+    known = file.load()
+    assert known is None or known.epoch == 0
 
 
 def test_a_leader_has_its_epoch_on_disk_when_its_term_begins(tmp_path: Path, threads: ThreadPool) -> None:
@@ -144,9 +185,7 @@ def test_a_leader_has_its_epoch_on_disk_when_its_term_begins(tmp_path: Path, thr
         known = file.load()
         epochs.append(0 if known is None else known.epoch)
 
-    session: Any = SimpleNamespace(
-        registry=SimpleNamespace(lead=lambda *_: 13), lease=SimpleNamespace(renew=renew, until_s=0.0)
-    )
+    session = new_session(renew)
     role = Lead(StateWrite(ReplicaState(8, me, frozenset({me})), 12))
     taken = LeaderState.take(parts, session, role, {me: Member("127.0.0.1", 1, me.disk)}, None)
     assert epochs == [8]
@@ -170,3 +209,54 @@ def test_a_leader_serves_nobody_once_its_lease_has_run_out() -> None:
     for check in (leading.check, leading.check_produce):
         with pytest.raises(RefusedError):
             check()
+
+
+def test_a_leader_has_the_state_that_it_wrote_on_disk_before_more_can_be_read(
+    tmp_path: Path, threads: ThreadPool
+) -> None:
+    """Else ZooKeeper could go back to before that write, and this disk would not tell."""
+    logs, file = Logs(), FailingFile(tmp_path)
+    logs.log.append(b"m1", 0)
+    parts = new_parts(logs, file, threads)
+    me = parts.knowledge.me
+    session = new_session(lambda: None)
+    state = ReplicaState(8, me, frozenset({me, B}))
+    former = B  # whose address has to be left alone for a while: so nobody registers yet
+    leader = LeaderState.take(parts, session, Lead(StateWrite(state, 12)), {}, former)
+    written: list[str] = []
+
+    def write(text: str, version: int) -> int:
+        written.append(text)
+        return version + 1
+
+    session.registry.write = write
+    file.fails = True
+    with pytest.raises(NotStoredNowError):
+        leader.go_on()
+    assert len(written) == 1
+    assert leader.leading.term.readable(VIEWS) == 0
+    session.read = lambda: ReplicaNodes(written[0], 14, str(me), True, {})
+    with pytest.raises(NotStoredNowError):
+        leader.go_on()
+    assert leader.leading.term.readable(VIEWS) == 0
+    file.fails = False
+    leader.go_on()
+    known = file.load()
+    assert known is not None
+    assert known.newest_seen.version == 14
+    assert leader.leading.term.readable(VIEWS) == 2
+
+
+def test_a_leader_gives_up_the_lead_when_somebody_comes_who_has_seen_a_newer_state(
+    tmp_path: Path, threads: ThreadPool
+) -> None:
+    """ZooKeeper has gone back, and this replica has led since then."""
+    parts = new_parts(Logs(), KnownFile(tmp_path), threads)
+    me = parts.knowledge.me
+    session = new_session(lambda: None)
+    state = ReplicaState(8, me, frozenset({me}))
+    leader = LeaderState.take(parts, session, Lead(StateWrite(state, 12)), {}, None)
+    nodes = session.read()
+    leader.check(nodes, state, {B: Member("127.0.0.1", 1, B.disk, seen="8::13")})
+    with pytest.raises(LeadLostError, match="b:51f3 has seen epoch 9, version 10"):
+        leader.check(nodes, state, {B: Member("127.0.0.1", 1, B.disk, seen="9:d:10")})

@@ -295,7 +295,7 @@ def test_in_doubt_the_larger_set_counts_until_a_read_after_a_sync() -> None:
     in_sync.propose(frozenset({A}), settled=0)
     in_sync.not_answered()
     with pytest.raises(LeadLostError):
-        in_sync.found(state.elected(B), 13)
+        in_sync.found(state.elected(B, 12, "e"), 13)
 
 
 @pytest.mark.parametrize(

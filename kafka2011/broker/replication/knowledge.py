@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafka2011.replica.known_file import NotStoredNowError
-from kafka2011.replica.state import ReplicaStateError
+from kafka2011.replica.lineage import read_seen
+from kafka2011.replica.state import ReplicaStateError, why_too_old
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kafka2011.replica.known_file import KnownFile
     from kafka2011.replica.state import Replica, ReplicaState
     from zk.cluster import TopicPartition
+    from zk.replicas import Member
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +56,23 @@ class Knowledge:
         _check_logs(known, logs)
         self._known = known
 
-    def enter(self, state: ReplicaState) -> None:
-        """Note an epoch on disk before anything is done in it. Raises NotStoredNowError and ReplicaStateError."""
-        self._known = self.known.entering(state)
-        self._file.store(self.known)
+    def enter(self, state: ReplicaState, version: int) -> None:
+        """Note a state of that version on disk before anything is done by it, if that was not noted.
+
+        Raises NotStoredNowError and ReplicaStateError.
+        """
+        known = self.known.entering(state, version)
+        if (known.epoch, known.seen) != (self.known.epoch, self.known.seen):
+            self._file.store(known)
+            self._known = known
+
+    def why_too_old(self, state: ReplicaState, version: int, members: Mapping[Replica, Member]) -> str:
+        """Say why nothing may be done by a state of that version, as this disk or a member's has seen a newer one.
+
+        Empty if none has.
+        """
+        seen = read_seen({replica: member.seen for replica, member in members.items()})
+        return why_too_old(state, version, {**seen, self.me: self.known.newest_seen})
 
     def note_readable(self, readable: Mapping[TopicPartition, int]) -> None:
         """Note up to which offsets logs could be read; it is on disk with the next `store`."""

@@ -69,12 +69,15 @@ class LeaderState:
     ) -> LeaderState:
         """Take the lead from the former leader. What is not answered is found out with the next look.
 
-        Raises VersionConflict, NodeExists and NoNode when somebody else was faster, and ZkError.
+        Raises VersionConflict, NodeExists and NoNode when somebody else was faster, LeadLostError when somebody has
+        come who has seen a newer state, and ZkError.
         """
         config, me = parts.config, parts.knowledge.me
         state, version = role.write
         version = session.registry.lead(state.text, version, str(me))
-        parts.knowledge.enter(state)
+        if why := parts.knowledge.why_too_old(state, version, members_of(session.read())):
+            raise LeadLostError(why)
+        parts.knowledge.enter(state, version)
         parts.logs.flush()
         now_s = SYSTEM_CLOCK.monotonic_s()
         term = Term(
@@ -117,6 +120,8 @@ class LeaderState:
         term = self.leading.term
         if not nodes.is_mine or state.epoch != term.epoch:
             raise LeadLostError(f"epoch {state.epoch} has begun, led by {state.leader}")
+        if why := self._parts.knowledge.why_too_old(state, nodes.version, members):
+            raise LeadLostError(why)
         term.note_members(_able(members))
         self.leading.followers = members.keys() - {self._parts.knowledge.me}
         troubles = {replica: member.trouble for replica, member in members.items() if member.trouble}
@@ -142,7 +147,10 @@ class LeaderState:
                 assert wanted.after_sync, "every read is after a sync"
                 if nodes.state is None:
                     raise LeadLostError("the state has gone")
-                term.found(ReplicaState.of(nodes.state, "ZooKeeper"), nodes.version)
+                state = ReplicaState.of(nodes.state, "ZooKeeper")
+                if state.epoch == term.epoch:
+                    self._parts.knowledge.enter(state, nodes.version)  # before what it allows is done
+                term.found(state, nodes.version)
             else:
                 logger.info("replica %s: in sync from now on: %s", self._parts.knowledge.me, _names(wanted.state))
                 self._write(term, wanted.state, wanted.version)
@@ -169,10 +177,11 @@ class LeaderState:
 
     def _write(self, term: Term, state: ReplicaState, version: int) -> None:
         try:
-            self._session.registry.write(state.text, version)
+            version = self._session.registry.write(state.text, version)
+            self._parts.knowledge.enter(state, version)  # before what it allows is done
         except (VersionConflict, NoNode):
             term.refused()  # raises
-        except BaseException:  # also when it was not sent: to doubt it costs no more than a read
+        except BaseException:  # also when it was not sent, or not noted: to doubt it costs no more than a read
             term.not_answered()
             raise
         else:
@@ -242,6 +251,11 @@ class LeaderState:
         self.note_readable()
         self._parts.logs.let_nobody_read()
         self._parts.knowledge.store()
+
+
+def members_of(nodes: ReplicaNodes) -> Members:
+    """Return the replicas that are alive."""
+    return {Replica(name, member.disk): member for name, member in nodes.members.items()}
 
 
 def _able(members: Members) -> frozenset[Replica]:

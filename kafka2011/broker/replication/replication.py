@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import secrets
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from gevent.threadpool import ThreadPool
 
 from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
 from kafka2011.broker.replication.knowledge import Knowledge
-from kafka2011.broker.replication.leader_state import LeaderState, Members, floor_of
+from kafka2011.broker.replication.leader_state import LeaderState, Members, floor_of, members_of
 from kafka2011.broker.replication.led_client import LedClient
 from kafka2011.broker.replication.session import ReplicaSession
 from kafka2011.broker.replication.states import (
@@ -33,6 +35,7 @@ from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.replica.in_sync import LeadLostError
 from kafka2011.replica.known_file import NotStoredNowError
+from kafka2011.replica.lineage import DRAW_BYTES
 from kafka2011.replica.state import Follow, Lead, Replica, ReplicaState, ReplicaStateError, choose_role
 from zk import paths
 from zk.clock import SYSTEM_CLOCK
@@ -206,9 +209,12 @@ class Replication:
             logger.critical("replica of broker %d did not stop in order: %s", self._config.brokerid, error)
 
     def _new_session(self, member: Callable[[ZkClient, Replica], Member]) -> ReplicaSession:
-        self._session = session = ReplicaSession(
-            self._config, self._knowledge.me, member, self._wake.set, self._threads
-        )
+        known = self._knowledge.known
+
+        def with_seen(client: ZkClient, me: Replica) -> Member:
+            return replace(member(client, me), seen=known.newest_seen.text)
+
+        self._session = session = ReplicaSession(self._config, known.replica, with_seen, self._wake.set, self._threads)
         return session
 
     def _end_session(self) -> None:
@@ -260,12 +266,16 @@ class Replication:
             session.has_news = False  # before: what changes after the read wakes us again
             self._read_s = now_s
             try:
-                self._look(session, session.read())
+                nodes = session.read()
+                if session.has_ended:
+                    self._wake.set()
+                    return
+                self._look(session, nodes)
             except BaseException:
                 session.has_news = True
                 raise
         self._state.go_on()
-        session.tell(self._state.trouble)
+        session.tell(self._state.trouble, self._knowledge.known.newest_seen.text)
         if self._knowledge.is_store_due:
             self._state.note_readable()
             self._knowledge.store()
@@ -276,12 +286,15 @@ class Replication:
         if nodes.state is None:
             raise ReplicaStateError(f"{where} has gone: an operator has removed the replicas")
         state = ReplicaState.of(nodes.state, where)
-        members = {Replica(name, member.disk): member for name, member in nodes.members.items()}
+        members = members_of(nodes)
         if isinstance(self._state, LeaderState):
             self._state.check(nodes, state, members)
             return
-        node = None if nodes.leader is None else _replica(nodes.leader, self._config.brokerid)
         known = self._knowledge.known
+        if why := self._knowledge.why_too_old(state, nodes.version, members):
+            self._wait(why, why)
+            return
+        node = None if nodes.leader is None else _replica(nodes.leader, self._config.brokerid)
         role = choose_role(
             known.replica,
             known.epoch,
@@ -290,16 +303,18 @@ class Replication:
             node,
             is_mine=nodes.is_mine,
             has_bytes=sum(log.appended_end_offset for _, log in self._parts.logs.all()),
+            draw=secrets.token_hex(DRAW_BYTES),
             floor=floor_of(nodes, self._config.brokerid),
         )
         if self._state.is_still(role):
+            self._knowledge.enter(state, nodes.version)
             return
         if not isinstance(self._state, StartingState):
             self._become(StartingState())
         if isinstance(role, Lead):
             self._take(session, role, members, state.leader)
         elif isinstance(role, Follow):
-            self._follow(session, role, state, nodes.members.get(role.leader.name))
+            self._follow(session, role, state, nodes)
         else:
             self._wait(role.reason, role.reason if role.has_gone_back else "")
 
@@ -311,15 +326,16 @@ class Replication:
     def _wait(self, reason: str, trouble: str = "") -> None:
         if reason != self._state.obstacle:
             logger.warning("replica %s waits: %s", self._knowledge.me, reason)
-            self._state = StartingState(reason, trouble)
+            self._become(StartingState(reason, trouble))
 
-    def _follow(self, session: ReplicaSession, role: Follow, state: ReplicaState, leader: Member | None) -> None:
+    def _follow(self, session: ReplicaSession, role: Follow, state: ReplicaState, nodes: ReplicaNodes) -> None:
+        leader = nodes.members.get(role.leader.name)
         reason = why_not_follow(session, role, leader)
         if reason is not None:
             self._wait(reason)
             return
         assert leader is not None, "there is a reason then"
-        self._state = FollowerState(self._parts, session, role, state, leader)
+        self._state = FollowerState(self._parts, session, role, state, nodes.version, leader)
 
     def _take(self, session: ReplicaSession, role: Lead, members: Members, former: Replica | None) -> None:
         try:

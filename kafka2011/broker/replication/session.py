@@ -51,6 +51,7 @@ class ReplicaSession:
         self._wake = wake
         self._threads = threads
         self.has_news = True
+        self._is_member = True
         self.client = client = connect(
             config.zk_connect,
             config.zk_sessiontimeout_ms,
@@ -78,17 +79,25 @@ class ReplicaSession:
 
     @property
     def has_ended(self) -> bool:
-        """Whether ZooKeeper has ended it: the client has another one by now."""
-        return self.client.session_id not in {None, self.id}
+        """Whether ZooKeeper has ended it: the client has another one by now, or it outlived its znode.
+
+        It does the latter if ZooKeeper has gone back to a copy that has the session and not the znode.
+        """
+        return not self._is_member or self.client.session_id not in {None, self.id}
 
     def read(self) -> ReplicaNodes:
         """Read what the replicas have in ZooKeeper, and watch it. Raises ZkError."""
-        return self.registry.read(self._note_news)
+        nodes = self.registry.read(self._note_news)
+        self._is_member = self._name in nodes.members
+        return nodes
 
-    def tell(self, trouble: str) -> None:
-        """Say in the member's znode what keeps this replica from leading and following, or nothing. Raises ZkError."""
+    def tell(self, trouble: str, seen: str) -> None:
+        """Say in the member's znode what keeps this replica from leading and following, or nothing. Raises ZkError.
+
+        With it goes what its disk has seen by now: the znode's text may be of before ZooKeeper has gone back.
+        """
         if trouble != self._member.trouble:
-            member = replace(self._member, trouble=trouble)
+            member = replace(self._member, trouble=trouble, seen=seen)
             try:
                 self.registry.tell(self._name, member)
             except NoNode:  # the session has ended, as the next look finds out

@@ -133,10 +133,16 @@ class FollowerState:
     registrar = None
 
     def __init__(
-        self, parts: ReplicaParts, session: ReplicaSession, role: Follow, state: ReplicaState, leader: Member
+        self,
+        parts: ReplicaParts,
+        session: ReplicaSession,
+        role: Follow,
+        state: ReplicaState,
+        version: int,
+        leader: Member,
     ) -> None:
         self._parts = parts
-        parts.knowledge.enter(state)
+        parts.knowledge.enter(state, version)
         following = Following(
             parts.knowledge.me,
             role,

@@ -11,7 +11,7 @@ from kafka2011.replica.exchange import ReplicaData, WrongEpochError
 from kafka2011.replica.followed_log import LeaderLacksReadableError, OtherBytesError
 from kafka2011.replica.following import Following
 from kafka2011.replica.in_sync import LeadLostError, StateRead
-from kafka2011.replica.state import Follow, Lead, Replica, Wait, choose_role
+from kafka2011.replica.state import Follow, Lead, Replica, Wait, choose_role, why_too_old
 from kafka2011.replica.term import Term, TermRules
 from tests.models.replica.logs import SIZE, ModelLog
 from tests.models.replica.registry import NotAnsweredError, RefusedError, SessionEndedError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kafka2011.replica.exchange import ReplicaFetch
     from kafka2011.replica.known import Known
+    from kafka2011.replica.state import ReplicaState, StateWrite
     from tests.models.replica.registry import Nodes, Sent
     from tests.models.replica.world import World
     from zk.cluster import TopicPartition
@@ -65,6 +66,7 @@ class Process:
         self.is_serving = False
         self.following: Following | None = None
         self.sent: Sent | None = None  # a write of the state, until it is answered
+        self.wanted: StateWrite | None = None  # what was sent
         self.connection = 0
         self.asked: ReplicaFetch | None = None  # what was asked of the leader, and not answered yet
 
@@ -90,13 +92,17 @@ class Process:
 
     def _connect(self) -> None:
         self.session = self.world.registry.new_session()
-        node = (self.me, self.session)
+        node = (self.me, self.session, self.known.newest_seen)
         self.world.registry.history.append(
             replace(self.world.registry.now, members=(*self.world.registry.now.members, node))
         )
 
     def has_lease(self) -> bool:
         return self.session in self.world.registry.sessions
+
+    def lose_lease(self) -> None:
+        """Serve nobody any more."""
+        self._end_role()
 
     def _end_role(self) -> None:
         if self.term is not None:
@@ -117,6 +123,15 @@ class Process:
             self._end_role()
             self._connect()
             return
+        self.act_on(nodes)
+
+    def act_on(self, nodes: Nodes) -> None:
+        """Take the role that znodes give, which were read."""
+        if self._is_too_old(nodes):
+            nodes = self.world.registry.read(self.session, after_sync=True)
+            if self._is_too_old(nodes):
+                self._wait_for_operator(nodes)
+                return
         if self.term is not None:
             self._look_as_leader(nodes)
             return
@@ -132,9 +147,11 @@ class Process:
             node,
             is_mine=is_mine,
             has_bytes=self.disk.has_bytes,
+            draw=self.world.draw(),
             floor=nodes.floor,
         )
         if self.following is not None and role == self.following.role:
+            self._enter(nodes.state, nodes.version)
             return
         self._end_role()
         if isinstance(role, Wait) and role.has_gone_back:
@@ -142,7 +159,7 @@ class Process:
         if isinstance(role, Lead):
             self._take(role)
         elif isinstance(role, Follow):
-            self._enter(nodes)
+            self._enter(nodes.state, nodes.version)
             self.following = Following(
                 self.me,
                 role,
@@ -155,14 +172,33 @@ class Process:
 
     def _look_as_leader(self, nodes: Nodes) -> None:
         assert self.term is not None
-        self.term.note_members(replica for replica, _ in nodes.members)
+        self.term.note_members(nodes.seen)
+
+    def _is_too_old(self, nodes: Nodes) -> bool:
+        """Say whether this disk, or a member's, has seen a newer state."""
+        return bool(why_too_old(nodes.state, nodes.version, {**nodes.seen, self.me: self.known.newest_seen}))
+
+    def _wait_for_operator(self, nodes: Nodes) -> None:
+        """Neither lead nor follow: ZooKeeper has gone back."""
+        self.world.count("waits: ZooKeeper has gone back")
+        has_node = nodes.leader is not None and nodes.leader[1] == self.session
+        has_led = self.term is not None or has_node
+        self._end_role()
+        if has_led:
+            self._connect_anew()
+
+    def _connect_anew(self) -> None:
+        self.world.registry.end(self.session)
+        self._connect()
 
     def new_log(self, where: TopicPartition) -> ModelLog:
         return self.disk.logs.setdefault(where, ModelLog())
 
-    def _enter(self, nodes: Nodes) -> None:
-        self.known = self.known.entering(nodes.state)
-        self.persist()
+    def _enter(self, state: ReplicaState, version: int) -> None:
+        known = self.known.entering(state, version)
+        if (known.epoch, known.seen) != (self.known.epoch, self.known.seen):
+            self.known = known
+            self.persist()
 
     def persist(self) -> None:
         """Write the file `replica`."""
@@ -184,8 +220,11 @@ class Process:
             nodes = self.world.registry.transact(session, change)
         except (RefusedError, NotAnsweredError, SessionEndedError):
             return
-        self.known = self.known.entering(state)
-        self.persist()
+        if self._is_too_old(nodes):
+            self.world.count("waits: ZooKeeper has gone back, as is seen after a takeover")
+            self._connect_anew()
+            return
+        self._enter(state, nodes.version)
         rules = TermRules(MAX_LAG_S, self.world.min_in_sync, 2 * SIZE)
         self.term = Term(
             me,
@@ -197,7 +236,7 @@ class Process:
             now_s=self.world.now_s,
         )
         self.world.count("takeovers")
-        self.world.referee.begins(self.disk.logs, state.loss_epoch, self.name)
+        self.world.begins(self, state)
 
     def write_state(self) -> None:
         """Do what the term wants of the state."""
@@ -211,11 +250,14 @@ class Process:
             wanted = term.wanted(self.world.now_s)
             if isinstance(wanted, StateRead):
                 nodes = self.world.registry.read(self.session, after_sync=wanted.after_sync)
+                if nodes.state.epoch == term.epoch:
+                    self._enter(nodes.state, nodes.version)
                 term.found(nodes.state, nodes.version)
                 self.world.count("doubts")
             elif wanted is not None:
                 is_more = wanted.state.in_sync > self.world.registry.now.state.in_sync
                 self.sent = self.world.registry.send(self.session, lambda now: now.write(wanted.state, wanted.version))
+                self.wanted = wanted
                 self.world.count("expansions" if is_more else "shrinks")
         except (LeadLostError, SessionEndedError):
             self._end_role()
@@ -227,6 +269,8 @@ class Process:
         elif sent.outcome is None:
             return
         elif sent.outcome == "done":
+            assert self.wanted is not None
+            self._enter(self.wanted.state, self.wanted.version + 1)
             term.written()
         else:
             term.refused()

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from kafka2011.replica.lineage import SeenState
     from kafka2011.replica.state import ReadableFloor, Replica, ReplicaState
 
 ANY_VERSION = -1
@@ -34,7 +35,7 @@ class Nodes:
     version: int = 0
     leader: tuple[Replica, int] | None = None
     broker: tuple[str, int] | None = None
-    members: tuple[tuple[Replica, int], ...] = ()
+    members: tuple[tuple[Replica, int, SeenState], ...] = ()
     floor: ReadableFloor | None = None
 
     def without(self, session: int) -> Nodes:
@@ -45,6 +46,11 @@ class Nodes:
             broker=None if self.broker is not None and self.broker[1] == session else self.broker,
             members=tuple(each for each in self.members if each[1] != session),
         )
+
+    @property
+    def seen(self) -> dict[Replica, SeenState]:
+        """The newest state that each member has seen, as of when it became one."""
+        return {replica: seen for replica, _, seen in self.members}
 
     def write(self, state: ReplicaState, version: int) -> Nodes:
         """Return them with another state. Raises RefusedError."""
@@ -74,6 +80,7 @@ class Registry:
     _under_way: list[Sent] = field(default_factory=list)
     _seen: dict[int, int] = field(default_factory=dict)  # the newest that a session has seen
     _last_session: int = 0
+    _restored_at: int = 0
 
     @property
     def now(self) -> Nodes:
@@ -82,7 +89,7 @@ class Registry:
     def new_session(self) -> int:
         self._last_session += 1
         self.sessions.add(self._last_session)
-        self._seen[self._last_session] = 0
+        self._seen[self._last_session] = self._restored_at
         return self._last_session
 
     @property
@@ -96,6 +103,13 @@ class Registry:
         for sent in self._take(session):
             sent.outcome = "lost"
         self.history.append(self.now.without(session))
+
+    def go_back(self, nodes: Nodes) -> None:
+        """Have all be what it was, and nobody be connected."""
+        for session in sorted(self.sessions):
+            self.end(session)
+        self.history.append(Nodes(nodes.state, nodes.version, floor=nodes.floor))
+        self._restored_at = len(self.history) - 1
 
     def transact(self, session: int, change: Callable[[Nodes], Nodes]) -> Nodes:
         """Make a change, and return what there is then. Raises RefusedError, NotAnsweredError and SessionEndedError."""

@@ -298,8 +298,7 @@ def an_operator_accepts_a_loss() -> World:
     world.check()
     leader.persist()
     _leave(world, leader)
-    now = world.registry.now
-    world.registry.history.append(now.write(now.state.elected(one.me), now.version))
+    world.elect(one.me)
     one.start()
     _be_well(world, one, times=3)
     world.send(_connected(world, one), where, b"s2")
@@ -621,6 +620,121 @@ def what_differs_below_the_readable_end_is_kept() -> World:
     return world
 
 
+def _zookeeper_back(world: World, takeovers: int = 0) -> tuple[Process, Process]:
+    """Have the leader confirm what only it has, and ZooKeeper go back to when others were in sync. All are down then.
+
+    The leader loses its session so many times in between, and takes the lead again.
+    """
+    leader, one, other = _roles(world)
+    nodes = world.registry.now
+    for process in (one, other):
+        _leave(world, process)
+    _write(world, leader)
+    _confirm_alone(world, leader, b"s1")
+    for _ in range(takeovers):
+        world.registry.end(leader.session)
+        for _ in range(2):
+            leader.look()
+    leader.die()
+    world.restore_zookeeper(nodes)
+    return leader, one
+
+
+def _confirm_alone(world: World, leader: Process, message: bytes) -> None:
+    """Have a message be confirmed by a leader that waits for nobody."""
+    world.now_s += 2 * MAX_LAG_S
+    _be_well(world, leader, times=4)
+    client = _connected(world, leader)
+    world.send(client, world.partitions[0], message)
+    client.waiting.append((client.account.barrier(), list(client.sent)))
+    _be_well(world, leader, times=3)
+    world.clients = [client]
+    world.confirm()
+    assert not client.waiting
+
+
+def zookeeper_goes_back() -> World:
+    """Have one that was in sync look first, while the one that went on alone is a member."""
+    world = calm()
+    leader, one = _zookeeper_back(world)
+    one.start()
+    leader.start()
+    _be_well(world, one, leader, times=4)
+    assert one.term is leader.term is None
+    world.rest()
+    return world
+
+
+def zookeeper_goes_back_and_one_leads_alone() -> World:
+    """Have the one with more come when another has gone on from there, to the same epoch and version and beyond."""
+    world = calm()
+    leader, one = _zookeeper_back(world, takeovers=1)
+    one.start()
+    _be_well(world, one, times=4)
+    assert one.is_serving, "it cannot know"
+    for number in range(3):
+        _confirm_alone(world, one, b"x%d" % number)
+        world.registry.end(one.session)
+        _be_well(world, one, times=4)
+    leader.start()
+    _be_well(world, one, leader, times=4)
+    assert one.term is leader.term is None
+    world.rest()
+    return world
+
+
+def one_who_was_not_in_sync_knows_as_much() -> World:
+    """Have one have seen the newest state without having what was readable in it."""
+    world = calm()
+    leader, _ = _zookeeper_back(world)
+    other = world.processes[-1]
+    other.disk.known = replace(other.known, seen=leader.known.newest_seen._replace(is_in_sync=False))
+    assert other.me > leader.me
+    world.rest()
+    return world
+
+
+def zookeeper_goes_back_by_two_epochs() -> World:
+    """Have who is elected lead in an epoch that is newer than those."""
+    world = calm()
+    leader, one = _zookeeper_back(world, takeovers=2)
+    one.start()
+    leader.start()
+    _be_well(world, one, leader, times=4)
+    assert one.term is leader.term is None
+    world.rest()
+    return world
+
+
+def zookeeper_goes_back_within_an_epoch() -> World:
+    """Have the one who had been put out lead next, from the version at which it was not out yet."""
+    world = calm()
+    leader, one = _zookeeper_back(world)
+    one.start()
+    one.look()
+    assert one.term is not None
+    assert world.registry.now.version <= leader.known.newest_seen.version
+    leader.start()
+    _be_well(world, one, leader, times=4)
+    assert one.term is leader.term is None
+    world.rest()
+    return world
+
+
+def one_who_knows_comes_during_a_takeover() -> World:
+    """Have one who has seen a newer state come between another one's look and its takeover."""
+    world = calm()
+    leader, one = _zookeeper_back(world)
+    one.start()
+    nodes = world.registry.now
+    leader.start()
+    one.act_on(nodes)
+    assert one.term is None
+    assert world.counts["waits: ZooKeeper has gone back, as is seen after a takeover"] == 1
+    world.rest()
+    return world
+
+
 SCENARIOS = {
     "a connection sees two changes of leader": a_connection_sees_two_changes_of_leader,
     "a leader without power comes back": a_leader_without_power_comes_back,
@@ -646,4 +760,10 @@ SCENARIOS = {
     "two takeovers in a row": two_takeovers_in_a_row,
     "what a disk had more is of another line": what_a_disk_had_more_is_of_another_line,
     "what differs below the readable end is kept": what_differs_below_the_readable_end_is_kept,
+    "ZooKeeper goes back": zookeeper_goes_back,
+    "ZooKeeper goes back and one leads alone": zookeeper_goes_back_and_one_leads_alone,
+    "one who was not in sync knows as much": one_who_was_not_in_sync_knows_as_much,
+    "ZooKeeper goes back by two epochs": zookeeper_goes_back_by_two_epochs,
+    "ZooKeeper goes back within an epoch": zookeeper_goes_back_within_an_epoch,
+    "one who knows comes during a takeover": one_who_knows_comes_during_a_takeover,
 }

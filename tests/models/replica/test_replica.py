@@ -41,6 +41,15 @@ def test_a_disk_that_goes_back_loses_nothing(faults: tuple[str, ...]) -> None:
     assert seen["waits: its disk has gone back"] or "copy" not in faults, seen
 
 
+def test_zookeeper_that_goes_back_loses_nothing() -> None:
+    """What was readable stays whole on a disk, and the tool finds that disk."""
+    seen: Counter[str] = Counter()
+    for seed in range(WALKS_BACK):
+        seen += walk(seed, "zookeeper").counts
+    assert seen["ZooKeeper went back: an operator elects"], seen
+    assert seen["waits: ZooKeeper has gone back"], seen
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_breaks_no_promise(name: str) -> None:
     """Each is an order of events that walks hardly ever take."""

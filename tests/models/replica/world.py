@@ -18,6 +18,7 @@ from kafka2011.replica.state import Lead, Replica, ReplicaState, choose_role
 from tests.models.replica.process import Disk, Process
 from tests.models.replica.referee import BrokenPromiseError, Referee
 from tests.models.replica.registry import Nodes, Registry
+from tests.models.replica.restored import Restored
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class World:
         self.chance = chance = Random(seed)
         self.faults = faults
         self.copies: dict[str, list[Disk]] = {name: [] for name in NAMES}
-        self._connections = 0
+        self.restored: Restored | None = None
+        self._connections = self._draws = 0
         self.counts: Counter[str] = Counter()
         self.now_s = 0.0
         self.range_bytes = chance.choice([1, 3, 64])
@@ -85,6 +87,10 @@ class World:
     def next_connection(self) -> int:
         self._connections += 1
         return self._connections
+
+    def draw(self) -> str:
+        self._draws += 1
+        return str(self._draws)
 
     def new_disk(self, name: str) -> Disk:
         return Disk(Known(Replica(name, f"{self.chance.getrandbits(32):08x}")))
@@ -130,6 +136,8 @@ class World:
             weights |= {"copy": self.chance.choice([1, 3]), "go_back": self.chance.choice([0.5, 1.5])}
         if "end" in self.faults:
             weights |= {"lose_end": self.chance.choice([0.5, 1.5])}
+        if "zookeeper" in self.faults:
+            weights |= {"restore_zookeeper": self.chance.choice([0.1, 0.4])}
         return {**weights, "floor": 6} if weights else weights
 
     # Steps
@@ -143,12 +151,32 @@ class World:
 
     def check(self) -> None:
         """Compare what every replica lets clients read, and what it would never cut."""
+        if self.restored is not None:
+            self.restored.check(self.processes)
+            if self.restored.has_branched:
+                return
         for process in self.processes:
             epoch = process.known.epoch if process.term is None else process.term.epoch
             if process.is_alive and epoch >= self.referee.loss_epoch:
                 for where, readable in process.readable().items():
                     if where in process.disk.logs:
                         self.referee.look(where, process.disk.logs[where], readable, process.name)
+
+    def begins(self, leader: Process, state: ReplicaState) -> None:
+        """Look at what a new leader has."""
+        try:
+            self.referee.begins(leader.disk.logs, state.loss_epoch, leader.name)
+        except BrokenPromiseError:
+            if self.restored is None:
+                raise
+            self.restored.branches(self.referee, self.registry.now, leader)
+            self.count("ZooKeeper went back: one leads that lacks something, and nobody is there who knows")
+            self._forget(leader, state.loss_epoch)
+
+    def _forget(self, leader: Process, loss_epoch: int) -> None:
+        self.referee = Referee()
+        self.referee.loss_epoch = loss_epoch
+        self.referee.begins(leader.disk.logs, loss_epoch, leader.name)
 
     def _one(self, processes: Iterable[Process]) -> Process | None:
         found = list(processes)
@@ -284,7 +312,7 @@ class World:
         """Replace the disk of a dead process, if another replica that is in sync keeps its own."""
         process = self._one(process for process in self.processes if not process.is_alive)
         others = {each.me for each in self.processes if each is not process}
-        if process is None or (self.faults and not self._is_one_fault(process)):
+        if process is None or "zookeeper" in self.faults or (self.faults and not self._is_one_fault(process)):
             return
         if self.registry.is_certain(lambda state: bool(state.in_sync & others)):
             process.disk = self.new_disk(process.name)
@@ -341,9 +369,26 @@ class World:
             *(process.me, process.disk.known.epoch, replace(now.state, in_sync=frozenset({process.me})), 0, None),
             is_mine=False,
             has_bytes=process.disk.has_bytes,
+            draw="",
             floor=now.floor,
         )
         return isinstance(role, Lead)
+
+    def _restore_zookeeper(self) -> None:
+        """Put ZooKeeper back to a copy of before the newest few writes of the state; it was away for long."""
+        if self.restored is None:
+            version = self.registry.now.version
+            older = [it for it in self.registry.history if version - 8 <= it.version < version]
+            if older:
+                self.restore_zookeeper(self.chance.choice(older))
+
+    def restore_zookeeper(self, nodes: Nodes) -> None:
+        """Put ZooKeeper back; nobody serves any more by then, as no lease is renewed."""
+        for process in self.processes:
+            process.lose_lease()
+        self.restored = Restored(self.referee)
+        self.registry.go_back(nodes)
+        self.count("ZooKeeper went back")
 
     def _start_with(self, process: Process, disk: Disk, what: str) -> None:
         """Start a process with another disk, later than a leader has patience, and have others be lost after that."""
@@ -396,7 +441,7 @@ class World:
 
     def _elect(self) -> None:
         """Have an operator elect a replica when none that is in sync is there."""
-        elected = self._alive()
+        elected = None if "zookeeper" in self.faults else self._alive()
         state = self.registry.now.state
         if (
             elected is None
@@ -406,9 +451,15 @@ class World:
             or not self.registry.is_certain(lambda _: True)
         ):
             return
-        now = self.registry.now
-        self.registry.history.append(now.write(state.elected(elected.me), now.version))
+        self.elect(elected.me)
         self.count("elections")
+
+    def elect(self, replica: Replica) -> None:
+        """Have an operator elect a replica."""
+        now = self.registry.now
+        seen_epoch = max(process.known.epoch for process in self.processes)
+        elected = now.state.elected(replica, now.version, self.draw(), seen_epoch)
+        self.registry.history.append(now.write(elected, now.version))
 
     # Clients
 
@@ -478,8 +529,9 @@ class World:
             return
         client.waiting.pop(0)
         self.check()
-        for where, offset, message in sent:
-            self.referee.is_confirmed(where, offset, message)
+        if self.restored is None or not self.restored.has_branched:
+            for where, offset, message in sent:
+                self.referee.is_confirmed(where, offset, message)
         client.sent = client.sent[len(sent) :]
         client.waiting = [(each, waiting[len(sent) :]) for each, waiting in client.waiting]
         self.count("confirmed")
@@ -521,6 +573,7 @@ class World:
             if not process.is_alive:
                 process.start()
             process.connect_to_leader()
+        self._choose_line()
         alive = {process.me for process in self.processes}
         if not alive & self.registry.now.state.in_sync:
             return  # all disks of those in sync are gone: an operator has to say what then
@@ -539,6 +592,24 @@ class World:
                     self._barrier()
             self.check()
         self._is_well(client)
+
+    def _choose_line(self) -> None:
+        """Have an operator elect one, if ZooKeeper went back and that is needed."""
+        if self.restored is None:
+            return
+        for _ in range(10):
+            self.now_s += 0.1
+            for process in self.processes:
+                self.be_well(process)
+            self.check()
+        elected = self.restored.elected(self.registry.now, self.processes)
+        if elected is None:
+            self.count("ZooKeeper went back: nobody is needed")
+            return
+        best, outcome = elected
+        self.count(f"ZooKeeper went back: {outcome}")
+        self.elect(best)
+        self.restored, self.referee = None, Referee()
 
     def be_well(self, process: Process) -> None:
         """Have a process do all that it has to do, with answers."""
@@ -609,7 +680,8 @@ def calm() -> World:
 def walk(seed: int, *faults: str) -> World:
     """Take one walk, let all be well at its end, and return what there is then.
 
-    Of `faults`, "copy" puts disks back to earlier copies, and "end" loses the end of what was fsynced.
+    Of `faults`, "copy" puts disks back to earlier copies, "end" loses the end of what was fsynced, and "zookeeper" puts
+    that back.
     """
     world = World(seed, frozenset(faults))
     try:
