@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, get_args
 
 from integration.chaos.records import whole_lines
@@ -26,21 +27,32 @@ def lose_unsynced(root: Path, notes: Path, kept: Path, tail: Tail) -> dict[Path,
     """
     synced = read_synced(whole_lines(notes))
     lost = _lose_names(root, synced, kept)
-    with notes.open("ab") as out:  # what is there now is on disk
+    for path in root.rglob("*"):
+        if path.is_file():
+            found = path.stat()
+            size = min(found.st_size, synced.sizes.get(found.st_ino, 0))
+            if size < found.st_size:
+                lost[path] = size if tail != "torn" else (size + found.st_size) // 2
+                os.truncate(path, lost[path])
+                if tail == "zeros":
+                    os.truncate(path, found.st_size)
+    note_all(root, notes, kept)
+    return lost
+
+
+def note_all(root: Path, notes: Path, kept: Path) -> None:
+    """Note that what is below a directory is on disk as it is."""
+    with notes.open("ab") as out:
+        out.write(b"\n")  # kill -9 may have torn the last line
         for directory in (root, *(path for path in root.iterdir() if path.is_dir())):
             names = {entry.name: (entry.inode(), entry.is_dir()) for entry in os.scandir(directory)}
             out.write(names_line(directory.stat().st_ino, names))
         for path in root.rglob("*"):
             if path.is_file():
                 found = path.stat()
-                size = min(found.st_size, synced.sizes.get(found.st_ino, 0))
-                if size < found.st_size:
-                    lost[path] = size if tail != "torn" else (size + found.st_size) // 2
-                    os.truncate(path, lost[path])
-                    if tail == "zeros":
-                        os.truncate(path, found.st_size)
-                out.write(size_line(found.st_ino, path.stat().st_size))
-    return lost
+                with suppress(FileExistsError):
+                    os.link(path, kept / str(found.st_ino))
+                out.write(size_line(found.st_ino, found.st_size))
 
 
 def _lose_names(directory: Path, synced: Synced, kept: Path) -> dict[Path, int]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from integration.chaos.faults import Begun, Faults
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
-from integration.chaos.replica_set import LAG_MS
+from integration.chaos.replica_set import BROKER_ID, LAG_MS, SESSION_MS
+from kafka2011.admin.replicas import candidates, elect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from integration.chaos.going_back import Copies, ZooKeeperCopy
     from integration.chaos.power_cut import Tail
     from integration.chaos.replica_set import ChaosReplica, ReplicaSet
     from integration.chaos.schedule import Fault
@@ -32,6 +34,10 @@ WEIGHTS: Mapping[str, float] = {
     "left behind": 1.5,
     "outrun": 1.5,
     "wiped alone": 1,
+    "no files": 1,
+    "disk put back": 3,
+    "end lost": 2,
+    "zookeeper put back": 1,
 }
 LINKS = ("follower-leader", "follower-leader", "all-leader", "replica-zookeeper", "replica-zookeeper")
 LASTS_S: Mapping[str, tuple[float, float]] = {
@@ -40,13 +46,15 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "stop": (0.0, 4.0),
     "wipe": (0.0, 4.0),
     "power": (0.0, 4.0),
-    "disk": (1.0, 5.0),
+    "disk": (1.5, 5.0),
     "link": (0.3, 7.0),
     "slow": (2.0, 8.0),
     "zookeeper": (0.5, 4.0),
     "left": (3.0, 6.0),
     "outrun": (2.0, 5.0),
     "wiped": (3.0, 6.0),
+    "no": (0.5, 5.0),
+    "end": (1.5, 4.0),
 }
 ZOOKEEPER = "zookeeper"
 _LEADER_SHARE = 0.6
@@ -55,15 +63,19 @@ _ON_ITS_WAY_S = 0.5
 _SLOW_STOPS_S, _SLOW_RUNS_S = 0.4, 0.1
 _LOOK_S = 0.05
 _POWER_SHARE = 0.5
+_COPY_SHARE = 0.4
+"""Of the times at which ZooKeeper would be put back, it is copied."""
 _OUTRUN_S = LAG_MS / 1000 / 2
-_WAIT_S = 4 * LAG_MS / 1000
+_WAIT_S = 4 * SESSION_MS / 1000
 
 
 class ReplicaFaults(Faults):
     """The faults that replicas may suffer."""
 
-    def __init__(self, replicas: ReplicaSet) -> None:
+    def __init__(self, replicas: ReplicaSet, copies: Copies, zookeeper: ZooKeeperCopy) -> None:
         self._replicas = replicas
+        self._copies = copies
+        self._zookeeper = zookeeper
         self._leader = replicas.leader()
         kinds = {
             "kill": lambda fault: self.ended(self._choose(fault), lambda replica: replica.kill()),
@@ -81,6 +93,10 @@ class ReplicaFaults(Faults):
             "left behind": self._leave_behind,
             "outrun": self._outrun,
             "wiped alone": self._wipe_alone,
+            "no files": self._forbid_files,
+            "disk put back": lambda fault: self._hurt(fault, self._copies.put_back),
+            "end lost": lambda fault: self._hurt(fault, lambda replica: self._copies.lose_end(replica, fault.pick)),
+            "zookeeper put back": self._put_zookeeper_back,
         }
         super().__init__(kinds, replicas.all.values())
 
@@ -119,10 +135,75 @@ class ReplicaFaults(Faults):
     def _lose_disk(self, replica: ChaosReplica) -> bool:
         """Empty the disk of a replica that has ended, if another one in sync has all that it had."""
         time.sleep(_ON_ITS_WAY_S)
-        may_be_lost = bool(self._replicas.in_sync() - {replica.name})
+        may_be_lost = bool(self._replicas.sound() - {replica.name})
         if may_be_lost:
             replica.lose_disk()
         return may_be_lost
+
+    def _hurt(self, fault: Fault, hurt: Callable[[ChaosReplica], bool]) -> Begun | None:
+        """Hurt the disk of a replica that has ended, if another one in sync has all that it had."""
+        replica = self._choose(fault)
+        if replica is None or ZOOKEEPER in self.suffering:
+            return None
+        replica.kill()
+        time.sleep(_ON_ITS_WAY_S)
+        if self._replicas.sound() - {replica.name} and hurt(replica):
+            self._replicas.gone_back.add(replica.name)
+
+        def undo() -> None:
+            replica.launch()
+            _wait(lambda: replica.name not in self._replicas.gone_back & self._replicas.in_sync())
+            self._replicas.sound()
+
+        return Begun((replica.name,), undo)
+
+    def _forbid_files(self, fault: Fault) -> Begun | None:
+        replica = self._choose(fault)
+        if replica is None:
+            return None
+        replica.forbid_files()
+        return Begun((replica.name,), replica.allow_files)
+
+    def _put_zookeeper_back(self, fault: Fault) -> Begun | None:
+        """Have a follower be out of sync, and ZooKeeper go back to a copy in which it is not; or make such a copy.
+
+        The one that led last is started first, as docs/operations.md says.
+        """
+        leader = self._leader
+        if not self._are_well():
+            return None
+        if fault.pick < _COPY_SHARE:
+            self._zookeeper.renew()
+            return None
+        every = list(self._replicas.all.values())
+        follower = next(each for each in every if each.name != leader)
+        follower.kill()
+        _wait(lambda: follower.name not in self._replicas.in_sync())
+        time.sleep(_ON_ITS_WAY_S)
+        for each in every:
+            each.kill()
+        self._replicas.zookeeper.kill()
+        time.sleep(_ON_ITS_WAY_S + SESSION_MS / 1000)
+        self._zookeeper.put_back()
+        self._replicas.connect()
+        self._replicas.all[leader].launch()
+        _wait(lambda: self._replicas.has_joined(leader))
+
+        def undo() -> None:
+            _launch(every)
+            _wait(self._is_proposed_elected)  # or nobody has seen more than the copy has
+
+        return Begun((*self._replicas.all, ZOOKEEPER), undo)
+
+    def _is_proposed_elected(self) -> bool:
+        """Elect whoever is proposed, once all are there; those that only the copy has go with their sessions."""
+        client = self._replicas.client
+        alive = candidates(client, BROKER_ID)
+        best = next((candidate.replica for candidate in alive if candidate.is_proposed), None)
+        if best is None or len(alive) < len(self._replicas.all):
+            return False
+        elect(client, BROKER_ID, best.name)
+        return True
 
     def _slow(self, fault: Fault) -> Begun | None:
         """Let a follower run for a part of the time only."""

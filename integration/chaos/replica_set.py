@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from integration.chaos.broker import ChaosBroker
@@ -11,7 +12,7 @@ from integration.chaos.links import Links
 from integration.chaos.power_cut import lose_unsynced
 from kafka2011.admin.topics import create_topic
 from kafka2011.replica.known_file import KnownFile
-from kafka2011.replica.state import ReplicaState
+from kafka2011.replica.state import ReadableFloor, ReplicaState, Wait, choose_role
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.child import stop_all
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from integration.chaos.power_cut import Tail
+    from kafka2011.replica.known import Known
+    from zk.client import ZkClient
 
 BROKER_ID = 0
 TOPIC = "chaos-1"
@@ -82,6 +85,8 @@ class ReplicaSet:
         self._count = count
         self._small = small
         self._leader = ""
+        self.gone_back: set[str] = set()
+        """Whose disks have gone back, and who may not have been put out of sync since then."""
 
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -94,7 +99,8 @@ class ReplicaSet:
 
     def _begin(self) -> None:
         self.links = self._stack.enter_context(Links())
-        self.zookeeper = self._stack.enter_context(LocalZooKeeper(data_dir=self._directory / "zookeeper"))
+        self.zookeeper_data = self._directory / "zookeeper"
+        self.zookeeper = self._stack.enter_context(LocalZooKeeper(data_dir=self.zookeeper_data))
         self.zk_connect = self.zookeeper.connect_string
         host, port = self.zk_connect.rsplit(":", 1)
         self.all: dict[str, ChaosReplica] = {}
@@ -104,9 +110,7 @@ class ReplicaSet:
             self._stack.callback(replica.stop_for_good)
             if number == self._small:
                 replica.mount_small_disk()
-        client = self._stack.enter_context(connect(self.zk_connect, 20_000))
-        self._registry = ReplicaRegistry(client, BROKER_ID)
-        self._brokers = BrokerRegistry(client)
+        client = self.connect()
         begun = KnownFile(self.all["a"].logs).load_or_begin("a").replica
         self._registry.begin(ReplicaState.first(begun).text)
         for each in self.all.values():
@@ -115,6 +119,38 @@ class ReplicaSet:
             each.wait_ready()
         self.await_all()
         create_topic(client, TOPIC)
+
+    def connect(self) -> ZkClient:
+        """Connect to ZooKeeper, again if it has gone back: what was seen of it before is of no use."""
+        self.client = client = self._stack.enter_context(connect(self.zk_connect, 20_000))
+        self._registry = ReplicaRegistry(client, BROKER_ID)
+        self._brokers = BrokerRegistry(client)
+        return client
+
+    def has_joined(self, name: str) -> bool:
+        """Say whether a process has come and told what its disk has seen."""
+        member, known = self._registry.read().members.get(name), KnownFile(self.all[name].logs).load()
+        return member is not None and known is not None and member.seen == known.newest_seen.text
+
+    def tells(self, known: Known, has_bytes: int) -> bool:
+        """Say whether what is in ZooKeeper tells of a disk that it lacks something, if it is in sync."""
+        nodes, me = self._registry.read(), known.replica
+        floor = None if nodes.floor is None else ReadableFloor.of(nodes.floor, "the registry")
+        state = replace(self.state(), in_sync=frozenset({me}))
+        role = choose_role(
+            *(me, known.epoch, state, nodes.version, None),
+            is_mine=False,
+            has_bytes=has_bytes,
+            draw="",
+            floor=floor,
+        )
+        return isinstance(role, Wait) and role.has_gone_back
+
+    def sound(self) -> set[str]:
+        """Return who is in sync with a disk that has not gone back."""
+        in_sync = self.in_sync()
+        self.gone_back &= in_sync
+        return in_sync - self.gone_back
 
     def state(self) -> ReplicaState:
         """Return what ZooKeeper says."""

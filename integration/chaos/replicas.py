@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from integration.chaos.broker import clear
 from integration.chaos.defects import announced
 from integration.chaos.faults import now_s
+from integration.chaos.going_back import Copies, ZooKeeperCopy
 from integration.chaos.records import Place, identify
 from integration.chaos.replica_clients import Members, Producers
 from integration.chaos.replica_faults import LASTS_S, LINKS, WEIGHTS, ReplicaFaults
@@ -68,7 +69,7 @@ class Account:
 
 
 def suffer(
-    replicas: ReplicaSet,
+    executor: ReplicaFaults,
     faults: Sequence[Fault],
     seconds: float,
     account: Account,
@@ -76,7 +77,6 @@ def suffer(
     say: Callable[[str], None],
 ) -> None:
     """Begin and end faults when their time has come, until so many seconds have passed or something is wrong."""
-    executor = ReplicaFaults(replicas)
     started_s = now_s()
     for moment in executor.live_through(faults, started_s):
         account.problems += [
@@ -163,7 +163,11 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
         Producers(replicas.zk_connect, PRODUCERS) as producers,
         ReplicaWatch({name: each.direct_port for name, each in replicas.all.items()}) as watch,
     ):
-        suffer(replicas, faults, seconds, account, watch, lambda text: _say(events.write, text))
+        copies = directory / "copies"
+        copies.mkdir(exist_ok=True)
+        zookeeper = ZooKeeperCopy(replicas.zookeeper, replicas.zookeeper_data, copies / "zookeeper")
+        executor = ReplicaFaults(replicas, Copies(replicas, copies), zookeeper)
+        suffer(executor, faults, seconds, account, watch, lambda text: _say(events.write, text))
         replicas.heal()
         try:
             replicas.await_all(SHORT_PATIENCE_S if account.problems or watch.problems else PATIENCE_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from integration.chaos.records import NO_KEY, MessageId, Place, payload_of
 from integration.chaos.replica_faults import LASTS_S, WEIGHTS, ReplicaFaults
@@ -46,9 +46,13 @@ class Replicas:
     def in_sync(self) -> set[str]:
         return self.are_in_sync
 
+    def sound(self) -> set[str]:
+        return self.are_in_sync
+
 
 def faults_of(replicas: Replicas) -> ReplicaFaults:
-    return ReplicaFaults(cast("ReplicaSet", replicas))
+    unused = cast("Any", None)
+    return ReplicaFaults(cast("ReplicaSet", replicas), unused, unused)
 
 
 def test_every_kind_of_fault_is_known() -> None:
