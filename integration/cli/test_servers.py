@@ -95,7 +95,8 @@ def test_a_cluster_with_replicas_outlives_its_leader() -> None:
         text = ""
         while not text.endswith("\n}\n"):
             text += running.stdout.readline()
-        zk_connect = json.loads(text)["zk.connect"]
+        found = json.loads(text)
+        zk_connect = found["zk.connect"]
         with Producer({"zk.connect": zk_connect, "confirm": "true"}) as producer:
             producer.send("views", b"one").result()
             [leader] = [
@@ -106,6 +107,8 @@ def test_a_cluster_with_replicas_outlives_its_leader() -> None:
             leader.kill()
             producer.send("views", b"two").result()
         eventually(lambda: len(_brokers(running)) == 2, what="the replica that was started again")
+        [status] = [row for row in rows("cluster", "--status", "--directory", found["directory"]) if row["restarts"]]
+        assert (status["part"], status["restarts"]) == ("replica a of broker 0", 1)
         eventually(
             lambda: [row["in_sync"] for row in rows("replicas", "--zookeeper", zk_connect)] == [True, True],
             what="both in sync",
@@ -138,7 +141,9 @@ def test_a_cluster_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert {row["group"] for row in rows("groups", *where)} == {"reports"}
         again = run(*arguments, "--background")
         assert (again.returncode, again.stdout) == (1, "")
-        assert "a cluster runs in the background already" in again.stderr
+        assert f"a cluster runs in the background of {tmp_path}/kafka2011 already" in again.stderr
+        states = {row["part"]: (row["state"], row["restarts"]) for row in rows("cluster", "--status")}
+        assert states == dict.fromkeys(("broker 0", "broker 1", "broker 2", "ZooKeeper"), ("running", 0))
         wrong = run("cluster", "--stop", "--brokers", 2)
         assert wrong.returncode == 2
         process = psutil.Process(running["pid"])

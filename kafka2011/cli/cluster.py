@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from kafka2011.cli.background import Background
+from kafka2011.cli.cluster_parts import ClusterParts, Part
 from kafka2011.cli.options import examples, pairs_of
-from kafka2011.cli.output import json_option, show_json
-from kafka2011.cli.restarts import Restarts
+from kafka2011.cli.output import json_option, show_json, show_table
+from kafka2011.cli.running import RunningOnce
 from kafka2011.cli.state import state_directory
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.config import BrokerConfig
-from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
-from zk.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _NAME = "cluster"
 
@@ -28,6 +30,7 @@ _NAME = "cluster"
     epilog=examples(
         "kafka2011 cluster",
         "kafka2011 cluster --background",
+        "kafka2011 cluster --status",
         "kafka2011 cluster --stop",
         "kafka2011 cluster --brokers 2 --replicas 2",
         "kafka2011 cluster --brokers 1 --directory data --override num.partitions=4 --override log.flush.interval=1",
@@ -78,6 +81,7 @@ _NAME = "cluster"
 @click.option("--secure", is_flag=True, help="By TLS alone, with a password at ZooKeeper; see docs/security.md.")
 @click.option("--background", is_flag=True, help="Return once all are ready, and let them go on until --stop.")
 @click.option("--stop", is_flag=True, help="Stop what runs in the background; of --directory, if it was given one.")
+@click.option("--status", is_flag=True, help="Show the parts of what runs in the background, or in --directory.")
 @click.option("--is-background", is_flag=True, hidden=True)
 @json_option
 @click.pass_context
@@ -93,6 +97,7 @@ def command(
     secure: bool,
     background: bool,
     stop: bool,
+    status: bool,
     is_background: bool,
     as_json: bool,
 ) -> None:
@@ -100,27 +105,23 @@ def command(
 
     Everything listens on 127.0.0.1, unless told otherwise; clients find the brokers in ZooKeeper. Prints the addresses,
     as text or as a JSON object, once all of them are ready. A broker that ends by itself is started again, unless it
-    has ended again and again; with replicas, another one leads meanwhile.
+    has ended again and again; with replicas, another one leads meanwhile. --status shows which parts run, and how often
+    each was started again.
     """
     place = Background((directory or state_directory()).absolute(), _NAME)
+    if status:
+        _check_alone(context, "status", "as_json")
+        _show_status(Path(place.document()["directory"]) if directory is None else directory, as_json=as_json)
+        return
     if stop:
-        _check_alone(context)
+        _check_alone(context, "stop")
         document = place.stop()
         click.echo(f"stopped the cluster of {document['zk.connect']}")
         return
     properties = pairs_of(overrides)
     _check(properties)
     if background:
-        arguments = [f"--brokers={brokers}", f"--zookeeper-port={zookeeper_port}", f"--port={first_port}"]
-        arguments += [f"--bind-address={bind_address}"]
-        arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
-        arguments += ["--secure"] if secure else []
-        arguments += [f"--replicas={replicas}"] if replicas > 1 else []
-        document = place.start(
-            [_NAME, "--is-background", *arguments, *(f"--override={override}" for override in overrides)]
-        )
-        end = "--stop" if directory is None else f"--stop --directory {directory}"
-        _show(document, f"its own log is {place.log}; 'kafka2011 cluster {end}' stops all of it", as_json=as_json)
+        _start(place, context.params, as_json=as_json)
         return
     with (
         stop_signals() as stopped,
@@ -135,20 +136,50 @@ def command(
             secure=secure,
             replicas=replicas,
         ) as cluster,
+        _parts_of(cluster.directory).running() as tell_parts,
     ):
+        parts = ClusterParts(cluster, lambda parts: tell_parts({"parts": [part.to_json() for part in parts]}))
+        parts.look()
         if tell is not None:
             tell(_described(cluster))
         _show(_described(cluster), "Ctrl-C stops all of it", as_json=as_json)
-        restarts = Restarts()
-        wait_for_stop(stopped, lambda: _keep_running(cluster, restarts))
+        wait_for_stop(stopped, parts.look)
 
 
-def _check_alone(context: click.Context) -> None:
-    """Raise UsageError for options that mean nothing beside --stop."""
+def _start(place: Background, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """Run this command with the same options in the background, and say what it says of itself once it is ready."""
+    directory: Path | None = options["directory"]
+    arguments = [f"--brokers={options['brokers']}", f"--replicas={options['replicas']}"]
+    arguments += [f"--zookeeper-port={options['zookeeper_port']}", f"--port={options['first_port']}"]
+    arguments += [f"--bind-address={options['bind_address']}"]
+    arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
+    arguments += ["--secure"] if options["secure"] else []
+    arguments += [f"--override={override}" for override in options["overrides"]]
+    document = place.start([_NAME, "--is-background", *arguments])
+    end = "--stop" if directory is None else f"--stop --directory {directory}"
+    _show(document, f"its own log is {place.log}; 'kafka2011 cluster {end}' stops all of it", as_json=as_json)
+
+
+def _parts_of(directory: Path) -> RunningOnce:
+    """Return where a cluster with this directory says what its parts are."""
+    return RunningOnce(directory.absolute(), "cluster-parts", "cluster runs in")
+
+
+def _show_status(directory: Path, *, as_json: bool) -> None:
+    """Show the parts of a cluster that runs. Raises KafkaError if none runs there."""
+    if not directory.is_dir():
+        raise click.UsageError(f"--directory {directory}: there is no such directory")
+    parts = _parts_of(directory).document()["parts"]
+    show_table(Part.COLUMNS, [[part[column] for column in Part.COLUMNS] for part in parts], as_json=as_json)
+
+
+def _check_alone(context: click.Context, what: str, *also: str) -> None:
+    """Raise UsageError for options that mean nothing beside --stop or --status."""
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name not in {"stop", "directory"} and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--stop goes with --directory only, not with {parameter.opts[0]}")
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and name not in {what, "directory", *also}:
+            raise click.UsageError(f"--{what} goes with --directory only, not with {parameter.opts[0]}")
 
 
 def _check(properties: dict[str, str]) -> None:
@@ -175,21 +206,3 @@ def _show(document: dict[str, Any], how_to_stop: str, *, as_json: bool) -> None:
     for broker in document["brokers"]:
         click.echo(f"broker {broker['broker']}   {broker['address']}")
     click.echo(f"logs in    {document['directory']}\nready; {how_to_stop}")
-
-
-def _keep_running(cluster: LocalCluster, restarts: Restarts) -> None:
-    """Start again brokers that have ended. Raises KafkaError when one has ended too often, or ZooKeeper has."""
-    for broker in cluster.processes:
-        if broker.running:
-            continue
-        name = f"replica {broker.replica} of broker" if broker.replica else "broker"
-        name = f"{name} {broker.broker_id}"
-        pause_s = restarts.ended(name, SYSTEM_CLOCK.monotonic_s())
-        if pause_s is None:
-            raise KafkaError(f"{name} ended by itself, again and again: see {broker.output_path}")
-        if pause_s == 0:
-            click.echo(f"{name} ended by itself, and is started again: see {broker.output_path}", err=True)
-            broker.launch()
-            restarts.started(name)
-    if cluster.zookeeper is not None and not cluster.zookeeper.running:
-        raise KafkaError(f"ZooKeeper on {cluster.zk_connect} ended by itself: see {cluster.zookeeper.log_path}")

@@ -85,7 +85,8 @@ def command(
 
     Three brokers run as processes of their own. While the lines are sent, confirmed and over some time, and a consumer
     group reads them, a broker is killed and started again. Then another broker, of two replicas, loses the one that
-    leads, with its disk. Fails if a line is missing or out of order; without faults, also if a line is repeated.
+    leads, with its disk, while a group reads on. Fails if a line is missing or out of order; without faults, also if a
+    line is repeated.
 
     With --tiers the lines also go through the collector, as page views, into the same cluster, or made-up events do
     where there is no file. Fails too when the audit finds that a tier misses one, or when one cannot be decoded.

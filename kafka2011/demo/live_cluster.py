@@ -14,7 +14,7 @@ from kafka2011.demo.lost_leader import LostLeader, lose_a_leader
 from kafka2011.demo.paced_replay import PacedReplay
 from kafka2011.demo.patience import how_busy, is_busy
 from kafka2011.demo.read_back import read_partition
-from kafka2011.demo.reader import Reader
+from kafka2011.demo.reader import READER_SETTINGS, Reader
 from kafka2011.local_cluster import LocalCluster
 from zk.connecting import connect
 
@@ -37,12 +37,6 @@ BROKER_SETTINGS: dict[str, object] = {
     "num.partitions": PARTITIONS,
     "log.flush.interval": 500,
     "log.default.flush.scheduler.interval.ms": 100,
-    "zk.sessiontimeout.ms": 2000,
-}
-READER_SETTINGS: dict[str, object] = {
-    "fetcher.backoff.ms": 50,
-    "autocommit.interval.ms": 1000,
-    "rebalance.backoff.ms": 1000,
     "zk.sessiontimeout.ms": 2000,
 }
 
@@ -131,7 +125,7 @@ def run_demo(
         if has_faults:
             zk_connect = f"{cluster.zk_connect}/replicated"
             result.lost_leader = lose_a_leader(zk_connect, directory / "replicated", lines, say)
-            result.accounts.append(result.lost_leader.account)
+            result.accounts += [result.lost_leader.account, result.lost_leader.read_on]
     return result
 
 

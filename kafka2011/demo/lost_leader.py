@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.demo.account import PipelineAccount, account_for
 from kafka2011.demo.patience import STILL_S, Patience, how_busy
 from kafka2011.demo.read_back import read_partition
+from kafka2011.demo.reader import READER_SETTINGS, Reader
 from kafka2011.demo.records import numbered
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from kafka2011.local_cluster import LocalBroker
     from zk.client import ZkClient
 
-TOPIC = "copied"
+TOPIC, GROUP = "copied", "copies"
 _ID = 0
 _MAX_LINES = 5000
 _MAX_BYTES = 16 * 1024 * 1024
@@ -41,22 +43,30 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LostLeader:
-    """What became of the lines, who led, who leads now and since when, and whether both copies are the same again."""
+    """What became of the lines, who led, who leads now and since when, and whether both copies are the same again.
+
+    `account` is of the lines in the log of the one that leads, `read_on` of what a group was given that read all along.
+    """
 
     led: str
     leads: str
     took_over_s: float
     account: PipelineAccount
+    read_on: PipelineAccount
     is_same: bool
 
 
 def lose_a_leader(zk_connect: str, directory: Path, lines: Sequence[bytes], say: Callable[[str], None]) -> LostLeader:
-    """Send some of the lines, confirmed, to a broker of two replicas; kill its leader meanwhile, and wipe its disk."""
+    """Send some of the lines, confirmed, to a broker of two replicas; kill its leader meanwhile, and wipe its disk.
+
+    A group reads the lines all the time.
+    """
     sent = within(lines[:_MAX_LINES], _MAX_BYTES)
     say("starting one more broker, of two replicas")
     with (
         LocalCluster(_ID + 1, zk_connect=zk_connect, directory=directory, properties=_SETTINGS, replicas=2) as cluster,
         connect(zk_connect) as client,
+        ExitStack() as stack,
     ):
         replicas = _Replicas(cluster, client)
         replicas.await_in_sync()
@@ -67,22 +77,28 @@ def lose_a_leader(zk_connect: str, directory: Path, lines: Sequence[bytes], say:
             half = (len(sent) + 1) // 2
             futures = [producer.send(TOPIC, numbered(number, line)) for number, line in enumerate(sent[:half], start=1)]
             futures[0].result(STILL_S)
+            reader = stack.enter_context(Reader(GROUP, TOPIC, {"zk.connect": zk_connect, **READER_SETTINGS}))
+            if not reader.wait_for(1):
+                raise KafkaError(f"group {GROUP} reads nothing ({how_busy()})")
             began_s = time.monotonic()
             led.kill()
             shutil.rmtree(led.log_dir)
-            say(f"kill -9 of replica {led.replica}, which leads, and its disk is gone")
+            say(f"kill -9 of replica {led.replica}, which leads, and its disk is gone; group {GROUP} reads on")
             rest = enumerate(sent[half:], start=half + 1)
             futures += [producer.send(TOPIC, numbered(number, line)) for number, line in rest]
             leads = replicas.await_another(led)
             took_over_s = time.monotonic() - began_s
             for future in futures:
                 future.result(STILL_S)
+        if not reader.wait_for(len(sent)):
+            say(f"group {GROUP} has received nothing new for long, and misses something ({how_busy()})")
         led.start()
         replicas.await_in_sync()
         say(f"replica {led.replica} is in sync again, on a new disk; replica {leads.replica} leads")
         with SimpleConsumer(leads.host, leads.port, broker_id=_ID) as consumer:
             account = account_for("replicas", len(sent), read_partition(consumer, TOPIC, 0))
-        return LostLeader(led.replica, leads.replica, took_over_s, account, is_same=replicas.are_the_same())
+        read_on = account_for(f"group {GROUP}", len(sent), reader.lines)
+        return LostLeader(led.replica, leads.replica, took_over_s, account, read_on, is_same=replicas.are_the_same())
 
 
 def within(lines: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:

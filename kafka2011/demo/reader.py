@@ -13,6 +13,12 @@ from kafka2011.demo.records import ReceivedLine
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+READER_SETTINGS: dict[str, object] = {
+    "fetcher.backoff.ms": 50,
+    "autocommit.interval.ms": 1000,
+    "rebalance.backoff.ms": 1000,
+    "zk.sessiontimeout.ms": 2000,
+}
 _POLL_S = 0.2
 
 

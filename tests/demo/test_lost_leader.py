@@ -11,9 +11,8 @@ from kafka2011.demo.lost_leader import LostLeader, within
 
 def result(missing: tuple[int, ...], *, is_same: bool) -> DemoResult:
     account = PipelineAccount("replicas", 3, 3 - len(missing), missing, {}, 0)
-    return DemoResult(
-        Path(), 3, 1.0, accounts=[account], lost_leader=LostLeader("a", "b", 0.1, account, is_same=is_same)
-    )
+    lost = LostLeader("a", "b", 0.1, account, account, is_same=is_same)
+    return DemoResult(Path(), 3, 1.0, accounts=[account], lost_leader=lost)
 
 
 def test_the_demo_fails_when_replicas_lose_something_or_differ() -> None:
