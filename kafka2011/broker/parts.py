@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gevent.event import Event
 
 from kafka2011.broker.background import BackgroundTasks
+from kafka2011.broker.connections.file_limit import log_limit
 from kafka2011.broker.connections.listener import listeners_of
 from kafka2011.broker.connections.socket_server import ConnectionSettings, SocketServer
 from kafka2011.broker.flushing.disk_threads import DiskThreads
@@ -103,6 +104,7 @@ class BrokerParts:
                 partitions_by_topic=config.topic_partition_count_map,
                 max_topic_name_length=config.max_topic_name_length,
                 of=partial(LogSettings.of, config),
+                limit=log_limit(ConnectionSettings.of(config).max_connections),
             ),
             clock=SYSTEM_CLOCK,
             disk=DiskThreads(),

@@ -138,6 +138,7 @@ class BrokerRegistration:
             if request.partitions is None:
                 self._logs.delete_topic(topic)
             else:
+                self._logs.room.check(topic, request.partitions, self._logs.topics())
                 self._logs.grow_topic(topic, request.partitions)
                 if self.replication is not None:
                     self.replication.spread(topic, request.partitions)

@@ -87,6 +87,7 @@ class BrokerStatus:
         total["deleted_segments"] = self.logs.deleted_segments
         total["clock_jumps"] = self.logs.clock_jumps
         total["waits_for_files"] = self.logs.waits_for_files
+        total["refused_topics"] = self.logs.room.refused
         total["memory_peak_bytes"] = self._memory.budget.peak_bytes
         total["memory_refused"] = self._memory.budget.refused + self._memory.small_share.refused
         total.update(self._registration.counts())

@@ -17,6 +17,7 @@ from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitio
 from kafka2011.log.flush_together import flush_together
 from kafka2011.log.log import Log, LogFailedError, LogHooks, RecoverySettings
 from kafka2011.log.log_directory import LogDirectory
+from kafka2011.log.log_limit import TopicRoom
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.log_times import LogTimes
 from kafka2011.log.partition_counts import PartitionCounts
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from kafka2011.disk import Disk
     from kafka2011.log.label import Label
+    from kafka2011.log.log_limit import LogLimit
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -52,13 +54,14 @@ class TopicSettings:
     """Which topics may have logs, and how their logs are kept.
 
     `num_partitions`, or `partitions_by_topic` for the topics in it, says which partitions there are; `of` returns how a
-    topic's logs are kept.
+    topic's logs are kept. `limit`, which may be None, says how many logs there may be before new topics are refused.
     """
 
     num_partitions: int = 1
     partitions_by_topic: Mapping[str, int] | None = None
     max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH
     of: Callable[[str], LogSettings] = lambda _topic: LogSettings()
+    limit: LogLimit | None = None
 
 
 class LogManager:
@@ -83,6 +86,7 @@ class LogManager:
         self.log_dir = log_dir
         self.recoveries: list[Recovery] = []
         self.clock_jumps = 0
+        self.room = TopicRoom(settings.limit)
         self.times = LogTimes()
         self._directory = LogDirectory(log_dir, disk, label, is_others)
         self._counts = PartitionCounts(log_dir, settings.num_partitions, settings.partitions_by_topic, disk)
@@ -214,8 +218,11 @@ class LogManager:
         """Return a log, or None if there is none now, whatever the reason."""
         return self._logs.get((topic, partition))
 
-    def get_or_create(self, topic: str, partition: int) -> Log:
-        """Return a log, which is made if it is absent. Raises like `get`, and LogError if it cannot be made."""
+    def get_or_create(self, topic: str, partition: int, *, is_copy: bool = False) -> Log:
+        """Return a log, which is made if it is absent. Raises like `get`, and LogError if it cannot be made.
+
+        Raises TooManyLogsError for a new topic that has no room; not for a copy of what another broker has already.
+        """
         log = self._logs.get((topic, partition))
         if log is not None:
             return log
@@ -225,6 +232,8 @@ class LogManager:
             if log is not None:
                 return log
             self._check_open()
+            if not is_copy:
+                self.room.check(topic, self.num_partitions(topic), self.topics())
             try:
                 log = self._open_log(self.log_dir / log_directory_name(topic, partition), topic, partition)
             except LogError:

@@ -16,6 +16,7 @@ from kafka2011.broker.requests import handlers
 from kafka2011.broker.requests.handlers import Client, RefusedError, Reply, RequestHandlers
 from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.log.log import LogFailedError
+from kafka2011.log.log_limit import LogLimit
 from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.segment import LogSlice
@@ -47,12 +48,14 @@ HUGE = 2**31 - 1
 class Broker:
     """Handlers over logs in a directory, where everything is flushed as it is appended."""
 
-    def __init__(self, log_dir: Path, max_segment_bytes: int = 2**30) -> None:
+    def __init__(self, log_dir: Path, max_segment_bytes: int = 2**30, limit: LogLimit | None = None) -> None:
         self.fsyncs = 0
         self.fsync_error: OSError | None = None
         self.logs = LogManager(
             log_dir,
-            TopicSettings(2, of=lambda _: LogSettings(max_segment_bytes=max_segment_bytes, flush_interval=1)),
+            TopicSettings(
+                2, of=lambda _: LogSettings(max_segment_bytes=max_segment_bytes, flush_interval=1), limit=limit
+            ),
             disk=DiskWith(fsync=self._fsync),
         )
         self.handlers = RequestHandlers(self.logs)
@@ -122,6 +125,22 @@ def test_whoever_confirms_for_replicas_is_told_of_every_append(broker: Broker) -
     ends = [("t", 0, end) for end in (15, 30, 75, 90, 105)]
     assert told == [*ends, ("t", 1, 15), ("u", 0, 45), ("t", 1, 45)]
     assert [len(broker.stored(*where)) for where in (("t", 0), ("u", 0), ("t", 1))] == [105, 45, 45]
+
+
+def test_a_topic_that_has_no_room_is_refused_and_nothing_else_is(tmp_path: Path) -> None:
+    """By whichever way its first set comes; each refusal counts once. A fetch finds nothing, as in any new topic."""
+    broker = Broker(tmp_path, limit=LogLimit(3, "the limit"))
+    with broker.logs:
+        broker.produce(HELLO)
+        with pytest.raises(RefusedError, match=r"topic u cannot have 2 partitions here: .* the limit"):
+            broker.produce(HELLO, "u")
+        with pytest.raises(RefusedError, match=r"topic u cannot have 2 partitions here: .* the limit"):
+            broker.handlers.produce_together(ProduceRequest("u", 0, HELLO), [HELLO], broker.client)
+        assert broker.logs.room.refused == 2
+        assert broker.stored("u") == b""
+        broker.produce(HELLO)
+        broker.produce(HELLO, "t", 1)
+        assert [broker.stored("t", partition) for partition in range(2)] == [HELLO * 2, HELLO]
 
 
 def test_a_partial_message_at_the_end_is_left_out(broker: Broker) -> None:

@@ -14,6 +14,7 @@ from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
 from kafka2011.log import flush_together, log_manager, recovery
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK
+from kafka2011.log.log_limit import LogLimit, TooManyLogsError
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.segment import segment_path
 from kafka2011.message.message_set import encode
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from kafka2011.disk import Sync
     from kafka2011.log.log import BegunFlush, Log
     from kafka2011.log.log_manager import LogManager
-
 
 GOOD = encode(b"good")
 BAD_LUCK = encode(b"bad luck")
@@ -88,6 +88,33 @@ def test_a_log_is_made_when_it_is_first_written_to(make_manager: Callable[..., L
         assert manager.get("views", 0) is None
         assert manager.logs() == [log]
         assert (log_dir / "views-1" / "00000000000000000000.kafka").read_bytes() == b""
+
+
+def test_a_new_topic_is_refused_where_its_logs_would_be_too_many(
+    make_manager: Callable[..., LogManager], log_dir: Path
+) -> None:
+    """All partitions of a topic count when it is made, so that it never lacks room; copies are made in any case.
+
+    A refusal changes nothing, and the next start recovers nothing.
+    """
+    limit = LogLimit(5, "that is the limit")
+    with make_manager(num_partitions=2, limit=limit) as manager:
+        for topic in ("views", "clicks"):
+            manager.get_or_create(topic, 0)
+        with pytest.raises(TooManyLogsError, match=r"topic more cannot have 2 partitions here: .* have 6, .* have 5"):
+            manager.get_or_create("more", 0)
+        assert manager.room.refused == 1
+        assert not (log_dir / "more-0").exists()
+        for topic in ("views", "clicks"):
+            manager.get_or_create(topic, 1)
+        manager.room.check("views", 3, manager.topics())
+        with pytest.raises(TooManyLogsError, match="that is the limit"):
+            manager.room.check("views", 4, manager.topics())
+        manager.get_or_create("more", 0, is_copy=True)
+        manager.get_or_create("more", 1)
+    assert has_mark(log_dir)
+    with make_manager(num_partitions=2, limit=LogLimit(0, "")) as manager:
+        assert len(manager.logs()) == 6
 
 
 def test_new_directories_survive_a_power_cut(make_manager: Callable[..., LogManager], log_dir: Path) -> None:

@@ -114,6 +114,9 @@ _TOTALS = {
     "flushes": counter("broker_flushes", "How often a log was brought to disk."),
     "deleted_segments": counter("broker_deleted_segments", "Segments that retention has deleted."),
     "waits_for_files": counter("broker_waits_for_files", "Times that no more files could be opened for a log."),
+    "refused_topics": counter(
+        "broker_refused_topics", "Requests that would have made a topic for whose logs there are too few open files."
+    ),
     "clock_jumps": counter("broker_clock_jumps", "Passes of retention while the wall clock was not to be trusted."),
     "memory_refused": counter("broker_memory_refused", "Connections closed because there was no memory for requests."),
     "parked": counter("broker_parked", "Fetches that were parked at the end of a log."),

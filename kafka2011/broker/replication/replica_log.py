@@ -55,10 +55,10 @@ class ReplicaLogs:
     def make(self, where: TopicPartition) -> ReplicaLog:
         """Return a partition's log, made if it is absent, as the leader has it. Raises KafkaError."""
         try:
-            log = self._logs.get_or_create(where.topic, where.partition)
+            log = self._logs.get_or_create(where.topic, where.partition, is_copy=True)
         except WrongPartitionError:
             self._logs.grow_topic(where.topic, where.partition + 1)
-            log = self._logs.get_or_create(where.topic, where.partition)
+            log = self._logs.get_or_create(where.topic, where.partition, is_copy=True)
         return self.of(log)
 
     def _note_cut(self, size_bytes: int) -> None:

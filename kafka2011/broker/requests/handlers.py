@@ -3,6 +3,7 @@
 | request | handled well | refused |
 |---|---|---|
 | produce, multiproduce | appended in order, nothing answered | bad set, topic or partition: connection closed |
+| produce to a new topic | the topic is made | too few files for its logs: connection closed |
 | produce over max.message.size | - | set dropped, logged, counted; the connection goes on |
 | fetch | a piece of a segment file | error number in the answer |
 | multifetch | one answer, outer error 0 | each part carries its own error number |
@@ -32,6 +33,7 @@ from kafka2011.errors import (
     MessageSizeTooLargeError,
     WrongPartitionError,
 )
+from kafka2011.log.log_limit import TooManyLogsError
 from kafka2011.log.segment import LogSlice
 from kafka2011.message.message_set import complete_prefix_bytes
 from kafka2011.message.topic import InvalidTopicError
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_REFUSED = (InvalidTopicError, WrongPartitionError, InvalidMessageError, NotAllowedError, TooManyLogsError)
 # A fetch that meets a LogError, such as a segment file that cannot be opened, is answered with error -1: the bytes that
 # the broker was given are safe, and the next fetch may succeed.
 _FETCH_ERRORS = (BrokerError, InvalidTopicError, LogError, NotAllowedError)
@@ -174,7 +177,7 @@ class RequestHandlers:
                     self._produce(produce, client)
                 return None
             return self._offsets(request, client)
-        except (InvalidTopicError, WrongPartitionError, InvalidMessageError, NotAllowedError) as error:
+        except _REFUSED as error:
             raise RefusedError(str(error)) from error
 
     def _check(self, client: Client, what: str, topic: str) -> None:
@@ -224,6 +227,8 @@ class RequestHandlers:
         try:
             checked = client.checker.check(data)
             log = self._logs.get_or_create(topic, partition)
+        except TooManyLogsError as error:
+            raise RefusedError(str(error)) from error
         except (MessageSizeTooLargeError, InvalidTopicError, WrongPartitionError, InvalidMessageError):
             return False
         if not len(checked.data) == len(data) <= log.active_room_bytes:
