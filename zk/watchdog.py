@@ -3,7 +3,7 @@
 A process that is killed cannot end its session, and its ephemeral nodes stay until ZooKeeper has heard nothing for the
 session's timeout. The child holds the session's id and password and the other end of a pipe, which breaks when this
 process is gone, whatever the reason. A machine that dies takes the child along: then it is the timeout that counts, as
-it is for a process that hangs.
+it is for a process that hangs. If this process wants that, the child kills it when it hangs (`beat`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SessionWatchdog(Closing):
         # A session of its own, so that what is meant for this process's group does not end it. Nothing but its standard
         # input is inherited: it must hold no file or pipe open that somebody waits for the end of.
         self._process = subprocess.Popen(  # noqa: S603 - our own program, without a shell
-            [sys.executable, "-I", "-S", str(_PROGRAM)],
+            [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -83,17 +83,30 @@ class SessionWatchdog(Closing):
         }
         line = json.dumps(message).encode() + b"\n"
         with self._lock:
-            if self._is_closed or self._is_broken or line == self.told:
-                return
-            try:
-                written = os.write(self.pipe_fd, line)
-            except OSError as error:
-                self._say_broken(error)
-                return
-            if written < len(line):  # its end would be taken for the beginning of the next
-                self._say_broken("it does not read what it is told")
-                return
-            self.told = line
+            if line != self.told and self._write(line):
+                self.told = line
+
+    def beat(self, within_ms: int) -> None:
+        """Have the child kill this process unless it beats again within so many ms; 0: whatever happens, it does not.
+
+        A process that is killed loses what it has in memory, and its connections are reset: those who send to it find
+        out at once. Then its session is ended, as ever. May be called from any thread, and does not wait.
+        """
+        with self._lock:
+            self._write(b"beat %d\n" % within_ms)
+
+    def _write(self, line: bytes) -> bool:
+        if self._is_closed or self._is_broken:
+            return False
+        try:
+            written = os.write(self.pipe_fd, line)
+        except OSError as error:
+            self._say_broken(error)
+            return False
+        if written < len(line):  # its end would be taken for the beginning of the next
+            self._say_broken("it does not read what it is told")
+            return False
+        return True
 
     def _say_broken(self, why: object) -> None:
         self._is_broken = True

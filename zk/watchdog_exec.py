@@ -1,13 +1,20 @@
 """Run as a script: ends a ZooKeeper session when its standard input, a pipe, breaks.
 
-Each line there is JSON and says which session there is by now, or it is `done`: the session is to be left alone. Uses
-nothing but the standard library, and little of it: a process that watches over another one is to be small.
+Each line there is JSON and says which session there is by now, or it is a word:
+
+- `done`: the session is to be left alone.
+- `beat 3000`: the process that writes here is killed unless another line comes within so many ms, and then its session
+  is ended. `beat 0` ends that.
+
+Uses nothing but the standard library, and little of it: a process that watches over another one is to be small.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -16,6 +23,13 @@ import time
 from typing import Any
 
 _DONE = b"done"
+_BEAT = b"beat "
+_LOOKS = 10
+"""So many looks in a row must find nothing, each of them at its time: this process may have been stopped as well."""
+_LATE = 2.0
+"""A look that comes after so many times its interval was not at its time."""
+_KILLED_S = 0.2
+"""So long after a process was killed it runs no more, though a thread that waits for a disk may still be there."""
 _CONNECT = struct.Struct(">iqiqi")
 """Version, last transaction seen, timeout in ms, session, bytes of the password that follows; then one byte: 0."""
 _CONNECTED = struct.Struct(">iiq")
@@ -27,17 +41,53 @@ _LEAST_TIMEOUT_S = 1.0
 _PAUSE_S = 0.1
 
 
-def watch(fd: int) -> bytes | None:
-    """Read lines until the pipe breaks, and return the last whole one; None if the session is to be left alone."""
+def watch(fd: int, process: int | None = None) -> bytes | None:
+    """Read lines until the pipe breaks, and return the last session; None if that is to be left alone.
+
+    `process` is a pidfd of the process that writes, which is killed when it has gone silent.
+    """
     unfinished = last = b""
-    while received := os.read(fd, 65536):
+    within_s = 0.0
+    while True:
+        if within_s and process is not None and not _await_line(fd, within_s):
+            _kill(process, within_s)
+            return last or None
+        if not (received := os.read(fd, 65536)):
+            return last or None
         *lines, unfinished = (unfinished + received).split(b"\n")
-        last = lines[-1] if lines else last
         if _DONE in lines:
             return None
-        if lines and json.loads(last)["tls"] is not None:
-            import ssl  # noqa: F401, PLC0415 - now, since it takes a while
-    return last or None
+        for line in lines:
+            if line.startswith(_BEAT):
+                within_s = int(line[len(_BEAT) :]) / 1000
+                continue
+            last = line
+            if json.loads(line)["tls"] is not None:
+                import ssl  # noqa: F401, PLC0415 - now, since it takes a while
+
+
+def _await_line(fd: int, within_s: float) -> bool:
+    """Say whether something comes in time. What passes while this process does not run either does not count."""
+    interval_s = within_s / _LOOKS
+    silent = 0
+    while silent < _LOOKS:
+        before_s = time.monotonic()
+        if select.select([fd], [], [], interval_s)[0]:
+            return True
+        silent = silent + 1 if time.monotonic() - before_s < _LATE * interval_s else 0
+    return False
+
+
+def _kill(process: int, within_s: float) -> None:
+    """Kill the process that hangs, and tell of that where its errors go."""
+    pid, errors = os.getppid(), -1
+    with contextlib.suppress(OSError):  # before it has gone; a socket cannot be opened
+        errors = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.write(errors, b"process %d was killed by its watchdog: it has hung for %g s\n" % (pid, within_s))
+    time.sleep(_KILLED_S)
 
 
 def end_session(session: dict[str, Any]) -> bool:
@@ -110,11 +160,20 @@ def _receive_exactly(connection: socket.socket, size: int) -> bytes:
     return received
 
 
+def _parent(pid: int) -> int | None:
+    """Return a pidfd of the process that has started this one; None if it has gone, or the kernel has no pidfds."""
+    try:
+        process = os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return None
+    return process if os.getppid() == pid else None  # else its number may be another process's by now
+
+
 def main() -> int:
     """Watch, then end the session if need be; the exit status says whether all is as it should be."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever stops all processes here is to find the session ended, too
-    last = watch(0)
+    last = watch(0, _parent(int(sys.argv[1])))
     return 0 if last is None or end_session(json.loads(last)) else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import struct
 import threading
 import zlib
@@ -424,6 +425,21 @@ def test_a_leader_that_was_suspended_past_its_session_follows(new_replicas: NewR
     after = read(replicas["b"])
     assert set(sending.confirmed) <= set(numbers(after))
     replicas.await_equal("ab")
+
+
+def test_a_leader_that_hangs_is_killed_where_that_is_wanted(new_replicas: NewReplicas) -> None:
+    """Its session would last longer than this test."""
+    replicas = new_replicas(2, session_ms=60_000, **{"replica.hang.timeout.ms": 1000})
+    replicas.start("ab")
+    with Sending(replicas.zk_connect) as sending:
+        sending.await_more(20)
+        eventually(lambda: b"kills this process when it hangs for 1 s" in replicas["a"].output(), what="the watchdog")
+        replicas["a"].pause()
+        replicas.await_leader("b")
+        sending.await_more(20)
+    assert replicas["a"].process.wait(PATIENCE_MS / 1000) == -signal.SIGKILL
+    assert b"was killed by its watchdog: it has hung for 1 s" in replicas["a"].output()
+    assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])

@@ -43,7 +43,10 @@ Nodes(client).create_with_parents(path, b"", ephemeral=True)
 watchdog = SessionWatchdog(client)
 print(json.dumps([watchdog.pid, client.session_timeout_ms]), flush=True)
 for line in sys.stdin:
-    if line == "fork\\n":
+    if line.startswith("beat"):
+        watchdog.beat(int(line.split()[1]))
+        print("beaten", flush=True)
+    elif line == "fork\\n":
         pid = os.fork()
         if not pid:
             time.sleep(600)
@@ -145,6 +148,28 @@ def test_a_forked_child_does_not_hold_the_pipe_open(
     finally:
         with suppress(ProcessLookupError):
             os.kill(child_pid, signal.SIGKILL)
+
+
+def test_a_process_that_hangs_is_killed_if_it_wants_that_and_its_session_ends(
+    client: ZkClient, zk_connect: str, hold: Callable[..., Holder]
+) -> None:
+    """Before its session times out. Each beat puts it off, and nobody is killed who does not want it any more."""
+    holder, other = hold(HOLDER, zk_connect, "/held"), hold(HOLDER, zk_connect, "/other")
+    for within_ms in (300_000, 1000):
+        holder.say(f"beat {within_ms}")
+        assert holder.hear() == "beaten\n"
+    for within_ms in (1000, 0):
+        other.say(f"beat {within_ms}")
+        assert other.hear() == "beaten\n"
+    for each in (holder, other):
+        each.process.send_signal(signal.SIGSTOP)
+    await_absence(client, "/held")
+    assert holder.process.wait(30) == -signal.SIGKILL
+    assert other.process.poll() is None
+    assert Nodes(client).exists("/other")
+    other.process.send_signal(signal.SIGCONT)
+    other.say("end")
+    assert other.process.wait(30) == 0
 
 
 def test_a_process_that_lives_on_is_not_harmed(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:

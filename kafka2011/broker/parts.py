@@ -64,6 +64,7 @@ class BrokerParts:
         self.parking = Parking(_max_parked_parts(config), SYSTEM_CLOCK, self.parked_until.set)
         self.flushes = self._new_flushes()
         self.events = LogEvents(self.flushes, self.parking)
+        self.disk = DiskThreads()
         self.logs = self._new_logs()
         self.handlers = RequestHandlers(self.logs)
         self.memory = RequestMemory.of(config)
@@ -107,7 +108,7 @@ class BrokerParts:
                 limit=log_limit(ConnectionSettings.of(config).max_connections),
             ),
             clock=SYSTEM_CLOCK,
-            disk=DiskThreads(),
+            disk=self.disk,
             hooks=LogHooks(
                 request_flush=events.request_flush,
                 on_readable=events.note_readable,
@@ -138,12 +139,13 @@ class BrokerParts:
         return Replication(
             config,
             ReplicaLogs(self.logs, config.brokerid),
-            KnownFile(config.log_dir, DiskThreads()),
+            KnownFile(config.log_dir, self.disk),
             parking=self.parking,
             request_flush=self.events.request_flush,
             new_registrar=self.registration.new_registrar,
             end_clients=self.sockets.end_connections,
             on_failure=self._fail,
+            disk_waits_s=self.disk.waits_s,
         )
 
 

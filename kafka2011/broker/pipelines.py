@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafka2011.broker.connections.client_connection import reset_on_close
 from kafka2011.broker.replication.led_stages import LeadCheck, LeadStillHeld, ReplicaFrames
 from kafka2011.broker.requests.handlers import Client
 from kafka2011.broker.requests.message_check import MessageChecker
@@ -55,7 +56,11 @@ class Pipelines:
         quota = None
         if self.quotas is not None:
             quota = connection.quota = ClientQuota(self.quotas, connection.principal, connection.name)
-        led = None if self._replication is None else self._replication.new_client()
+        led = (
+            None
+            if self._replication is None
+            else self._replication.new_client(lambda: reset_on_close(connection.socket))
+        )
         client = self._client(connection, led)
         stages: list[Stage | None] = [
             None if led is None else self._replica_frames(led, connection, may_use),

@@ -218,6 +218,13 @@ class BrokerConfig(Settings):
         " that its address has changed; 0 where there are none.",
     )
 
+    replica_hang_timeout_ms: int = setting(
+        0,
+        Integer(0),
+        "A leader that hangs for so long is killed by its watchdog, if another replica is in sync: its connections are"
+        " reset, and that one leads. Set it below zk.sessiontimeout.ms, and only where something starts the process"
+        " again. 0: never.",
+    )
     replica_max_bytes_per_second: int = setting(
         0,
         Integer(0),

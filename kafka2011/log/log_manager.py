@@ -232,7 +232,7 @@ class LogManager:
             if log is not None:
                 return log
             self._check_open()
-            if not is_copy:
+            if not is_copy and topic not in self._topics:
                 self.room.check(topic, self.num_partitions(topic), self.topics())
             try:
                 log = self._open_log(self.log_dir / log_directory_name(topic, partition), topic, partition)

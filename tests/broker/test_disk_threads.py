@@ -18,6 +18,7 @@ from kafka2011.broker.flushing.disk_threads import (
     LARGE_WRITE_BYTES,
     SLOW_WRITE_S,
     DiskThreads,
+    outcomes_of_fsync,
 )
 from kafka2011.broker.flushing.file_system import FileSystem
 from tests.support.disks import Told
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kafka2011.message.header import AnyBytes
 
 DEADLINE_S = 20
+SLOW_FD = 7
 
 
 class WholeFileSystem:
@@ -106,7 +108,7 @@ def test_many_files_take_few_threads(fsynced: list[int], monkeypatch: pytest.Mon
     parts: list[int] = []
     outcomes_of_fsync = disk_threads.outcomes_of_fsync
 
-    def counted(fds: list[int]) -> list[OSError | None]:
+    def counted(fds: list[int], _note_progress: Callable[[], None]) -> list[OSError | None]:
         parts.append(len(fds))
         return outcomes_of_fsync(fds)
 
@@ -356,3 +358,28 @@ def test_all_is_brought_to_disk_before_logs_are_opened(
     whole.goes_on.clear()
     assert not disk.sync_file_system()
     whole.goes_on.set()
+
+
+def test_a_flush_that_gets_nowhere_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others that end meanwhile do not matter; of many files, each that is done counts as progress."""
+    hangs, marks = threading.Event(), list[int]()
+
+    def fsync(fd: int) -> None:
+        if fd == SLOW_FD:
+            assert hangs.wait(DEADLINE_S)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    disk = DiskThreads()
+    assert disk.waits_s() == 0
+    slow = gevent.spawn(disk.fsync, SLOW_FD)
+    gevent.sleep()
+    disk.fsync(SLOW_FD + 1)
+    waited_s = disk.waits_s()
+    assert waited_s > 0
+    disk.fsync(SLOW_FD + 1)
+    assert disk.waits_s() > waited_s
+    hangs.set()
+    slow.get(timeout=DEADLINE_S)
+    assert disk.waits_s() == 0
+    outcomes_of_fsync([SLOW_FD + 1, SLOW_FD + 2], lambda: marks.append(1))
+    assert len(marks) == 2

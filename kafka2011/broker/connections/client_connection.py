@@ -10,6 +10,7 @@ import logging
 import math
 import select
 import socket as stdlib_socket
+import struct
 import termios
 import time
 from array import array
@@ -52,6 +53,7 @@ LEAST_DELAY_S = 0.005
 """It does not sleep for less: what is owed adds up."""
 
 _READ = 1  # libev's number for it
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Connection:
@@ -131,6 +133,7 @@ class Connection:
     def stop_both(self) -> None:
         """End the connection wherever it stands."""
         self._end_wait(WaitEnd.GONE)
+        reset_on_close(self.socket)
         self._shut(stdlib_socket.SHUT_RDWR)
 
     def park(self, parking: Parking, awaited: Awaited, max_wait_s: float) -> bool:
@@ -403,3 +406,14 @@ class Connection:
         except OSError as error:
             if error.errno not in CONNECTION_ERRORS:
                 logger.warning("shutting down the connection from %s: %s", self.name, error)
+
+
+def reset_on_close(connection: socket.socket) -> None:
+    """Have the other end told at once when a connection is closed, even if it waits to send more.
+
+    Else it finds out when it tries again, which may be a minute later.
+    """
+    try:
+        connection.setsockopt(stdlib_socket.SOL_SOCKET, stdlib_socket.SO_LINGER, _NO_LINGER)
+    except OSError as error:
+        logger.debug("a connection cannot be reset: %s", error)

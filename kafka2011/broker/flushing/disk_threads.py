@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import gevent
@@ -16,7 +17,7 @@ from kafka2011.broker.flushing.file_system import FileSystem
 from kafka2011.disk import Disk, error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from gevent.event import AsyncResult
@@ -64,6 +65,12 @@ class DiskThreads(Disk):
         self.turn = Semaphore()  # to sync all of it: an error is told to one call, and no other may miss it
         self.file_system_error: OSError | None = None  # for good: the kernel tells it only once
         self._no_file_system_until_s = 0.0
+        self._begun_s: dict[object, float] = {}  # when each flush that is under way was begun, or got on
+
+    def waits_s(self) -> float:
+        """Return for how long no file was brought to disk by a flush that is under way; 0 if there is none."""
+        begun_s = min(self._begun_s.values(), default=None)
+        return 0.0 if begun_s is None else time.monotonic() - begun_s
 
     def write(self, fd: int, data: AnyBytes) -> int:
         """Do as os.write does."""
@@ -79,7 +86,8 @@ class DiskThreads(Disk):
 
     def fsync(self, fd: int) -> None:
         """Bring a file to disk."""
-        _in_thread(os.fsync, fd)
+        with self._flushing():
+            _in_thread(os.fsync, fd)
 
     def unlink(self, path: Path) -> None:
         """Remove a name."""
@@ -127,7 +135,7 @@ class DiskThreads(Disk):
         pool = Pool(FLUSHES_AT_ONCE)
         try:
             for start in range(0, len(alone), size):
-                pool.spawn(_fsync_each, alone[start : start + size])
+                pool.spawn(self._fsync_each, alone[start : start + size])
             pool.join()
         finally:  # also of who is being stopped: the files must stay open
             pool.join()
@@ -167,24 +175,43 @@ class DiskThreads(Disk):
     def _note_outcome(self, running: AsyncResult[OSError | None]) -> None:
         self.file_system_error = self.file_system_error or running.get()
 
+    def _fsync_each(self, syncs: Sequence[Sync]) -> None:
+        """Bring files to disk in one thread, one after the other."""
+        with self._flushing() as note_progress:
+            fds = [sync.fd for sync in syncs]
+            running = gevent.get_hub().threadpool.spawn(outcomes_of_fsync, fds, note_progress)
+            try:
+                running.get()
+            finally:  # also of who is being stopped, as in in_pool
+                for sync, error in zip(syncs, cast("list[OSError | None]", running.get()), strict=True):
+                    sync.end(error)
+
+    @contextmanager
+    def _flushing(self) -> Iterator[Callable[[], None]]:
+        """Note that a flush is under way; gives what notes, in any thread, that it has got on."""
+        flush = object()
+
+        def note_progress() -> None:
+            self._begun_s[flush] = time.monotonic()
+
+        note_progress()
+        try:
+            yield note_progress
+        finally:
+            del self._begun_s[flush]
+
     def make_lock(self) -> Lock:
         """Make a lock for greenlets; it is not reentrant."""
         return Semaphore()  # of one holder; a third of the cost of gevent's RLock
 
 
-def _fsync_each(syncs: Sequence[Sync]) -> None:
-    """Bring files to disk in one thread, one after the other."""
-    running = gevent.get_hub().threadpool.spawn(outcomes_of_fsync, [sync.fd for sync in syncs])
-    try:
-        running.get()
-    finally:  # also of who is being stopped, as in in_pool
-        for sync, error in zip(syncs, cast("list[OSError | None]", running.get()), strict=True):
-            sync.end(error)
-
-
-def outcomes_of_fsync(fds: list[int]) -> list[OSError | None]:
+def outcomes_of_fsync(fds: list[int], note_progress: Callable[[], None] = lambda: None) -> list[OSError | None]:
     """Bring files to disk one after the other, and return the error of each, or None."""
-    return [error_of(os.fsync, fd) for fd in fds]
+    outcomes = []
+    for fd in fds:
+        outcomes.append(error_of(os.fsync, fd))
+        note_progress()
+    return outcomes
 
 
 def _timed_write(fd: int, data: AnyBytes) -> tuple[int, float]:

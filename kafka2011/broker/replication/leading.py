@@ -98,6 +98,11 @@ class Leading:
         """Whether nobody else can lead yet, judging by the session and a clock."""
         return not self.term.has_ended and self._clock.monotonic_s() < self._lease.until_s
 
+    @property
+    def has_other_in_sync(self) -> bool:
+        """Whether another replica is in sync and alive, which would lead if this one did not."""
+        return any(map(self.term.is_in_sync, self.followers))
+
     def end(self) -> None:
         """Note that the lead is lost; those who wait for it go away unanswered."""
         self.term.end()

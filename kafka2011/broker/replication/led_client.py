@@ -8,6 +8,8 @@ from kafka2011.broker.requests.handlers import RefusedError
 from kafka2011.replica.in_sync import LeadLostError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka2011.broker.replication.leading import Leading
     from kafka2011.log.log import Log
 
@@ -15,11 +17,13 @@ if TYPE_CHECKING:
 class LedClient:
     """One client's connection to a replica, which leads or not when it begins: that holds for all its requests.
 
-    Connections have numbers in the order in which they were accepted.
+    Connections have numbers in the order in which they were accepted. `on_refused` is called before a request is
+    refused, after which the connection is closed.
     """
 
-    def __init__(self, leading: Leading | None, number: int) -> None:
+    def __init__(self, leading: Leading | None, number: int, on_refused: Callable[[], None]) -> None:
         self.number = number
+        self._on_refused = on_refused
         self._leading = leading
         self._account = None if leading is None else leading.term.new_client()
         self._is_reader = False
@@ -27,10 +31,14 @@ class LedClient:
     def check(self, *, is_produce: bool = False) -> None:
         """Raise RefusedError unless a request of it is to be answered, or what it sends to be taken."""
         leading = self.led()
-        if is_produce:
-            leading.check_produce()
-        else:
-            leading.check()
+        try:
+            if is_produce:
+                leading.check_produce()
+            else:
+                leading.check()
+        except RefusedError:
+            self._on_refused()
+            raise
 
     def note_fetch(self) -> None:
         """Note that it has fetched: what it asks without naming a partition confirms nothing."""
@@ -54,7 +62,9 @@ class LedClient:
         """Return the term in which it connected. Raises RefusedError, and LeadLostError once that has ended."""
         leading = self._leading
         if leading is None:
+            self._on_refused()
             raise RefusedError("this replica does not lead")
         if leading.term.has_ended:
+            self._on_refused()
             raise LeadLostError("the lead was lost since the client connected")
         return leading

@@ -19,6 +19,7 @@ from gevent.event import Event
 from gevent.threadpool import ThreadPool
 
 from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
+from kafka2011.broker.replication.hang_watch import HangWatch
 from kafka2011.broker.replication.knowledge import Knowledge
 from kafka2011.broker.replication.leader_state import LeaderState, Members, floor_of, members_of
 from kafka2011.broker.replication.led_client import LedClient
@@ -69,7 +70,10 @@ SPREAD_LOOK_S = 0.02
 
 
 class Replication:
-    """One replica's process. `start` and `stop` may be called twice. The callables are as for ReplicaParts."""
+    """One replica's process. `start` and `stop` may be called twice.
+
+    The callables are as for ReplicaParts, and `disk_waits_s` as for HangWatch.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class Replication:
         new_registrar: Callable[[Callable[[BaseException], None], LeaderSession], BrokerRegistrar],
         end_clients: Callable[[float], bool],
         on_failure: Callable[[BaseException], None],
+        disk_waits_s: Callable[[], float],
     ) -> None:
         self._config = config
         # Beside those of the disk: one that waits for a leader that hangs must hold up nobody else.
@@ -107,6 +112,7 @@ class Replication:
         self._takeovers = 0
         self._connections = itertools.count(1)
         self._outages = Outages(logger)
+        self._hang_watch = HangWatch(config, self._beat, self.leading_now, disk_waits_s)
 
     # What the broker asks
 
@@ -169,9 +175,9 @@ class Replication:
                 raise KafkaError(f"topic {topic} has {partitions} partitions at its leader, and not yet at all in sync")
             gevent.sleep(SPREAD_LOOK_S)
 
-    def new_client(self) -> LedClient:
+    def new_client(self, on_refused: Callable[[], None]) -> LedClient:
         """Return what is done for a client that has connected."""
-        return LedClient(self._state.leading, next(self._connections))
+        return LedClient(self._state.leading, next(self._connections), on_refused)
 
     # Starting and stopping
 
@@ -193,10 +199,12 @@ class Replication:
                 f" {self._config.brokerid}` for the log.dir that has everything"
             )
         self._loop = gevent.spawn(partial(self._run, member))
+        self._hang_watch.start()
 
     def stop(self, *, has_failed: bool = False) -> None:
         """End the role and the session, and with it all that is registered; after a failure, at once."""
         self._is_stopping = True
+        self._hang_watch.stop()
         self._wake.set()
         loop, self._loop = self._loop, None
         try:
@@ -207,6 +215,10 @@ class Replication:
             self._end_session()
         except (KafkaError, OSError) as error:
             logger.critical("replica of broker %d did not stop in order: %s", self._config.brokerid, error)
+
+    def _beat(self, within_ms: int) -> None:
+        if self._session is not None:
+            self._session.beat(within_ms)
 
     def _new_session(self, member: Callable[[ZkClient, Replica], Member]) -> ReplicaSession:
         known = self._knowledge.known

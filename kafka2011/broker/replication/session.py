@@ -116,6 +116,11 @@ class ReplicaSession:
         if self._watchdog is not None:
             self._threads.apply(self._watchdog.close)
 
+    def beat(self, within_ms: int) -> None:
+        """Have this process killed unless it beats again within so many ms; 0: never."""
+        if self._watchdog is not None:
+            self._watchdog.beat(within_ms)
+
     def _note_news(self, _event: object) -> None:
         self.has_news = True
         self._wake()
