@@ -306,9 +306,13 @@ class Nodes:
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> int:
         """Write an existing znode and return its new version. Raises NoNode and VersionConflict."""
+        return self.write(path, data, version).version
+
+    def write(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Node:
+        """Write an existing znode and return what it is now. Raises NoNode and VersionConflict."""
         with self.client.within_session(self._wanted):
             result = self.client.set_async(path, data, version)
-        return int(self._answer(result, path, version).version)
+        return _node(path, (data, self._answer(result, path, version)))
 
     def set_many(self, writes: Iterable[Write]) -> dict[str, int | ZkError]:
         """Write existing znodes, pipelined: the new version of each, or the error that `set` would raise."""

@@ -2,6 +2,7 @@
 
     /brokers/ids/{id}                                   ephemeral   creator:host:port
     /brokers/listeners/{id}                             ephemeral   where it listens by TLS, if it does
+    /brokers/clocks/{id}                                ephemeral   what its clock says, beside ZooKeeper's
     /brokers/topics/{topic}/{id}                        ephemeral   number of partitions
     /consumers/{group}/ids/{consumer}                   ephemeral   subscription
     /consumers/{group}/assignment/{consumer}            ephemeral   how it would divide, where that is not as in 0.7
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
 BROKER_LISTENERS = "/brokers/listeners"
+BROKER_CLOCKS = "/brokers/clocks"
 BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 SCHEMA_FINGERPRINTS = "/schemas/fingerprints"
@@ -67,6 +69,11 @@ def broker(broker_id: int) -> str:
 def listeners(broker_id: int) -> str:
     """Return where a broker says where it listens by TLS."""
     return f"{BROKER_LISTENERS}/{broker_id}"
+
+
+def broker_clock(broker_id: int) -> str:
+    """Return where a broker says what its clock says."""
+    return f"{BROKER_CLOCKS}/{broker_id}"
 
 
 def topic(topic_name: str) -> str:

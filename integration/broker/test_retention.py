@@ -13,6 +13,7 @@ from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.wire.protocol import EARLIEST, LATEST, FetchRequest, decode_response, encode_request
 from tests.support.waiting import eventually
+from zk.broker_clocks import BrokerClockRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.simple_consumer import SimpleConsumer
     from kafka2011.local_cluster import LocalBroker
     from kafka2011.wire.connection import BrokerConnection
+    from zk.client import ZkClient
 
     NewBroker = Callable[..., LocalBroker]
     OpenConnection = Callable[[LocalBroker], BrokerConnection]
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 OFTEN = {"log.flush.interval": 1, "log.default.flush.scheduler.interval.ms": 50, "log.cleanup.interval.mins": 0.002}
 """A retention pass every 120 ms."""
+DAY_MS = 86_400_000
 
 
 def send(broker: LocalBroker, topic: str, *payloads: bytes) -> None:
@@ -64,6 +67,28 @@ def test_by_age(new_broker: NewBroker, open_consumer: OpenConsumer, await_end: A
     os.utime(broker.log_dir / "brief-0" / f"{5 * size:020}.kafka")
     send(broker, "brief", b"again")
     await_end(broker, "brief", 5 * size + len(bytes(MessageSet([b"again"]))))
+
+
+def test_by_age_only_while_the_clock_is_right(
+    new_broker: NewBroker, zk_connect: str, zk_client: ZkClient, counts_of: Counts
+) -> None:
+    """A clock that is 400 days ahead makes everything old: nothing goes until it agrees with ZooKeeper's again."""
+    settings = {**OFTEN, "log.file.size": 100, "log.retention.hours": 0.0003}
+    ahead = new_broker(settings, zk_connect=zk_connect, program="clock_ahead.py")
+    ahead.start()
+    size = len(bytes(MessageSet([bytes(600)])))
+    send(ahead, "views", *[bytes(600)] * 3)
+    eventually(lambda: b"s ahead of ZooKeeper's" in ahead.output())
+    passes = counts_of(ahead)["clock_jumps"]
+    eventually(lambda: counts_of(ahead)["clock_jumps"] > passes + 2)
+    assert segments(ahead, "views") == [0, size, 2 * size]
+    assert BrokerClockRegistry(zk_client).clocks()[0].ahead_ms > 399 * DAY_MS
+    ahead.stop()
+
+    right = new_broker(settings, zk_connect=zk_connect)
+    right.start()
+    eventually(lambda: segments(right, "views") == [3 * size])
+    assert abs(BrokerClockRegistry(zk_client).clocks()[0].ahead_ms) < DAY_MS
 
 
 def test_by_size(new_broker: NewBroker, open_consumer: OpenConsumer, await_end: AwaitEnd) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gevent.event import Event
 
 from kafka2011.broker.background import BackgroundTasks
+from kafka2011.broker.clock_comparison import ClockComparison
 from kafka2011.broker.connections.file_limit import log_limit
 from kafka2011.broker.connections.listener import listeners_of
 from kafka2011.broker.connections.socket_server import ConnectionSettings, SocketServer
@@ -71,6 +72,7 @@ class BrokerParts:
         self.sockets = self._new_sockets()
         self.registration = self.events.registration = BrokerRegistration(config, self.logs, self.sockets, fail)
         self.replication = self._new_replication() if config.replica_name else None
+        self.clock_comparison = ClockComparison(self.logs.retention_clock, self.registration, SYSTEM_CLOCK)
         self.registration.replication = self.events.replication = self.replication
         self.pipelines = Pipelines(
             config,
@@ -118,6 +120,7 @@ class BrokerParts:
             on_new_topic=events.note_new_topic,
             label=Label(config.brokerid, is_required=config.log_dir_label_required),
             is_others=is_known_file,
+            is_clock_compared=config.enable_zookeeper,
         )
 
     def _new_sockets(self) -> SocketServer:

@@ -11,6 +11,7 @@ from gevent.event import Event
 from kazoo.handlers.gevent import SequentialGeventHandler
 
 from kafka2011.errors import KafkaError
+from zk.broker_clocks import BrokerClock, BrokerClockRegistry
 from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
@@ -132,6 +133,17 @@ class BrokerRegistrar:
     def reconnects(self) -> int:
         """How often the connection to ZooKeeper was lost and there was one again."""
         return 0 if self._client is None else self._events.reconnects
+
+    def note_clock(self, wall_ms: float, obstacle: str) -> int:
+        """Note this broker's clock in ZooKeeper, and return what ZooKeeper's clock says, in ms since the epoch.
+
+        `obstacle` says why retention does not go by the broker's. Raises ZkError.
+        """
+        client = self._client
+        if client is None:
+            raise ZkUnavailable("the session has ended")
+        session_id = None if self._led is None else self._led.session_id
+        return BrokerClockRegistry(client, session_id).note(self._broker.id, BrokerClock(int(wall_ms), obstacle))
 
     def topic_added(self, topic: str, partitions: int) -> None:
         """Have a new topic registered soon; never waits."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from gevent.event import Event
 
+from kafka2011.broker.clock_comparison import LOOK_S as COMPARISON_LOOK_S
 from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.parts import BrokerParts
 from kafka2011.broker.requests import receive_buffer
@@ -81,11 +82,13 @@ class KafkaServer:
         logger.info("broker %d listens on %s:%s", config.brokerid, config.bind_address, ports)
         self.parts.flushes.start(config.log_default_flush_scheduler_interval_ms / 1000, self.parts.logs.flush_due)
         self.parts.tasks.every(config.log_cleanup_interval_mins * 60, self._clean_up)
+        self.parts.tasks.every(COMPARISON_LOOK_S, self.parts.clock_comparison.compare_when_due)
         self.parts.tasks.spawn(self._end_late_waits)
         if config.connections_max_idle_ms > 0:
             interval_s = min(IDLE_CHECK_MAX_S, config.connections_max_idle_ms / 1000 / IDLE_CHECKS)
             self.parts.tasks.every(interval_s, self.parts.sockets.close_idle)
         self.parts.registration.start()
+        self.parts.tasks.spawn(self.parts.clock_comparison.compare_when_due)
         self.parts.status.phase = ""
 
     def stop(self) -> None:
@@ -137,7 +140,10 @@ class KafkaServer:
         """Delete old segments, unless another replica leads: then they go when it has deleted them."""
         replication = self.parts.replication
         if replication is None or replication.leading_now() is not None:
+            self.parts.clock_comparison.compare_before_pass()
             self.parts.logs.clean_up()
+        else:
+            self.parts.logs.retention_clock.note()
 
     def _end_late_waits(self) -> None:
         while not self.parts.tasks.stopping.is_set():

@@ -11,7 +11,12 @@ import click
 
 from kafka2011.admin.doctor.checks import CHECKS, lag_that_grows
 from kafka2011.admin.doctor.examination import examine
-from kafka2011.admin.doctor.machine import disk_against_retention, settings_that_do_not_fit, snapshots_that_pile_up
+from kafka2011.admin.doctor.machine import (
+    disk_against_retention,
+    segment_times_that_are_wrong,
+    settings_that_do_not_fit,
+    snapshots_that_pile_up,
+)
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.log_offsets import with_log_offsets
 from kafka2011.cli.options import examples, zookeeper_option
@@ -62,10 +67,10 @@ def command(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: 
     """Look for what is wrong with a cluster, and say what to do about it.
 
     It looks at ZooKeeper's servers, at brokers that do not answer or whose addresses clash, clocks that are apart,
-    replicas that are too few, topics without a broker or on some of them only, requests that no broker acts on,
-    partitions without an owner, owners without a member, offsets that are not in the log, and lag that grows; with
-    files of this machine, also at settings that do not fit together, the disk against retention, and ZooKeeper's
-    snapshots. It changes nothing. Fails when it finds something.
+    brokers that do not delete by age, replicas that are too few, topics without a broker or on some of them only,
+    requests that no broker acts on, partitions without an owner, owners without a member, offsets that are not in the
+    log, and lag that grows; with files of this machine, also at settings that do not fit together, the disk against
+    retention, times of segments, and ZooKeeper's snapshots. It changes nothing. Fails when it finds something.
     """
     findings = list(_findings(zk_connect, seconds, file, zookeeper_data))
     if as_json:
@@ -94,5 +99,6 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         config = BrokerConfig.from_sources(file, os.environ, ())
         yield from settings_that_do_not_fit(config)
         yield from disk_against_retention(config)
+        yield from segment_times_that_are_wrong(config)
     if zookeeper_data is not None:
         yield from snapshots_that_pile_up(zookeeper_data)

@@ -28,7 +28,7 @@ from kafka2011.errors import LogClosedError, LogError, OffsetOutOfRangeError
 from kafka2011.log.ends import End, LogEnds
 from kafka2011.log.log_times import FlushTimer, LogTimes
 from kafka2011.log.recovery import recover_last_segment
-from kafka2011.log.retention import DeletedSegment, count_excess, count_expired, most_deletable
+from kafka2011.log.retention import DeletedSegment, SegmentTimes, count_excess, count_expired, most_deletable
 from kafka2011.log.rewind import Rewind
 from kafka2011.log.segment import (
     EMPTY_SLICE,
@@ -500,12 +500,12 @@ class Log:
 
     # Retention
 
-    def delete_old_segments(self, *, by_age: bool = True) -> list[DeletedSegment]:
+    def delete_old_segments(self, *, by_age: bool = True, times: SegmentTimes | None = None) -> list[DeletedSegment]:
         """Delete, oldest first, the segments that are older than retention_ms or beyond retention_bytes.
 
-        Raises LogFailedError.
+        `times` says when they were written. Raises LogFailedError.
         """
-        return self._delete_oldest(lambda: self._choose_old_segments(by_age=by_age))
+        return self._delete_oldest(lambda: self._choose_old_segments(times or SegmentTimes() if by_age else None))
 
     def _delete_oldest(
         self, choose: Callable[[], tuple[tuple[LogSegment, ...], Callable[[int], str]]]
@@ -559,12 +559,11 @@ class Log:
             self._files.list = SegmentList.of(self._files.list.segments[-1:])
         return doomed
 
-    def _choose_old_segments(self, *, by_age: bool) -> tuple[tuple[LogSegment, ...], Callable[[int], str]]:
+    def _choose_old_segments(self, times: SegmentTimes | None) -> tuple[tuple[LogSegment, ...], Callable[[int], str]]:
         """Return the segments to delete, and why."""
-        segments = self._files.list.segments
-        now_ms = self._clock.wall_s() * 1000
-        written_ms = (segment.modified_ms() for segment in segments)
-        expired = count_expired(written_ms, now_ms, self.settings.retention_ms) if by_age else 0
+        segments, now_ms = self._files.list.segments, self._clock.wall_s() * 1000
+        written_ms = [] if times is None else times.written_ms(segments, now_ms)
+        expired = count_expired(written_ms, now_ms, self.settings.retention_ms)
         remaining = segments[expired:]
         end = self._ends.flushed.offset
         flushed = [min(segment.end_offset, end) - segment.start_offset for segment in remaining]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.disk import is_directory, open_directory
 from kafka2011.errors import LogError
+from kafka2011.log.clock_file import is_clock_file
 from kafka2011.log.label import is_label
 from kafka2011.log.partition_counts import is_partition_counts
 from kafka2011.log.segment import os_error_text
@@ -117,7 +118,7 @@ class LogDirectory:
         for path in sorted(self.path.iterdir()):
             if path.name == CLEAN_SHUTDOWN_MARK or is_label(path.name) or is_partition_counts(path.name):
                 continue
-            if self._is_others(path.name):
+            if is_clock_file(path.name) or self._is_others(path.name):
                 continue
             parsed = parse_log_directory_name(path.name)
             # The name must be the one we would give: "t-01" would be a second directory for "t-1".

@@ -22,7 +22,7 @@ from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.log_times import LogTimes
 from kafka2011.log.partition_counts import PartitionCounts
 from kafka2011.log.recovery import Recovery, TotalProgress, recover_last_segment
-from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, ClockJumpGuard, DeletedSegment
+from kafka2011.log.retention_clock import RetentionClock, boot_id
 from kafka2011.log.segment import os_error_text
 from kafka2011.message.topic import (
     DEFAULT_MAX_TOPIC_NAME_LENGTH,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kafka2011.disk import Disk
     from kafka2011.log.label import Label
     from kafka2011.log.log_limit import LogLimit
+    from kafka2011.log.retention import DeletedSegment
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,8 @@ class LogManager:
     """The logs in `log_dir`: opened or recovered together, made when a topic is first written to, closed together.
 
     `on_new_topic(topic, number of partitions)` is called when a topic gets its first log. `clock`, `disk` and `hooks`
-    are as for Log, `label` and `is_others` as for LogDirectory.
+    are as for Log, `label` and `is_others` as for LogDirectory. If `is_clock_compared`, `retention_clock` is told what
+    ZooKeeper's clock says.
     """
 
     def __init__(
@@ -82,12 +84,14 @@ class LogManager:
         on_new_topic: Callable[[str, int], None] | None = None,
         label: Label | None = None,
         is_others: Callable[[str], bool] = lambda _name: False,
+        is_clock_compared: bool = False,
     ) -> None:
         self.log_dir = log_dir
         self.recoveries: list[Recovery] = []
         self.clock_jumps = 0
         self.room = TopicRoom(settings.limit)
         self.times = LogTimes()
+        self.retention_clock = RetentionClock(log_dir, clock, disk, is_compared=is_clock_compared, boot=boot_id())
         self._directory = LogDirectory(log_dir, disk, label, is_others)
         self._counts = PartitionCounts(log_dir, settings.num_partitions, settings.partitions_by_topic, disk)
         self._settings = settings
@@ -101,7 +105,6 @@ class LogManager:
         self._creation_lock = disk.make_lock()  # taken before any lock of a log, and held while one is made
         self._is_open = False
         self._is_tainted = False  # an I/O error happened: only recovery finds out what is on disk
-        self._clock_guard = ClockJumpGuard(self._clock)
 
     # Opening
 
@@ -123,13 +126,13 @@ class LogManager:
         except BaseException:
             self._abandon()
             raise
-        self._clock_guard = ClockJumpGuard(self._clock)
         self._is_tainted = False
         self._is_open = True
 
     def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
         try:
             self._counts.load()
+            self.retention_clock.open()
             self._directory.end_deletions()
             directories = self._directory.logs()
             self._directory.claim(has_logs=bool(directories))
@@ -348,19 +351,13 @@ class LogManager:
     def clean_up(self) -> list[DeletedSegment]:
         """Make one retention pass over all logs and return what was deleted. Raises LogFailedError.
 
-        After the wall clock has jumped by more than an hour, nothing is deleted because of its age until the clock is
-        back or the logs are opened again.
+        While the wall clock is in doubt, as `retention_clock` says, nothing is deleted because of its age.
         """
-        jump_ms = self._clock_guard.jump_ms()
-        is_clock_good = abs(jump_ms) <= MAX_CLOCK_JUMP_MS
+        is_clock_good = self.retention_clock.check() is None
         if not is_clock_good:
             self.clock_jumps += 1
-            logger.warning(
-                "the wall clock has jumped by %.0f s: retention deletes nothing because of its age until the clock is"
-                " back, or the broker is restarted",
-                jump_ms / 1000,
-            )
-        return [deleted for log in self.logs() for deleted in log.delete_old_segments(by_age=is_clock_good)]
+        times = self.retention_clock.times
+        return [item for log in self.logs() for item in log.delete_old_segments(by_age=is_clock_good, times=times)]
 
     # Ending
 

@@ -35,8 +35,8 @@ _CHUNK_BYTES = 1024 * 1024
 _PIECE = struct.Struct(">qq")
 """In a digest before the bytes of each segment: where it starts, and how many bytes of it follow."""
 
-_LONG_AGO_MS = 60_000
-"""What was written later than this is new: retention and offsets by time are no more exact."""
+_ABOUT_NOW_MS = 60_000
+"""Times that are no further apart are the same: retention and offsets by time are no more exact."""
 
 
 class ReplicatedLog:
@@ -91,11 +91,12 @@ class ReplicatedLog:
             raise LogError(os_error_text("cannot read", segment.path, error)) from error
 
     def note_modified(self, modified_ms: int) -> None:
-        """Note that what was appended last was written so long ago elsewhere: retention goes by that, if it is long.
+        """Note when what was appended last was written elsewhere, in ms since the epoch; 0 if that is unknown.
 
-        Raises LogFailedError.
+        Retention goes by that where it is not about now: it was long ago, or the clock here is wrong. Raises
+        LogFailedError.
         """
-        if 0 < modified_ms < self._clock.wall_s() * 1000 - _LONG_AGO_MS:
+        if modified_ms > 0 and abs(modified_ms - self._clock.wall_s() * 1000) > _ABOUT_NOW_MS:
             self.log.note_modified(modified_ms)
 
     # Comparing

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka2011.admin.doctor.checks import CHECKS, CLOCK_LIMIT_MS, lag_that_grows
+from kafka2011.admin.doctor.checks import CHECKS, CLOCK_LIMIT_MS, RETENTION_LIMIT_MS, lag_that_grows
 from kafka2011.admin.doctor.checkup import Checkup, PendingRequest, ZooKeeperServer
 from kafka2011.admin.doctor.examination import server_of
 from kafka2011.admin.doctor.machine import (
     MOST_SNAPSHOTS,
     disk_against_retention,
+    segment_times_that_are_wrong,
     settings_that_do_not_fit,
     snapshots_that_pile_up,
 )
 from kafka2011.admin.replicas import BrokerReplicas, ReplicaStanding
 from kafka2011.admin.snapshot.cluster_snapshot import BrokerInfo, ClusterSnapshot, GroupInfo, LogOffsets, MemberInfo
 from kafka2011.config import BrokerConfig
+from kafka2011.disk import SYSTEM_DISK
+from kafka2011.log.clock_file import FILE_NAME, ClockNotes, store_clock_notes
+from kafka2011.log.clock_trust import NotedClock
 from kafka2011.replica.state import Replica, ReplicaState
+from zk.broker_clocks import BrokerClock, ComparedClock
 from zk.cluster import Broker, TopicPartition
 from zk.offsets import CommittedOffset
 from zk.owners import Owner
@@ -72,6 +77,7 @@ CLUSTER = ClusterSnapshot(
 )
 HEALTHY = Checkup(
     CLUSTER,
+    clocks={1: ComparedClock(BrokerClock(NOW_MS), NOW_MS - RETENTION_LIMIT_MS)},
     servers=(server_of("zk:2181", "Zookeeper version: 3.8\nLatency min/avg/max: 0/0.5/20\nMode: standalone\n"),),
 )
 
@@ -176,6 +182,16 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         sick_group(members={MEMBER: MemberInfo('{ "views": 1 }', NOW_MS - 2 * CLOCK_LIMIT_MS)}),
         f"member {MEMBER}",
         "its clock was 10 s ahead",
+    ),
+    "a broker that deletes nothing by age": (
+        replace(HEALTHY, clocks={2: ComparedClock(BrokerClock(NOW_MS, "it may have moved"), NOW_MS)}),
+        "broker 2",
+        "deletes no segments because of their age: it may have moved",
+    ),
+    "a broker that does not know yet that its clock is wrong": (
+        replace(HEALTHY, clocks={2: ComparedClock(BrokerClock(NOW_MS), NOW_MS + RETENTION_LIMIT_MS + 1)}),
+        "broker 2",
+        "the wall clock is 3600 s behind ZooKeeper's",
     ),
     "a topic without a broker": (
         sick(topics={**CLUSTER.topics, "old": {}}),
@@ -292,6 +308,44 @@ def test_a_disk_that_is_not_there_is_found(tmp_path: Path) -> None:
     """Its path is named."""
     [finding] = disk_against_retention(config(tmp_path / "away"))
     assert str(tmp_path / "away") in finding.what
+
+
+def test_segments_with_wrong_times_are_found(tmp_path: Path) -> None:
+    """Impossible ones, and such as are earlier than that of the segment before; all are counted, the first is named."""
+    directory = tmp_path / "views-0"
+    directory.mkdir()
+    now_s = NOW_MS / 1000
+    paths = [directory / f"{offset:020}.kafka" for offset in range(5)]
+
+    def found(*times_s: float) -> list[str]:
+        for path, time_s in zip(paths, times_s, strict=True):
+            path.touch()
+            os.utime(path, (time_s, time_s))
+        return [finding.what for finding in segment_times_that_are_wrong(config(tmp_path), now_s)]
+
+    assert found(now_s - 9000, now_s - 9000, now_s - 12_600, now_s - 60, now_s + 3600) == []
+    for index, time_s in ((0, 1.2e9), (1, now_s + 3601), (2, now_s - 12_601)):
+        times_s = [now_s - 9000] * 5
+        times_s[index] = time_s
+        [text] = found(*times_s)
+        assert f"1 segments bear a time that is wrong, as does {paths[index]}" in text
+    [text] = found(*[0] * 5)
+    assert text.startswith("5 segments")
+
+
+def test_a_copy_without_times_is_found(tmp_path: Path) -> None:
+    """As long as it keeps segments from being deleted; and so is a note that cannot be read."""
+    now_s = NOW_MS / 1000
+    store_clock_notes(tmp_path, ClockNotes(NotedClock(NOW_MS - 10**7, 0)), SYSTEM_DISK)
+    assert list(segment_times_that_are_wrong(config(tmp_path), now_s)) == []
+    os.utime(tmp_path / FILE_NAME, (now_s - 7200, now_s - 7200))
+    [finding] = segment_times_that_are_wrong(config(tmp_path), now_s)
+    assert "was copied 2 h ago without the times of its files" in finding.what
+    brief = {"log.retention.hours": 1, "topic.log.retention.hours": "views:1.5"}
+    assert list(segment_times_that_are_wrong(config(tmp_path, **brief), now_s)) == []
+    (tmp_path / FILE_NAME).write_text("?")
+    [finding] = segment_times_that_are_wrong(config(tmp_path), now_s)
+    assert str(tmp_path / FILE_NAME) in finding.what
 
 
 def test_snapshots_that_nobody_removes_are_found(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,17 @@ import pytest
 
 from kafka2011.broker.memory.memory_budget import MemoryBudget
 from kafka2011.broker.monitoring.metrics import BROKER_METRICS, broker_samples, disk_samples
+from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
 from kafka2011.broker.requests.request_times import EVERY, RequestTimes
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import MessageSet
+from tests.support.clocks import ManualClock
 from tests.support.logs import new_log_manager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafka2011.broker.monitoring.replica_metrics import ReplicaFacts
     from kafka2011.log.log_manager import LogManager
 
 SET = bytes(MessageSet([b"one", b"two"]))
@@ -137,6 +139,27 @@ def test_a_deleted_topic_takes_no_counts_with_it(logs: LogManager) -> None:
     logs.delete_topic("views")
     assert logs.flushes >= flushes
     assert ("topic_appended_bytes_total", "7", "views") not in values(Broker(logs))
+
+
+def test_what_retention_goes_by(tmp_path: Path) -> None:
+    """Whether it goes by age, which only a broker that deletes says, and how far the clock is from ZooKeeper's."""
+    clock = ManualClock(now_s=1000, wall_lead_s=1.7e9)
+    with new_log_manager(tmp_path / "logs", clock=clock, is_clock_compared=True) as logs:
+        found = values(Broker(logs))
+        assert found["retention_by_age",] == 0
+        assert ("clock_ahead_seconds",) not in found
+        logs.retention_clock.compare(clock.wall_s() * 1000 + 500)
+        found = values(Broker(logs))
+        assert (found["retention_by_age",], found["clock_ahead_seconds",]) == (1, -0.5)
+        log = logs.get_or_create("views", 0)
+        os.utime(log.directory / f"{0:020}.kafka", (0, 0))
+        logs.clean_up()
+        follower = ReplicaFacts("b", 1, 0, 0, followers=None)
+        found = values(Broker(logs, replica=follower))
+        assert found["segments_with_wrong_times",] == 1
+        assert ("retention_by_age",) not in found
+        found = values(Broker(logs, replica=follower._replace(followers={})))
+        assert found["retention_by_age",] == 1
 
 
 def test_counts_by_their_names(logs: LogManager) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 GOOD = encode(b"good")
 BAD_LUCK = encode(b"bad luck")
 HOUR_MS = 3_600_000
+LONG_AGO_S = 1.4e9
 
 
 @pytest.fixture
@@ -661,7 +662,7 @@ def test_a_pass_after_a_clock_jump_deletes_nothing_and_says_so(
     with make_manager(of=lambda _: LogSettings(retention_ms=1000)) as manager:
         log = manager.get_or_create("views", 0)
         log.append(GOOD, 1)
-        os.utime(segment_path(log.directory, 0), (0, 0))
+        os.utime(segment_path(log.directory, 0), (LONG_AGO_S, LONG_AGO_S))
         clock.wall_lead_ms += jump_ms
         assert manager.clean_up() == []
         assert manager.clock_jumps == 1
@@ -692,7 +693,7 @@ def test_a_small_clock_correction_does_not_stop_retention(
     with make_manager(of=lambda _: LogSettings(retention_ms=1000)) as manager:
         log = manager.get_or_create("views", 0)
         log.append(GOOD, 1)
-        os.utime(segment_path(log.directory, 0), (0, 0))
+        os.utime(segment_path(log.directory, 0), (LONG_AGO_S, LONG_AGO_S))
         clock.wall_lead_ms += jump_ms
         clock.now_ms += 1e9  # a steady clock that goes on while the machine sleeps is no jump
         assert len(manager.clean_up()) == 1

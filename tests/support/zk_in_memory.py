@@ -29,10 +29,11 @@ class _Znode:
         self.version = 0
         self.cversion = 0
         self.owner = owner
+        self.modified_ms = 0
 
     @property
     def stat(self) -> _Stat:
-        return _Stat(self.version, self.cversion, self.owner)
+        return _Stat(self.version, self.cversion, self.owner, mtime=self.modified_ms)
 
 
 class _Answer:
@@ -59,6 +60,7 @@ class ZkClientInMemory:
 
     `before` is called with the name and path of every call before it is carried out: it may raise one of kazoo's
     errors, which is then the answer, or change the tree as somebody else would. `calls` lists all there were.
+    `now_ms` is what its clock says.
     """
 
     session_timeout_ms = 6000
@@ -68,6 +70,7 @@ class ZkClientInMemory:
     def __init__(self) -> None:
         self.tree: dict[str, _Znode] = {"/": _Znode(None, 0)}
         self.calls: list[tuple[str, str]] = []
+        self.now_ms = 0
         self.before: Callable[[str, str], object] = lambda _call, _path: None
 
     def __enter__(self) -> Self:
@@ -133,6 +136,7 @@ class ZkClientInMemory:
             raise kazoo_errors.BadVersionError
         node.data = data
         node.version += 1
+        node.modified_ms = self.now_ms
         return node.stat
 
     def _delete(self, path: str, version: int) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CLOCK_LIMIT_MS = 5_000
 """More apart than this are two clocks that nobody keeps; less may be the way of a write to ZooKeeper."""
+RETENTION_LIMIT_MS = 3_600_000
+"""More apart than this are two clocks by which retention deletes nothing."""
 SLOW_ANSWER_MS = 1_000
 SLOW_REQUEST_S = 60.0
 """A broker that lives has done by then what it was asked for, unless it removes very large logs."""
@@ -101,6 +103,22 @@ def clocks_that_are_apart(checkup: Checkup) -> Iterator[Finding]:
                 who,
                 f"its clock was {ahead_ms / 1000:.0f} s ahead of ZooKeeper's when it registered",
                 "have NTP keep the clocks of all machines: retention, the audit and loads go by them",
+            )
+
+
+def clocks_that_retention_doubts(checkup: Checkup) -> Iterator[Finding]:
+    """Find brokers that delete nothing by age, since their clock or ZooKeeper's is wrong, or may have been."""
+    for number, compared in checkup.clocks.items():
+        text = compared.clock.obstacle
+        if not text and abs(compared.ahead_ms) > RETENTION_LIMIT_MS:  # it has not noted why yet
+            side = "ahead of" if compared.ahead_ms > 0 else "behind"
+            text = f"the wall clock is {abs(compared.ahead_ms) / 1000:.0f} s {side} ZooKeeper's"
+        if text:
+            yield Finding(
+                f"broker {number}",
+                f"deletes no segments because of their age: {text}",
+                "if two clocks differ, set the wrong one right and have NTP keep both; a wait after a stop ends by"
+                " itself. Only log.retention.size bounds what is on the disk meanwhile (docs/operations.md, Clocks)",
             )
 
 
@@ -302,6 +320,7 @@ CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     replicas_that_are_too_few,
     addresses_that_clash,
     clocks_that_are_apart,
+    clocks_that_retention_doubts,
     topics_without_a_broker,
     requests_that_wait,
     partitions_without_an_owner,

@@ -10,6 +10,8 @@ from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zk.broker_clocks import ComparedClock
+
 
 class Finding(NamedTuple):
     """One thing that is wrong: where, what, and what to do about it."""
@@ -49,5 +51,7 @@ class Checkup:
     """What is wrong with znodes that cannot be read."""
     requests: Sequence[PendingRequest] = ()
     """What brokers were asked for and have not done."""
+    clocks: Mapping[int, ComparedClock] = field(default_factory=dict)
+    """Of brokers, by id; those of Kafka 0.7 note none."""
     open_nodes: Sequence[str] = ()
     """Znodes that anybody may change, where zk.connect names a user whose they should be."""

@@ -13,6 +13,7 @@ from kafka2011.admin.replicas import ReplicaChangeError, describe_broker
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.log_offsets import with_log_offsets
 from kafka2011.replica.state import ReplicaStateError
+from zk.broker_clocks import BrokerClockRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.four_letters import ask
 from zk.protection import find_open
@@ -35,14 +36,16 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
     """Read what the checks need: registries, brokers and ZooKeeper's servers. Raises ZkError without ZooKeeper."""
     reader = ClusterReader(client)
     cluster = with_log_offsets(reader.read(), with_idle=True)
-    requests = RequestRegistry(client)
+    requests, clocks = RequestRegistry(client), BrokerClockRegistry(client)
     pending = tuple(_pending(requests))
     replicas, unreadable = _replicas(client)
+    compared = clocks.clocks()
     return Checkup(
         replace(cluster, replicas=replicas),
         servers=tuple(_server(host, port, client.tls) for host, port in collect_hosts(zk_connect)[0]),
-        malformed=(*reader.malformed, *requests.malformed.texts, *unreadable),
+        malformed=(*reader.malformed, *requests.malformed.texts, *clocks.malformed.texts, *unreadable),
         requests=pending,
+        clocks=compared,
         open_nodes=find_open(client) if client.default_acl else (),
     )
 

@@ -7,6 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.doctor.checkup import Finding
+from kafka2011.errors import LogError
+from kafka2011.log.clock_file import load_clock_notes
+from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, is_impossible
+from kafka2011.log.segment import find_segment_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +22,7 @@ DEFAULT_FETCH_BYTES = 1024 * 1024
 """fetch.size of 0.7's consumers, and of ours."""
 MOST_SNAPSHOTS = 10
 _DAY_S = 86_400
+_HOUR_MS = 3_600_000
 _LITTLE_FREE = 0.1
 
 
@@ -80,6 +85,57 @@ def disk_against_retention(config: BrokerConfig, now_s: float | None = None) -> 
             f"{config.log_dir} has {free_bytes / 1e9:.1f} GB free of {all_bytes / 1e9:.1f} GB",
             "see what else lies on that disk; a full disk stops the broker",
         )
+
+
+def segment_times_that_are_wrong(config: BrokerConfig, now_s: float | None = None) -> Iterator[Finding]:
+    """Find segments whose files bear times at which they were not written: retention keeps them too long."""
+    now_ms = (time.time() if now_s is None else now_s) * 1000
+    where = f"broker {config.brokerid}"
+    wrong: list[str] = []
+    for directory in sorted({path.parent for path in config.log_dir.glob("*/*.kafka")}):
+        wrong += _wrong_times(directory, now_ms)
+    if wrong:
+        yield Finding(
+            where,
+            f"{len(wrong)} segments bear a time that is wrong, as does {wrong[0]}: it is before 2011, later than now,"
+            " or earlier than that of the segment before it. Retention takes a later one",
+            "leave them, and they are deleted late; or give the files their right times with touch, while the broker"
+            " is stopped",
+        )
+    try:
+        notes = load_clock_notes(config.log_dir)
+    except (LogError, OSError) as error:
+        yield Finding(
+            where,
+            f"what it has noted of its clock cannot be read: {error}",
+            "remove that file; retention then goes by age at once, and not only after 24 h",
+        )
+        return
+    kept_ms = max([config.log_retention_hours, *config.topic_log_retention_hours.values()]) * _HOUR_MS
+    if notes is not None and notes.copied_ms and now_ms - notes.copied_ms < kept_ms:
+        hours = (now_ms - notes.copied_ms) / _HOUR_MS
+        yield Finding(
+            where,
+            f"{config.log_dir} was copied {hours:.0f} h ago without the times of its files: retention takes older"
+            " segments for written then, and deletes them late",
+            "copy with cp -a or rsync -a; where the disk has no room for that, lower log.retention.size for a while",
+        )
+
+
+def _wrong_times(directory: Path, now_ms: float) -> list[str]:
+    """Return the segments of one log whose times are impossible, or out of order by more than an hour."""
+    wrong: list[str] = []
+    latest_ms = 0.0
+    for _, path in find_segment_files(directory):
+        try:
+            modified_ms = path.stat().st_mtime * 1000
+        except FileNotFoundError:  # retention took it meanwhile
+            continue
+        if is_impossible(modified_ms, now_ms) or modified_ms < latest_ms - MAX_CLOCK_JUMP_MS:
+            wrong.append(str(path))
+        else:
+            latest_ms = max(latest_ms, modified_ms)
+    return wrong
 
 
 def snapshots_that_pile_up(directory: Path) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.requests.request_times import RequestTimes
     from kafka2011.log.log import Log
     from kafka2011.log.log_times import LogTimes
+    from kafka2011.log.retention_clock import RetentionClock
     from kafka2011.metrics.metric import Metric, Samples, Values
 
 _BY_PARTITION = ("broker", "topic", "partition")
@@ -59,6 +60,17 @@ LEFT_OUT = gauge(
 UNFLUSHED = gauge("broker_unflushed_messages", "Messages that wait for a flush, and cannot be read yet.")
 FAILED_LOGS = gauge(
     "broker_failed_logs", "Logs that could not be written to, flushed or deleted from; the broker stops for one."
+)
+RETENTION_BY_AGE = gauge(
+    "broker_retention_by_age",
+    "1 if retention goes by age, 0 while the wall clock is in doubt; absent for a replica that does not lead.",
+)
+CLOCK_AHEAD = gauge(
+    "broker_clock_ahead_seconds",
+    "How far the wall clock is ahead of ZooKeeper's, below 0 behind; absent before they were compared.",
+)
+WRONG_TIMES = gauge(
+    "broker_segments_with_wrong_times", "Segments whose files have an impossible time, as retention has met them."
 )
 DISK_FREE = gauge("broker_disk_free_bytes", "What is free for the broker where log.dir is.")
 DISK_SIZE = gauge("broker_disk_size_bytes", "The size of the file system of log.dir.")
@@ -126,6 +138,7 @@ _TOTALS = {
 BROKER_METRICS: tuple[Metric, ...] = (
     *(LOG_START, LOG_END, LOG_APPENDED, LOG_SIZE, LOG_SEGMENTS, TOPIC_BYTES, TOPIC_MESSAGES, TOPIC_FETCHED),
     *(INFO, SERVING, ZOOKEEPER, TOPICS, PARTITIONS, LEFT_OUT, UNFLUSHED, FAILED_LOGS, DISK_FREE, DISK_SIZE),
+    *(RETENTION_BY_AGE, CLOCK_AHEAD, WRONG_TIMES),
     *(REQUEST_TIMES, FLUSH_TIMES, READABLE_TIMES),
     *(CONNECTIONS_OPEN, CLOSED, REQUESTS, FETCH_ERRORS, NOT_ALLOWED, THROTTLED),
     *(MEMORY_HELD, MEMORY_PEAK, MEMORY_LIMIT, PARKED_NOW, PARKED_ENDS),
@@ -144,6 +157,10 @@ class Logs(Protocol):
     @property
     def times(self) -> LogTimes:
         """How long they take."""
+
+    @property
+    def retention_clock(self) -> RetentionClock:
+        """What their retention goes by."""
 
     def logs(self) -> list[Log]:
         """Return all logs there are now."""
@@ -198,7 +215,7 @@ class Measured(Protocol):
 
 def broker_samples(broker: Measured, broker_id: int, max_partitions: int) -> Samples:
     """Return what a broker says of itself now, but for its disk. Does not wait."""
-    logs = broker.logs.logs()
+    logs, replica = broker.logs.logs(), broker.replica
     counts = broker.counts()
     samples: dict[Metric, Values] = {
         **_of_logs(logs, str(broker_id), max_partitions),
@@ -222,11 +239,21 @@ def broker_samples(broker: Measured, broker_id: int, max_partitions: int) -> Sam
         PARKED_NOW: counts.get("parked", 0) - sum(counts.get(f"parked_{end}", 0) for end in _ENDS),
         **{metric: counts.get(name, 0) for name, metric in _TOTALS.items()},
     }
+    single.update(_of_clock(broker.logs.retention_clock, leads=replica is None or replica.followers is not None))
     if broker.is_connected is not None:
         single[ZOOKEEPER] = broker.is_connected
-    if (replica := broker.replica) is not None:
+    if replica is not None:
         samples.update(replica_samples(replica, str(broker_id)))
     return samples | {metric: {(): float(value)} for metric, value in single.items()}
+
+
+def _of_clock(clock: RetentionClock, *, leads: bool) -> dict[Metric, float]:
+    values: dict[Metric, float] = {WRONG_TIMES: clock.times.wrong}
+    if leads:
+        values[RETENTION_BY_AGE] = clock.obstacle is None
+    if clock.difference_ms is not None:
+        values[CLOCK_AHEAD] = clock.difference_ms / 1000
+    return values
 
 
 def disk_samples(directory: Path) -> Samples:

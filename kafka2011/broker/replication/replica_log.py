@@ -41,7 +41,8 @@ class ReplicaLogs:
         """Return a log as replication sees it."""
         view = self._views.get(log)
         if view is None:
-            self._views[log] = view = ReplicaLog(ReplicatedLog(log, SYSTEM_CLOCK), self._note_cut)
+            is_clock_wrong = self._is_clock_wrong
+            self._views[log] = view = ReplicaLog(ReplicatedLog(log, SYSTEM_CLOCK), self._note_cut, is_clock_wrong)
         return view
 
     def log_at(self, where: TopicPartition) -> Log | None:
@@ -60,6 +61,9 @@ class ReplicaLogs:
             self._logs.grow_topic(where.topic, where.partition + 1)
             log = self._logs.get_or_create(where.topic, where.partition, is_copy=True)
         return self.of(log)
+
+    def _is_clock_wrong(self) -> bool:
+        return self._logs.retention_clock.is_known_wrong
 
     def _note_cut(self, size_bytes: int) -> None:
         self.cut_bytes += size_bytes
@@ -80,12 +84,13 @@ class ReplicaLogs:
 class ReplicaLog:
     """One log, with what takes long done in threads: the CopiedLog of `kafka2011.replica`.
 
-    `on_cut` is told how many bytes a cut has removed.
+    `on_cut` is told how many bytes a cut has removed. While `is_clock_wrong`, followers are told no times.
     """
 
-    def __init__(self, log: ReplicatedLog, on_cut: Callable[[int], None]) -> None:
+    def __init__(self, log: ReplicatedLog, on_cut: Callable[[int], None], is_clock_wrong: Callable[[], bool]) -> None:
         self._log = log
         self._on_cut = on_cut
+        self._is_clock_wrong = is_clock_wrong
 
     @property
     def start_offset(self) -> int:
@@ -115,9 +120,12 @@ class ReplicaLog:
         return _in_thread(self._log.is_good_at, offset)
 
     def read(self, offset: int, max_bytes: int) -> tuple[int, int, LogSlice]:
-        """Return a segment's start, when it was written last, and a piece of it: at least a whole message."""
+        """Return a segment's start, when it was written last, and a piece of it: at least a whole message.
+
+        The time is 0 while the clock here is wrong: a follower would keep it, and delete by it once it leads.
+        """
         segment, piece = self._log.read_appended(offset, max_bytes)
-        return segment, self._log.modified_ms(offset), piece
+        return segment, 0 if self._is_clock_wrong() else self._log.modified_ms(offset), piece
 
     def append(self, data: bytes, segment: int, modified_ms: int) -> None:
         """Append the whole messages at the beginning of what came, in the segment that starts there.
