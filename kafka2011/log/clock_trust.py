@@ -99,7 +99,11 @@ class ClockTrust:
     # What it is told
 
     def wait(self, reason: str) -> None:
-        """Delete nothing by age for a day from the start, since what happened before it is unknown."""
+        """Delete nothing by age for a day from the start, since what happened before it is unknown.
+
+        The wait ends earlier if ZooKeeper's clock differs and then agrees: it would not have differed if it were the
+        same clock.
+        """
         self._waits_for = reason
 
     def compare(self, other_ms: float) -> None:
@@ -114,6 +118,7 @@ class ClockTrust:
             if self._is_period_open:
                 last = self.periods[-1]
                 self.periods[-1] = last._replace(to_ms=last.to_ms + unseen_ms, right_ms=wall_ms)
+                self._waits_for = ""  # ZooKeeper's is another clock, or it would never have differed
             return
         # It may have been wrong ever since it was compared last, and then it has shown all times since.
         from_ms, to_ms = wall_ms - unseen_ms, wall_ms
@@ -157,13 +162,13 @@ class ClockTrust:
     def obstacle(self) -> Obstacle | None:
         """Return why nothing may be deleted by age now; None if the wall clock is believed."""
         jump_ms = self._guard.jump_ms()
-        if self.is_waiting:
-            return Obstacle(MOVED, f"{self._waits_for}; nothing is deleted by age for the first 24 h of running")
         difference_ms = self.difference_ms
         if difference_ms is not None and abs(difference_ms) > MAX_DIFFERENCE_MS:
             side = "ahead of" if difference_ms > 0 else "behind"
             text = f"the wall clock is {abs(difference_ms) / 1000:.0f} s {side} ZooKeeper's"
             return Obstacle(DIFFERS, text, difference_ms)
+        if self.is_waiting:
+            return Obstacle(MOVED, f"{self._waits_for}; nothing is deleted by age for the first 24 h of running")
         if self.is_alone:
             if abs(jump_ms) > MAX_CLOCK_JUMP_MS:
                 return Obstacle(JUMPED, f"the wall clock has jumped by {jump_ms / 1000:.0f} s", jump_ms)

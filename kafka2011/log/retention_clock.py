@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 NOTE_MS = 600_000
 """How often the clock is noted at least; while it is wrong, and at passes of retention, that is every minute."""
 NOTE_SOON_MS = 60_000
+WARNED_OF = 5
+"""So many segments with wrong times are named in the log."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -62,7 +64,7 @@ class RetentionClock:
         self.times = self._new_times()
 
     def _new_times(self) -> SegmentTimes:
-        return SegmentTimes(self._trust.believed_ms, _warn_of_wrong_time)
+        return SegmentTimes(self._trust.believed_ms, _WrongTimesLog())
 
     def open(self) -> None:
         """Begin to judge the clock: read what was noted of it before the broker stopped. Raises OSError."""
@@ -182,11 +184,21 @@ def _is_close(before: Obstacle, now: Obstacle) -> bool:
     return abs(before.off_ms - now.off_ms) <= MAX_DIFFERENCE_MS
 
 
-def _warn_of_wrong_time(path: Path, modified_ms: float) -> None:
-    logger.warning(
-        "%s has a time that is wrong (%s): retention takes a later one for it; see `kafka2011 doctor`",
-        *(path, _date(modified_ms)),
-    )
+class _WrongTimesLog:
+    """Warns of the first segments whose times are wrong: there may be very many."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, path: Path, modified_ms: float) -> None:
+        self._count += 1
+        if self._count <= WARNED_OF:
+            logger.warning(
+                "%s has a time that is wrong (%s): retention takes a later one for it; see `kafka2011 doctor`",
+                *(path, _date(modified_ms)),
+            )
+        elif self._count == WARNED_OF + 1:
+            logger.warning("more segments have times that are wrong: kafka2011_broker_segments_with_wrong_times counts")
 
 
 def _date(time_ms: float) -> str:

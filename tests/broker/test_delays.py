@@ -19,10 +19,10 @@ SET = bytes(MessageSet([bytes(1000)]))
 BARRIER = encode_request(MultiFetchRequest(()))
 
 
-def open_files(name: str) -> int:
+def open_files(path: Path) -> int:
     """Return how often this process has a file open."""
     found = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return sum(link.exists() and link.resolve().name == name for link in found)
+    return sum(link.exists() and link.resolve() == path for link in found)
 
 
 def test_an_answer_that_waits_holds_no_file_and_takes_nothing_if_its_client_goes(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_an_answer_that_waits_holds_no_file_and_takes_nothing_if_its_client_goes
         second.sendall(encode_request(FetchRequest("views", 0, 0, len(SET))))
         eventually(lambda: bucket.taken_bytes == 2 * len(SET), sleep=gevent.sleep)
         gevent.sleep(0)
-        assert open_files(f"{0:020d}.kafka") == 0
+        assert open_files(tmp_path / "logs" / "views-0" / f"{0:020d}.kafka") == 0
         owed_s = bucket.wait_s(bucket.taken_bytes, SYSTEM_CLOCK.monotonic_s())
         second.close()
         eventually(

@@ -33,6 +33,7 @@ from kafka2011.log.clock_trust import (
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.log.retention import OLDEST_MS, SegmentTimes, is_impossible
+from kafka2011.log.retention_clock import WARNED_OF
 from kafka2011.log.segment import segment_path
 from kafka2011.message.message_set import encode
 from tests.planted.patches import Defect, read_defects
@@ -242,6 +243,27 @@ def test_a_clock_that_was_known_to_be_wrong_may_move(directory: Path) -> None:
     manager.close()
 
 
+def test_a_wait_ends_when_zookeepers_clock_has_differed_and_agrees(directory: Path) -> None:
+    """It is another clock, then. While it differs, that is what is said."""
+    clock = new_clock()
+    manager = open_manager(directory, clock)
+    manager.clean_up()
+    manager.close()
+    clock.wall_lead_ms += YEAR_MS
+    manager = open_manager(directory, clock)
+    manager.retention_clock.compare(wall_ms(clock) - YEAR_MS)
+    obstacle = manager.retention_clock.obstacle
+    assert obstacle is not None
+    assert obstacle.kind == DIFFERS
+    clock.wall_lead_ms -= YEAR_MS
+    clock.now_ms += HOUR_MS
+    manager.retention_clock.compare(wall_ms(clock))
+    assert manager.retention_clock.obstacle is None
+    manager.clean_up()
+    assert open_manager_noted(directory).wall_ms == wall_ms(clock)
+    manager.close()
+
+
 def test_a_quick_restart_changes_nothing(directory: Path) -> None:
     clock = new_clock()
     for _ in range(2):
@@ -376,6 +398,19 @@ def test_a_time_that_an_operator_sets_counts_at_once(directory: Path, caplog: py
     right_ns = int(wall_ms(clock) - WEEK_MS - 1) * 1_000_000
     os.utime(path, ns=(right_ns, right_ns))
     assert [item.path for item in manager.clean_up()] == [path]
+    manager.close()
+
+
+def test_only_the_first_wrong_times_are_logged(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = new_clock()
+    manager = open_manager(directory, clock)
+    manager.retention_clock.compare(wall_ms(clock))
+    for _ in range(WARNED_OF + 2):
+        write(manager, 0)
+    manager.clean_up()
+    assert caplog.text.count("has a time that is wrong") == WARNED_OF
+    assert caplog.text.count("more segments have times that are wrong") == 1
+    assert manager.retention_clock.times.wrong == WARNED_OF + 2
     manager.close()
 
 

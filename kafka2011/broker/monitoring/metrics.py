@@ -70,7 +70,8 @@ CLOCK_AHEAD = gauge(
     "How far the wall clock is ahead of ZooKeeper's, below 0 behind; absent before they were compared.",
 )
 WRONG_TIMES = gauge(
-    "broker_segments_with_wrong_times", "Segments whose files have an impossible time, as retention has met them."
+    "broker_segments_with_wrong_times",
+    "Segments whose files have a time that is wrong, in the last pass by age.",
 )
 DISK_FREE = gauge("broker_disk_free_bytes", "What is free for the broker where log.dir is.")
 DISK_SIZE = gauge("broker_disk_size_bytes", "The size of the file system of log.dir.")
