@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.errors import LogError
+from kafka2011.errors import LogClosedError, LogError
 from kafka2011.replica.comparison import RANGE_BYTES, Comparison
 from kafka2011.replica.exchange import Ask
 
@@ -21,12 +21,19 @@ class OtherBytesError(LogError):
     """Leader and follower have different good messages at an offset that clients may have read. Nothing is cut."""
 
 
+class DamagedBytesError(LogError):
+    """The leader has no good message at the offset where this log goes on."""
+
+
 LOOK_BACK_BYTES = 64 * 1024
 """How much is compared below what is known to have been readable, whenever a follower begins to follow."""
 
 
 class FollowedLog:
-    """One partition of a follower, in one epoch. `readable` is up to where this disk has what clients may have read."""
+    """One partition of a follower, in one epoch. `readable` is up to where this disk has what clients may have read.
+
+    `obstacle` says why it takes nothing until `retry`; None while it goes on.
+    """
 
     def __init__(
         self,
@@ -43,10 +50,19 @@ class FollowedLog:
         self._first_offset = max(0, readable - look_back_bytes)
         self._comparison: Comparison | None = self._compare_from(self._first_offset)
         self.readable = readable
+        self.obstacle: LogError | None = None
+        self._leader_end = 0
+        self._is_trying_again = False
 
     def ask(self) -> Ask:
-        """Return what to ask the leader for next."""
+        """Return what to ask the leader for next.
+
+        A log that takes nothing asks from the leader's end on, or each answer would come at once, with what is of no
+        use. It says truly what it has on disk, so it is not in sync.
+        """
         log, comparison = self._log, self._comparison
+        if self._is_waiting:
+            return Ask(self._leader_end, log.flushed_end_offset)
         if comparison is None:
             return Ask(log.appended_end_offset, log.flushed_end_offset)
         return Ask(log.appended_end_offset, None, comparison.question() if comparison.cut is None else ())
@@ -54,10 +70,35 @@ class FollowedLog:
     def take(self, given: Given) -> None:
         """Do what the answer to the newest question asks for.
 
-        Raises LeaderLacksReadableError, OtherBytesError, and LogError. Then it compares anew with the next question.
+        An error while it appends becomes its obstacle. Raises LeaderLacksReadableError and OtherBytesError, and
+        LogError while it compares: then it does that again with the next question. Raises LogClosedError.
         """
-        log, comparison = self._log, self._comparison
+        self._leader_end = given.end
+        if self._is_waiting:
+            return
         self._check(given)
+        try:
+            self._go_on(given)
+        except (LogClosedError, OtherBytesError):
+            raise
+        except LogError as error:
+            if self._comparison is not None:
+                raise
+            self.obstacle, self._is_trying_again = error, False
+            return
+        if given.data or given.end <= self._log.appended_end_offset:
+            self.obstacle = None
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self.obstacle is not None and not self._is_trying_again
+
+    def retry(self) -> None:
+        """Ask for what comes next again; the obstacle stays until something has come."""
+        self._is_trying_again = True
+
+    def _go_on(self, given: Given) -> None:
+        log, comparison = self._log, self._comparison
         if given.start > log.appended_end_offset:
             log.begin_at(given.start)
             self._comparison = None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka2011.errors import KafkaError, LogClosedError
 from kafka2011.replica.comparison import RANGE_BYTES
 from kafka2011.replica.exchange import ReplicaFetch, WrongEpochError
-from kafka2011.replica.followed_log import LOOK_BACK_BYTES, FollowedLog
+from kafka2011.replica.followed_log import LOOK_BACK_BYTES, FollowedLog, LeaderLacksReadableError, OtherBytesError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from kafka2011.replica.exchange import CopiedLog, ReplicaData
+    from kafka2011.errors import LogError
+    from kafka2011.replica.exchange import CopiedLog, Given, ReplicaData
     from kafka2011.replica.state import Follow, Replica
     from zk.cluster import TopicPartition
 
@@ -60,18 +62,39 @@ class Following:
         return ReplicaFetch(self.role.epoch, self.me, asks)
 
     def take(self, data: ReplicaData) -> None:
-        """Do what the answer to the newest question asks for.
+        """Do what the answer to the newest question asks for, in each partition whatever becomes of the others.
 
-        Raises WrongEpochError, LeaderLacksReadableError, OtherBytesError, and LogError.
+        Raises WrongEpochError, LogClosedError, and last of all what one of the partitions raised: an error that an
+        operator has to know of, LeaderLacksReadableError or OtherBytesError, before any other KafkaError.
         """
         if data.epoch != self.role.epoch:
             raise WrongEpochError(f"{self.role.leader} answers in epoch {data.epoch}, not {self.role.epoch}")
+        errors: list[KafkaError] = []
         for where, given in data.given.items():
-            log = self._logs.get(where)
-            if log is not None:
-                log.take(given)
-            else:
-                self._logs[where] = FollowedLog(where, self._new_log(where), 0, range_bytes=self._range_bytes)
+            try:
+                self._take(where, given)
+            except LogClosedError:
+                raise
+            except KafkaError as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: not isinstance(error, LeaderLacksReadableError | OtherBytesError))
+
+    def _take(self, where: TopicPartition, given: Given) -> None:
+        log = self._logs.get(where)
+        if log is not None:
+            log.take(given)
+        else:
+            self._logs[where] = FollowedLog(where, self._new_log(where), 0, range_bytes=self._range_bytes)
+
+    def obstacles(self) -> dict[TopicPartition, LogError]:
+        """Return the partitions that take nothing for now, and why. The others go on."""
+        return {where: log.obstacle for where, log in self._logs.items() if log.obstacle is not None}
+
+    def retry(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask again for what some partitions could not take."""
+        for where in partitions:
+            self._logs[where].retry()
 
     def readable(self) -> dict[TopicPartition, int]:
         """Return up to where this disk has what clients may have read."""

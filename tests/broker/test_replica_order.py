@@ -57,6 +57,8 @@ class Logs:
     def flush(self) -> None:
         self.log.flush()
 
+    obstacles: Any = None
+
     def log_at(self, _where: TopicPartition) -> None:
         return None
 

@@ -308,7 +308,8 @@ def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
                 replica.trouble,
                 "one that has gone back catches up once another in sync leads, or kafka2011 replicas elect"
                 f" {broker.broker_id} {replica.name} --accept-loss gives up what it lacks; one that differs from its"
-                " leader waits until you give the wrong one of the two an empty log.dir (docs/replication.md)",
+                " leader waits until you give the wrong one of the two an empty log.dir; one that cannot copy damaged"
+                " bytes waits until another replica has repaired them (docs/replication.md)",
             )
 
 

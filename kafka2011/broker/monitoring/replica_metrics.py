@@ -37,14 +37,19 @@ CUT = counter(
     "Bytes that this process removed from ends of logs because its leader does not have them; it keeps a copy.",
     *_BY_REPLICA,
 )
+OBSTACLES = gauge(
+    "broker_replica_stopped_partitions",
+    "Partitions that this follower cannot copy for now, as when its leader's bytes are damaged; others go on.",
+    *_BY_REPLICA,
+)
 
-REPLICA_METRICS: tuple[Metric, ...] = (LEADS, EPOCH, IN_SYNC, BEHIND_BYTES, BEHIND_TIME, TAKEOVERS, CUT)
+REPLICA_METRICS: tuple[Metric, ...] = (LEADS, EPOCH, IN_SYNC, BEHIND_BYTES, BEHIND_TIME, TAKEOVERS, CUT, OBSTACLES)
 
 
 class ReplicaFacts(NamedTuple):
     """What a replica is now. `followers` are those that are alive, None for one that has not asked for anything yet.
 
-    They are None unless it leads.
+    They are None unless it leads. `obstacles` counts the partitions that it cannot copy.
     """
 
     name: str
@@ -52,6 +57,7 @@ class ReplicaFacts(NamedTuple):
     takeovers: int
     cut_bytes: int
     followers: Mapping[str, Standing | None] | None
+    obstacles: int = 0
 
 
 def replica_samples(facts: ReplicaFacts, broker: str) -> Samples:
@@ -69,4 +75,5 @@ def replica_samples(facts: ReplicaFacts, broker: str) -> Samples:
         BEHIND_TIME: {who: standing.seconds_behind for who, standing in known.items()},
         TAKEOVERS: {me: float(facts.takeovers)},
         CUT: {me: float(facts.cut_bytes)},
+        OBSTACLES: {me: float(facts.obstacles)},
     }

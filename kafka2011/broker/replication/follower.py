@@ -14,14 +14,15 @@ from gevent.event import Event
 from gevent.lock import Semaphore
 
 from kafka2011.broker.replication.leading import MAX_WAIT_MS
-from kafka2011.errors import BrokerConnectionError, KafkaError, ProtocolError
+from kafka2011.errors import BrokerConnectionError, KafkaError, LogClosedError, ProtocolError
 from kafka2011.log.log import LogFailedError
 from kafka2011.outages import Outages
 from kafka2011.replica.codec import WaitingFetch, decode_data, encode_fetch
 from kafka2011.replica.exchange import WrongEpochError
-from kafka2011.replica.followed_log import LeaderLacksReadableError, OtherBytesError
+from kafka2011.replica.followed_log import DamagedBytesError, LeaderLacksReadableError, OtherBytesError
 from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import decode_response
+from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.replication.replica_log import ReplicaLogs
     from kafka2011.replica.exchange import ReplicaData
     from kafka2011.replica.following import Following
+    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ ANSWER_TIMEOUT_MS = 10_000
 """How long an answer may take beside its wait: the leader may compare 64 MiB for it."""
 RETRY_S = 0.2
 REFUSED_RETRY_S = 2.0
+OBSTACLE_RETRY_S = 5.0
+"""How often it is looked whether a single partition can go on: the leader sends up to 8 MiB for that."""
 MOST_ANSWER_BYTES = 2**31 - 1
 
 
@@ -79,6 +83,8 @@ class Follower:
         )
         self._ended = Event()
         self._taking = Semaphore()
+        self._is_following = False
+        self._retry_s: dict[TopicPartition, float] = {}  # on the steady clock, of partitions that cannot go on
 
     def start(self) -> None:
         """Begin to follow."""
@@ -88,7 +94,7 @@ class Follower:
         """Take nothing more of what the leader answers; returns when nothing of it is under way."""
         self._ended.set()
         with self._taking:
-            pass
+            self._logs.obstacles = {}
 
     def _run(self) -> None:
         try:
@@ -102,6 +108,7 @@ class Follower:
     def _ask_guarded(self) -> float:
         """Ask once and return how long to pause."""
         role = self.following.role
+        was_following, self._is_following = self._is_following, False
         try:
             self._ask()
         except (BrokerConnectionError, ProtocolError, WrongEpochError) as error:
@@ -119,11 +126,32 @@ class Follower:
             self.obstacle = f"cannot follow {role.leader}: {error}"
             self._outages.failed("replica %s %s", self.following.me, self.obstacle)
             return REFUSED_RETRY_S
-        if self.obstacle is not None:
+        if not was_following:
             logger.info("replica %s follows %s in epoch %d", self.following.me, role.leader, role.epoch)
-        self.obstacle, self.trouble = None, ""
+        self._is_following = True
         self._outages.over()
+        self._note_obstacles()
         return 0
+
+    def _note_obstacles(self) -> None:
+        """Say which partitions cannot go on, once each; one whose time has come is asked for again."""
+        obstacles, now_s = self.following.obstacles(), SYSTEM_CLOCK.monotonic_s()
+        for where in self._retry_s.keys() - obstacles.keys():
+            del self._retry_s[where]
+            self._outages.over(where)
+        for where, error in obstacles.items():
+            if where not in self._logs.obstacles:
+                self._outages.failed("replica %s does not follow in %s: %s", self.following.me, where, error, of=where)
+        self._logs.obstacles = obstacles
+        due = [where for where in obstacles if now_s >= self._retry_s.setdefault(where, now_s + OBSTACLE_RETRY_S)]
+        for where in due:
+            self._retry_s[where] = now_s + OBSTACLE_RETRY_S
+        self.following.retry(due)
+        damage = [str(error) for error in obstacles.values() if isinstance(error, DamagedBytesError)]
+        more = f", and in {len(damage) - 1} more partitions" if len(damage) > 1 else ""
+        self.trouble = f"cannot copy all that {self.following.role.leader} has: {damage[0]}{more}" if damage else ""
+        first = next(iter(obstacles.items()), None)
+        self.obstacle = None if first is None else f"does not follow in {first[0]}: {first[1]}"
 
     def _ask(self) -> None:
         with self._taking:
@@ -137,7 +165,13 @@ class Follower:
             if isinstance(outcome, KafkaError):
                 raise outcome
             assert outcome is not None
-            self.following.take(outcome)
+            try:
+                self.following.take(outcome)
+            except LogClosedError:
+                raise
+            except KafkaError:
+                self._logs.flush()  # what other partitions got
+                raise
             self._logs.flush()
 
     def _exchange(self, frame: bytes) -> ReplicaData | KafkaError:

@@ -10,11 +10,12 @@ from kafka2011.errors import KafkaError, LogError, WrongPartitionError
 from kafka2011.log.log import Place
 from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.message.message_set import scan
+from kafka2011.replica.followed_log import DamagedBytesError
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kafka2011.log.log import Log
     from kafka2011.log.log_manager import LogManager
@@ -32,6 +33,8 @@ class ReplicaLogs:
         self._views: dict[Log, ReplicaLog] = {}
         self.cut_bytes = 0
         """What was removed from ends of logs since the start."""
+        self.obstacles: Mapping[TopicPartition, LogError] = {}
+        """Which logs cannot take what the leader has, and why, while this replica follows."""
 
     def where(self, log: Log) -> TopicPartition:
         """Return a log's partition."""
@@ -130,12 +133,15 @@ class ReplicaLog:
     def append(self, data: bytes, segment: int, modified_ms: int) -> None:
         """Append the whole messages at the beginning of what came, in the segment that starts there.
 
-        Raises LogError if the first is not good: it was damaged on its way, or on the leader's disk.
+        Raises DamagedBytesError if the first is not good, on its way or on the leader's disk, and LogError.
         """
         scanned = scan(data)
         end = self.appended_end_offset
         if not scanned.end:
-            raise LogError(f"what the leader has of {self._log.log} at offset {end} is no message: {scanned.fault}")
+            log, fault = self._log.log, scanned.fault or "it ends too early"
+            raise DamagedBytesError(
+                f"what the leader has of {log.topic}-{log.partition} at offset {end} is damaged: {fault}"
+            )
         self._log.append_at(Place(end, segment), data[: scanned.end], scanned.messages)
         self._log.note_modified(modified_ms)
 

@@ -141,7 +141,10 @@ class Replication:
             return None
         known, leading = self._knowledge.known, self._state.leading
         followers = None if leading is None else leading.alive(SYSTEM_CLOCK.monotonic_s())
-        return ReplicaFacts(known.replica.name, known.epoch, self._takeovers, self._parts.logs.cut_bytes, followers)
+        logs = self._parts.logs
+        return ReplicaFacts(
+            known.replica.name, known.epoch, self._takeovers, logs.cut_bytes, followers, len(logs.obstacles)
+        )
 
     def note_appended(self, log: Log) -> bool:
         """Let followers get what was appended; say whether this replica leads. Does not wait."""
