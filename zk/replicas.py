@@ -34,8 +34,9 @@ MAX_PORT = 65535
 class Member:
     """A replica that lives: where other replicas reach it, by TLS or not, and the id of its disk.
 
-    `trouble` says why it can neither lead nor follow, if an operator should know; it is empty otherwise. `seen` is the
-    newest state that its disk knows of, and empty if it says nothing of that.
+    `trouble` says why it can neither lead nor follow, if an operator should know, and `damage` what is damaged on its
+    disk, which keeps it from nothing. `seen` is the newest state that its disk knows of. Each is empty if it says
+    nothing of that.
     """
 
     host: str
@@ -44,6 +45,7 @@ class Member:
     by_tls: bool = False
     trouble: str = ""
     seen: str = ""
+    damage: str = ""
 
     @property
     def text(self) -> str:
@@ -55,6 +57,8 @@ class Member:
             document["trouble"] = self.trouble
         if self.seen:
             document["seen"] = self.seen
+        if self.damage:
+            document["damage"] = self.damage
         return json.dumps(document)
 
     @classmethod
@@ -64,14 +68,15 @@ class Member:
         try:
             document = json.loads(text)
             host, port, disk = document["host"], document["port"], document["disk"]
-            by_tls, trouble, seen = document.get("tls", False), document.get("trouble", ""), document.get("seen", "")
+            by_tls = document.get("tls", False)
+            trouble, seen, damage = (document.get(key, "") for key in ("trouble", "seen", "damage"))
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
             raise MalformedNode(path, text, "not a replica's address") from error
         is_good = isinstance(host, str) and host and type(port) is int and 0 < port <= MAX_PORT
-        are_texts = all(isinstance(it, str) for it in (disk, trouble, seen))
+        are_texts = all(isinstance(it, str) for it in (disk, trouble, seen, damage))
         if not (is_good and are_texts and isinstance(by_tls, bool)):
             raise MalformedNode(path, text, "not a replica's address")
-        return cls(host, port, disk, by_tls, trouble, seen)
+        return cls(host, port, disk, by_tls, trouble, seen, damage)
 
 
 class ReplicaNodes(NamedTuple):

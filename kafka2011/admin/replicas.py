@@ -46,7 +46,7 @@ class ReplicaStanding:
     """One replica of a broker id, alive or only known as in sync, and how far it is behind its leader if that says so.
 
     `role` is `leader`, `follower`, `waiting` (it lives, and nobody leads) or `away`. `trouble` is what it says
-    itself of what keeps it from leading and following.
+    itself of what keeps it from leading and following, and `damage` of what is damaged on its disk.
     """
 
     broker_id: int
@@ -58,6 +58,7 @@ class ReplicaStanding:
     bytes_behind: int | None
     seconds_behind: float | None
     trouble: str = ""
+    damage: str = ""
 
     @property
     def name(self) -> str:
@@ -116,13 +117,14 @@ def describe_broker(client: ZkClient, broker_id: int) -> BrokerReplicas:
         if standing is not None and member is not None:
             bytes_behind, seconds_behind = standing.bytes_behind, standing.seconds_behind
         address = None if member is None else f"{member.host}:{member.port}"
-        trouble = "" if member is None else member.trouble
+        trouble, damage = ("", "") if member is None else (member.trouble, member.damage)
         replicas.append(
             ReplicaStanding(
                 *(broker_id, replica, role, replica in state.in_sync, state.epoch, address),
                 bytes_behind,
                 seconds_behind,
                 trouble,
+                damage,
             )
         )
     return BrokerReplicas(broker_id, state, tuple(replicas), error)

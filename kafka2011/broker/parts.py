@@ -25,6 +25,7 @@ from kafka2011.broker.requests import receive_buffer
 from kafka2011.broker.requests.handlers import RequestHandlers
 from kafka2011.broker.requests.parking import PART_BYTES, Parking
 from kafka2011.broker.requests.stages import FailureCheck
+from kafka2011.broker.scrubber import Scrubber
 from kafka2011.broker.security.access import Access
 from kafka2011.broker.security.quota import Quotas
 from kafka2011.broker.status import BrokerStatus
@@ -32,6 +33,7 @@ from kafka2011.log.label import Label
 from kafka2011.log.log import LogFailedError, LogHooks
 from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
+from kafka2011.log.scrub_record import ScrubFile
 from kafka2011.metrics.exposition import check_extra
 from kafka2011.replica.known_file import KnownFile, is_known_file
 from zk.clock import SYSTEM_CLOCK
@@ -67,6 +69,13 @@ class BrokerParts:
         self.events = LogEvents(self.flushes, self.parking)
         self.disk = DiskThreads()
         self.logs = self._new_logs()
+        self.scrubber = Scrubber(
+            self.logs,
+            ScrubFile(config.log_dir, DiskThreads()),
+            self.tasks.stopping,
+            config.log_scrub_bytes_per_second,
+            config.log_scrub_interval_hours,
+        )
         self.handlers = RequestHandlers(self.logs)
         self.memory = RequestMemory.of(config)
         self.sockets = self._new_sockets()

@@ -84,6 +84,8 @@ class KafkaServer:
         self.parts.tasks.every(config.log_cleanup_interval_mins * 60, self._clean_up)
         self.parts.tasks.every(COMPARISON_LOOK_S, self.parts.clock_comparison.compare_when_due)
         self.parts.tasks.spawn(self._end_late_waits)
+        self.parts.scrubber.load()
+        self.parts.tasks.spawn(self.parts.scrubber.run)
         if config.connections_max_idle_ms > 0:
             interval_s = min(IDLE_CHECK_MAX_S, config.connections_max_idle_ms / 1000 / IDLE_CHECKS)
             self.parts.tasks.every(interval_s, self.parts.sockets.close_idle)

@@ -88,6 +88,8 @@ class BrokerStatus:
         total["clock_jumps"] = self.logs.clock_jumps
         total["waits_for_files"] = self.logs.waits_for_files
         total["refused_topics"] = self.logs.room.refused
+        total["scrubbed_bytes"] = self.logs.scrubbed.scrubbed_bytes
+        total["repaired_segments"] = self.logs.scrubbed.repaired_segments
         total["memory_peak_bytes"] = self._memory.budget.peak_bytes
         total["memory_refused"] = self._memory.budget.refused + self._memory.small_share.refused
         total.update(self._registration.counts())

@@ -12,6 +12,7 @@ import click
 from kafka2011.admin.doctor.checks import CHECKS, lag_that_grows
 from kafka2011.admin.doctor.examination import examine
 from kafka2011.admin.doctor.machine import (
+    damage_in_logs,
     disk_against_retention,
     segment_times_that_are_wrong,
     settings_that_do_not_fit,
@@ -70,7 +71,8 @@ def command(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: 
     brokers that do not delete by age, replicas that are too few, topics without a broker or on some of them only,
     requests that no broker acts on, partitions without an owner, owners without a member, offsets that are not in the
     log, and lag that grows; with files of this machine, also at settings that do not fit together, the disk against
-    retention, times of segments, and ZooKeeper's snapshots. It changes nothing. Fails when it finds something.
+    retention, times of segments, damage that the broker has found in them, and ZooKeeper's snapshots. It changes
+    nothing. Fails when it finds something.
     """
     findings = list(_findings(zk_connect, seconds, file, zookeeper_data))
     if as_json:
@@ -100,5 +102,6 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         yield from settings_that_do_not_fit(config)
         yield from disk_against_retention(config)
         yield from segment_times_that_are_wrong(config)
+        yield from damage_in_logs(config)
     if zookeeper_data is not None:
         yield from snapshots_that_pile_up(zookeeper_data)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *("broker", "replica", "role", "in_sync", "epoch", "address", "bytes_behind", "seconds_behind", "disk"),
-    "trouble",
+    *("trouble", "damage"),
 )
 
 
@@ -55,6 +55,7 @@ def list_replicas(zk_connect: str, as_json: bool) -> None:
             replica.seconds_behind if as_json or replica.seconds_behind is None else f"{replica.seconds_behind:.1f}",
             replica.replica.disk,
             replica.trouble,
+            replica.damage,
         )
         for broker in brokers
         for replica in broker.replicas

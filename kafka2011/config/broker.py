@@ -136,6 +136,16 @@ class BrokerConfig(Settings):
     )
     log_cleanup_interval_mins: float = setting(10.0, Decimal(), "Time between two checks for segments to delete.")
 
+    log_scrub_bytes_per_second: int = setting(
+        4 * 1024 * 1024,
+        Integer(0),
+        "How fast segments that are full are read in the background, to find damaged messages before a consumer does;"
+        " 0: never.",
+    )
+    log_scrub_interval_hours: float = setting(
+        24.0, Decimal(), "Time from the end of one pass over all of them to the next."
+    )
+
     log_flush_interval: int = setting(500, Integer(1), "Messages after which a log is flushed and so becomes readable.")
     log_default_flush_scheduler_interval_ms: int = setting(
         3000, Integer(1), "Time between two checks for logs to flush."

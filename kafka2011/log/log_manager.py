@@ -23,6 +23,7 @@ from kafka2011.log.log_times import LogTimes
 from kafka2011.log.partition_counts import PartitionCounts
 from kafka2011.log.recovery import Recovery, TotalProgress, recover_last_segment
 from kafka2011.log.retention_clock import RetentionClock, boot_id
+from kafka2011.log.scrub_record import ScrubRecord
 from kafka2011.log.segment import os_error_text
 from kafka2011.message.topic import (
     DEFAULT_MAX_TOPIC_NAME_LENGTH,
@@ -92,6 +93,7 @@ class LogManager:
         self.room = TopicRoom(settings.limit)
         self.times = LogTimes()
         self.retention_clock = RetentionClock(log_dir, clock, disk, is_compared=is_clock_compared, boot=boot_id())
+        self.scrubbed = ScrubRecord()
         self._directory = LogDirectory(log_dir, disk, label, is_others)
         self._counts = PartitionCounts(log_dir, settings.num_partitions, settings.partitions_by_topic, disk)
         self._settings = settings

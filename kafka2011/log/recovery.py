@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka2011.disk import Disk
+    from kafka2011.message.header import AnyBytes
+
+    Read = Callable[[int, int, int], AnyBytes]
+    """What reads a file like os.pread: its descriptor, how many bytes, from which position on."""
 
 logger = logging.getLogger(__name__)
 
@@ -191,16 +195,33 @@ class Walk:
     fault: str | None
 
 
-def walk_messages(fd: int, position: int, size: int, progress: Callable[[int], None] = lambda _bytes: None) -> Walk:
-    """Go from message to message, from `position` to the file's `size` or the first that is not good."""
+def pread(fd: int, size: int, position: int) -> AnyBytes:
+    """Read like os.pread, by way of the page cache."""
+    return os.pread(fd, size, position)
+
+
+def walk_messages(
+    fd: int,
+    position: int,
+    size: int,
+    progress: Callable[[int], None] = lambda _bytes: None,
+    read: Read = pread,
+) -> Walk:
+    """Go from message to message, from `position` to the file's `size` or the first that is not good.
+
+    `read` is called like os.pread. It may return fewer bytes, but one at least before the end, and may use their memory
+    again with the next call.
+    """
     messages = 0
     while position < size:
-        chunk = os.pread(fd, min(CHUNK_BYTES, size - position), position)
+        chunk = read(fd, min(CHUNK_BYTES, size - position), position)
+        if not chunk:
+            raise OSError(f"the file became shorter while it was read, at position {position}")
         checked = scan(chunk)
         messages += checked.messages
         fault, step = checked.fault, checked.end
         if fault is None and step == 0:  # not one whole message in the chunk
-            fault, step = _check_large(fd, chunk, position, size)
+            fault, step = _check_large(fd, chunk, position, size, read)
             messages += fault is None
         position += step
         progress(step)
@@ -209,7 +230,16 @@ def walk_messages(fd: int, position: int, size: int, progress: Callable[[int], N
     return Walk(position, messages, None)
 
 
-def _check_large(fd: int, head: bytes, position: int, size: int) -> tuple[str | None, int]:
+def is_good_message(fd: int, position: int, size: int, read: Read = pread) -> bool:
+    """Say whether a good message starts at a position of a file."""
+    chunk = read(fd, min(SEARCH_CHUNK_BYTES, size - position), position)
+    checked = scan(chunk, max_messages=1)
+    if checked.messages or checked.fault is not None:
+        return checked.messages > 0
+    return _check_large(fd, chunk, position, size, read)[0] is None
+
+
+def _check_large(fd: int, head: AnyBytes, position: int, size: int, read: Read) -> tuple[str | None, int]:
     """Check a message that is not wholly in the chunk; return (fault, 0) or (None, its bytes)."""
     header = read_header(head)
     if not isinstance(header, MessageHeader):
@@ -220,7 +250,7 @@ def _check_large(fd: int, head: bytes, position: int, size: int) -> tuple[str | 
     at = position + header.overhead_bytes
     running = 0
     while at < end:
-        piece = os.pread(fd, min(CHUNK_BYTES, end - at), at)
+        piece = read(fd, min(CHUNK_BYTES, end - at), at)
         if not piece:
             raise OSError(f"the file became shorter while it was read, at position {at}")
         running = zlib.crc32(piece, running)
@@ -230,12 +260,12 @@ def _check_large(fd: int, head: bytes, position: int, size: int) -> tuple[str | 
 
 def _find_survivors(fd: int, bad: int, size: int, start_offset: int) -> Survivors:
     """Look for good messages after the bad one at position `bad`, with bounded effort."""
-    effort = _Effort()
+    effort = SearchEffort()
     first: int | None = None
     messages = found_bytes = 0
     position = bad
     while True:
-        position_of_good = _find_message(fd, position + 1, size, effort)
+        position_of_good = find_message(fd, position + 1, size, effort)
         if position_of_good is None:
             break
         walk = walk_messages(fd, position_of_good, size)
@@ -246,8 +276,8 @@ def _find_survivors(fd: int, bad: int, size: int, start_offset: int) -> Survivor
     return Survivors(first, messages, found_bytes, not effort.is_spent)
 
 
-class _Effort:
-    """What is left of the search's allowance."""
+class SearchEffort:
+    """What is left of the allowance of searches in one file."""
 
     def __init__(self) -> None:
         self.bytes = MAX_SEARCHED_BYTES
@@ -255,13 +285,14 @@ class _Effort:
 
     @property
     def is_spent(self) -> bool:
+        """Whether nothing is left."""
         return self.bytes <= 0 or self.candidates <= 0
 
 
-def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | None:
+def find_message(fd: int, position: int, size: int, effort: SearchEffort, read: Read = pread) -> int | None:
     """Return the first position, from `position` on, where a good message starts; None if none is found."""
     while position < size and not effort.is_spent:
-        chunk = os.pread(fd, min(SEARCH_CHUNK_BYTES, size - position), position)
+        chunk = bytes(read(fd, min(SEARCH_CHUNK_BYTES, size - position), position))
         effort.bytes -= len(chunk)
         is_zeros = chunk.count(0) == len(chunk)  # what a power cut leaves; slow to match against
         for candidate in () if is_zeros else _CANDIDATE.finditer(chunk):
@@ -273,7 +304,7 @@ def _find_message(fd: int, position: int, size: int, effort: _Effort) -> int | N
             effort.bytes -= end - at
             if effort.is_spent:
                 return None
-            if scan(os.pread(fd, end - at, at)).messages:
+            if is_good_message(fd, at, size, read):
                 return at
         if position + len(chunk) >= size:
             return None

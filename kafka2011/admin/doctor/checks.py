@@ -302,9 +302,16 @@ def replicas_that_are_too_few(checkup: Checkup) -> Iterator[Finding]:
 
 def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
     for replica in broker.alive:
+        where = f"replica {replica.name} of broker {broker.broker_id}"
+        if replica.damage:
+            yield Finding(
+                where,
+                f"has damaged messages on its disk: {replica.damage}",
+                "look at the disk's health (docs/operations.md, KafkaLogDamaged)",
+            )
         if replica.trouble:
             yield Finding(
-                f"replica {replica.name} of broker {broker.broker_id}",
+                where,
                 replica.trouble,
                 "one that has gone back catches up once another in sync leads, or kafka2011 replicas elect"
                 f" {broker.broker_id} {replica.name} --accept-loss gives up what it lacks; one that differs from its"

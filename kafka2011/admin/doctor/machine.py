@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.doctor.checkup import Finding
 from kafka2011.errors import LogError
 from kafka2011.log.clock_file import load_clock_notes
 from kafka2011.log.retention import MAX_CLOCK_JUMP_MS, is_impossible
+from kafka2011.log.scrub_record import ScrubFile
 from kafka2011.log.segment import find_segment_files
 
 if TYPE_CHECKING:
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
 DEFAULT_FETCH_BYTES = 1024 * 1024
 """fetch.size of 0.7's consumers, and of ours."""
 MOST_SNAPSHOTS = 10
+MOST_PASSES_LATE = 3
+_HOUR_S = 3600
 _DAY_S = 86_400
 _HOUR_MS = 3_600_000
+_WEEK_S = 7 * _DAY_S
 _LITTLE_FREE = 0.1
 
 
@@ -136,6 +141,33 @@ def _wrong_times(directory: Path, now_ms: float) -> list[str]:
         else:
             latest_ms = max(latest_ms, modified_ms)
     return wrong
+
+
+def damage_in_logs(config: BrokerConfig, now_s: float | None = None) -> Iterator[Finding]:
+    """Find what the broker's scrub has found in its closed segments, and one that has not finished for long."""
+    where = f"broker {config.brokerid}"
+    try:
+        record = ScrubFile(config.log_dir).load()
+    except LogError as error:
+        yield Finding(where, str(error), "delete the file: the broker begins to check its segments anew")
+        return
+    if record is None:
+        return
+    for damage in record.damage():
+        yield Finding(
+            where,
+            f"{damage}; offsets {damage.start} to {damage.end} cannot be read",
+            "look at the disk's health. A replica with good bytes repairs it; without one, consumers skip to offset"
+            f" {damage.end} (docs/operations.md)",
+        )
+    late_s = MOST_PASSES_LATE * config.log_scrub_interval_hours * _HOUR_S
+    age_s = (time.time() if now_s is None else now_s) - (record.finished_s or inf)
+    if config.log_scrub_bytes_per_second and age_s > max(late_s, _WEEK_S):
+        yield Finding(
+            where,
+            f"its closed segments were last checked for damage {age_s / _DAY_S:.0f} days ago",
+            "start it if it is stopped; else raise log.scrub.bytes.per.second",
+        )
 
 
 def snapshots_that_pile_up(directory: Path) -> Iterator[Finding]:

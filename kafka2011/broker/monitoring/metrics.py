@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafka2011.log.log import Log
     from kafka2011.log.log_times import LogTimes
     from kafka2011.log.retention_clock import RetentionClock
+    from kafka2011.log.scrub_record import ScrubRecord
     from kafka2011.metrics.metric import Metric, Samples, Values
 
 _BY_PARTITION = ("broker", "topic", "partition")
@@ -72,6 +73,15 @@ CLOCK_AHEAD = gauge(
 WRONG_TIMES = gauge(
     "broker_segments_with_wrong_times",
     "Segments whose files have a time that is wrong, in the last pass by age.",
+)
+DAMAGED = gauge(
+    "broker_log_damaged_ranges",
+    "Ranges of a log without a good message, as far as the scrub has found them; absent for a log without any.",
+    *_BY_PARTITION,
+)
+SCRUB_FINISHED = gauge(
+    "broker_scrub_finished_timestamp_seconds",
+    "When all closed segments had last been checked, since the epoch; absent before that.",
 )
 DISK_FREE = gauge("broker_disk_free_bytes", "What is free for the broker where log.dir is.")
 DISK_SIZE = gauge("broker_disk_size_bytes", "The size of the file system of log.dir.")
@@ -130,6 +140,10 @@ _TOTALS = {
     "refused_topics": counter(
         "broker_refused_topics", "Requests that would have made a topic for whose logs there are too few open files."
     ),
+    "scrubbed_bytes": counter("broker_scrubbed_bytes", "Bytes of closed segments that were checked for damage."),
+    "repaired_segments": counter(
+        "broker_repaired_segments", "Damaged segments that were replaced by what another replica has."
+    ),
     "clock_jumps": counter("broker_clock_jumps", "Passes of retention while the wall clock was not to be trusted."),
     "memory_refused": counter("broker_memory_refused", "Connections closed because there was no memory for requests."),
     "parked": counter("broker_parked", "Fetches that were parked at the end of a log."),
@@ -140,6 +154,7 @@ BROKER_METRICS: tuple[Metric, ...] = (
     *(LOG_START, LOG_END, LOG_APPENDED, LOG_SIZE, LOG_SEGMENTS, TOPIC_BYTES, TOPIC_MESSAGES, TOPIC_FETCHED),
     *(INFO, SERVING, ZOOKEEPER, TOPICS, PARTITIONS, LEFT_OUT, UNFLUSHED, FAILED_LOGS, DISK_FREE, DISK_SIZE),
     *(RETENTION_BY_AGE, CLOCK_AHEAD, WRONG_TIMES),
+    *(DAMAGED, SCRUB_FINISHED),
     *(REQUEST_TIMES, FLUSH_TIMES, READABLE_TIMES),
     *(CONNECTIONS_OPEN, CLOSED, REQUESTS, FETCH_ERRORS, NOT_ALLOWED, THROTTLED),
     *(MEMORY_HELD, MEMORY_PEAK, MEMORY_LIMIT, PARKED_NOW, PARKED_ENDS),
@@ -162,6 +177,10 @@ class Logs(Protocol):
     @property
     def retention_clock(self) -> RetentionClock:
         """What their retention goes by."""
+
+    @property
+    def scrubbed(self) -> ScrubRecord:
+        """What checks for damage have found."""
 
     def logs(self) -> list[Log]:
         """Return all logs there are now."""
@@ -220,6 +239,7 @@ def broker_samples(broker: Measured, broker_id: int, max_partitions: int) -> Sam
     counts = broker.counts()
     samples: dict[Metric, Values] = {
         **_of_logs(logs, str(broker_id), max_partitions),
+        **scrub_samples(broker.logs.scrubbed, str(broker_id)),
         INFO: {(str(broker_id),): 1},
         REQUEST_TIMES: {(kind,): times.distribution() for kind, times in broker.request_times.by_type().items()},
         FLUSH_TIMES: {(): broker.logs.times.flush.distribution()},
@@ -291,6 +311,13 @@ def _of_logs(logs: Iterable[Log], broker: str, max_partitions: int) -> Samples:
         UNFLUSHED: {(): sum(log.unflushed_messages for log in by_partition.values())},
         FAILED_LOGS: {(): sum(log.failure is not None for log in by_partition.values())},
     }
+
+
+def scrub_samples(record: ScrubRecord, broker: str) -> dict[Metric, Values]:
+    """Return what a broker says of checks for damage."""
+    damaged = Counter((broker, each.segment.topic, str(each.segment.partition)) for each in record.damage())
+    finished: Values = {} if record.finished_s is None else {(): record.finished_s}
+    return {DAMAGED: {where: float(count) for where, count in damaged.items()}, SCRUB_FINISHED: finished}
 
 
 def _named(counts: Mapping[str, int], pattern: str) -> dict[tuple[str, ...], float]:

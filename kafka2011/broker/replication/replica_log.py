@@ -68,6 +68,12 @@ class ReplicaLogs:
     def _is_clock_wrong(self) -> bool:
         return self._logs.retention_clock.is_known_wrong
 
+    def damage(self) -> str:
+        """Say what is damaged in closed segments on this disk, as far as that is known; an empty text if nothing."""
+        damage = self._logs.scrubbed.damage()
+        more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
+        return f"{damage[0]}{more}" if damage else ""
+
     def _note_cut(self, size_bytes: int) -> None:
         self.cut_bytes += size_bytes
 

@@ -290,7 +290,7 @@ class Replication:
                 session.has_news = True
                 raise
         self._state.go_on()
-        session.tell(self._state.trouble, self._knowledge.known.newest_seen.text)
+        session.tell(self._state.trouble, self._parts.logs.damage(), self._knowledge.known.newest_seen.text)
         if self._knowledge.is_store_due:
             self._state.note_readable()
             self._knowledge.store()

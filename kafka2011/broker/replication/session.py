@@ -91,13 +91,14 @@ class ReplicaSession:
         self._is_member = self._name in nodes.members
         return nodes
 
-    def tell(self, trouble: str, seen: str) -> None:
-        """Say in the member's znode what keeps this replica from leading and following, or nothing. Raises ZkError.
+    def tell(self, trouble: str, damage: str, seen: str) -> None:
+        """Say in the member's znode what keeps this replica from leading and following, and what its disk has damaged.
 
-        With it goes what its disk has seen by now: the znode's text may be of before ZooKeeper has gone back.
+        With it goes what its disk has seen by now: the znode's text may be of before ZooKeeper has gone back. Raises
+        ZkError.
         """
-        if trouble != self._member.trouble:
-            member = replace(self._member, trouble=trouble, seen=seen)
+        if (trouble, damage) != (self._member.trouble, self._member.damage):
+            member = replace(self._member, trouble=trouble, damage=damage, seen=seen)
             try:
                 self.registry.tell(self._name, member)
             except NoNode:  # the session has ended, as the next look finds out
