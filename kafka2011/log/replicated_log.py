@@ -152,6 +152,18 @@ class ReplicatedLog:
             except OSError as error:
                 raise LogError(os_error_text("cannot read the log in", self.log.directory, error)) from error
 
+    # Closing the last segment
+
+    def roll(self) -> None:
+        """Begin a segment at the end, so that the one before is closed; on disk when this returns.
+
+        Raises LogError if no file can be opened for now, LogFailedError after an I/O error.
+        """
+        end = self.log.appended_end_offset
+        with self.log.rewinding(f"roll {self._name} at offset {end}", lambda: None) as rewind:
+            if self.log.segments.active.size_bytes:
+                rewind.roll()
+
     # Cutting
 
     def cut(self, offset: int) -> None:

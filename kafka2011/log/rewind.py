@@ -1,11 +1,14 @@
-"""Takes back the end of a log of which there are copies, step by step: after each one, the files are a log."""
+"""Changes the files of a log of which there are copies, step by step: after each one, the files are a log."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kafka2011.log.ends import LogEnds
+    from kafka2011.log.segment import LogSegment
     from kafka2011.log.segment_files import SegmentFiles
 
 
@@ -32,6 +35,18 @@ class Rewind:
         """Let the log start at an offset, while it is one empty segment."""
         self._files.move_to(offset, self._directory_fd)
         self._ends.move_to(offset)
+
+    def roll(self) -> None:
+        """Bring all to disk, and begin a segment at the end: what was appended last is closed then."""
+        end = self._ends.appended
+        self._files.list.active.sync()
+        self._ends.flushed = self._ends.flushing = end
+        self._files.roll(end.offset, self._files.list.segments)
+        self.has_new_active_segment = True
+
+    def replace(self, segment: LogSegment, new: Path) -> None:
+        """Put a file, which is on disk, in the place of a closed segment. Whoever reads that keeps the old one."""
+        self._files.replace(segment, new, self._directory_fd)
 
     def _drop_last(self, *, keeps: bool) -> None:
         last = self._files.forget_last(keeps=keeps)

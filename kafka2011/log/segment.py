@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 SEGMENT_SUFFIX = ".kafka"
 CUT_SUFFIX = ".cut"
+REPAIR_SUFFIX = ".repair"
+"""Of a file that is to take the place of the segment before this in its name."""
 OFFSET_DIGITS = 20
 
 NO_ROOM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kafka2011.disk import is_directory, open_directory
 from kafka2011.errors import LogError
 from kafka2011.log.recovery import keep
-from kafka2011.log.segment import LogSegment, SegmentList, find_segment_files, segment_path
+from kafka2011.log.segment import REPAIR_SUFFIX, LogSegment, SegmentList, find_segment_files, segment_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,13 @@ class SegmentFiles:
             self.directory.mkdir()
 
     def open(self) -> None:
-        """Open what is there, or begin the first segment. Raises LogError if a segment does not continue the last."""
+        """Open what is there, or begin the first segment. Raises LogError if a segment does not continue the last.
+
+        What is left of a repair that did not end is removed.
+        """
+        for path in self.directory.iterdir():
+            if path.suffix == REPAIR_SUFFIX:
+                self._disk.unlink(path)
         files = find_segment_files(self.directory, warn_of_others=True)
         segments = [LogSegment(path, start, path.stat().st_size, self._disk) for start, path in files]
         for segment, following in pairwise(segments):
@@ -71,6 +77,7 @@ class SegmentFiles:
             except BaseException:  # also when a greenlet is stopped while it waits: the next try must find no file
                 segment.release()
                 segment.path.unlink()
+                self._disk.fsync(directory_fd)  # or the name may come back, when this log has gone on without it
                 raise
         return segment
 
@@ -86,6 +93,22 @@ class SegmentFiles:
         self._disk.unlink(segment.path)
         # One by one: names that vanish out of order would leave a gap, and a log with a gap does not open.
         self._disk.fsync(directory_fd)
+
+    def replace(self, segment: LogSegment, new: Path, directory_fd: int) -> None:
+        """Put a file, which is on disk, in the place of a closed segment's; EBUSY while a parked slice needs that.
+
+        The name is on disk when this returns. Slices that readers hold stay good, with the old bytes.
+        """
+        if not segment.prepare_deletion():
+            raise OSError(errno.EBUSY, "it waits to be sent")
+        segment.hold()  # or the rename would free its bytes, and everybody would wait for that
+        try:
+            new.replace(segment.path)
+            fresh = LogSegment(segment.path, segment.start_offset, segment.size_bytes, self._disk)
+            self.list = SegmentList.of(fresh if each is segment else each for each in self.list.segments)
+            self._disk.fsync(directory_fd)
+        finally:
+            segment.release()
 
     # Cutting
 

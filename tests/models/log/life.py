@@ -13,6 +13,7 @@ from kafka2011.log.label import Label
 from kafka2011.log.log import LogHooks, Place
 from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK, DELETED_SUFFIX
 from kafka2011.log.log_manager import LogManager, TopicSettings
+from kafka2011.log.repair import SegmentRepair
 from kafka2011.log.replicated_log import ReplicatedLog
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet
@@ -228,6 +229,20 @@ class Life:
             with self._shipped():
                 self._replicated(topic).log.delete_before(offset)
                 self.accounts[topic].deleted(self._logs[topic])
+        self._after_step()
+
+    def repair(self, topic: str) -> None:
+        """Put a copy of the first closed segment in its place, if there is one."""
+        if topic not in self._logs or len(self._logs[topic].segments.segments) == 1:
+            self._after_step()
+            return
+        log = self._logs[topic]
+        segment = log.segments.segments[0]
+        data = segment.path.read_bytes()
+        with self._shipped(), SegmentRepair(log, segment.start_offset, self.layer) as repair:
+            repair.write(data)
+            repair.check()
+            repair.install()
         self._after_step()
 
     def _replicated(self, topic: str) -> ReplicatedLog:

@@ -178,6 +178,21 @@ def begin_anew(life: Life) -> None:
     life.flush("a")
 
 
+def repair(life: Life) -> None:
+    """Replace closed segments by copies of them, roll for that, and go on."""
+    life.start()
+    life.append("a", 60)
+    life.append("a", 20)
+    life.flush("a")
+    life.repair("a")
+    life.append("a", 60)
+    life.repair("a")
+    life.stop()
+    life.start()
+    life.append("a", 7)
+    life.flush("a")
+
+
 SMALL = LogSettings(
     max_segment_bytes=50,
     flush_interval=3,
@@ -188,7 +203,7 @@ SMALL = LogSettings(
 
 SCENARIOS = {
     scenario.__name__: Scenario(scenario.__name__, SMALL, scenario)
-    for scenario in (begin, roll, retain, retain_empty, compress, kill, meanwhile, delete, grow)
+    for scenario in (begin, roll, retain, retain_empty, compress, kill, meanwhile, delete, grow, repair)
 } | {
     scenario.__name__: Scenario(scenario.__name__, SMALL, scenario, is_replica=True)
     for scenario in (follow, begin_anew)
