@@ -81,7 +81,7 @@ class KafkaServer:
         ports = " and ".join(map(str, self.parts.sockets.ports))
         logger.info("broker %d listens on %s:%s", config.brokerid, config.bind_address, ports)
         self.parts.flushes.start(config.log_default_flush_scheduler_interval_ms / 1000, self.parts.logs.flush_due)
-        self.parts.tasks.every(config.log_cleanup_interval_mins * 60, self._clean_up)
+        self.parts.tasks.every(config.log_cleanup_interval_mins * 60, self.clean_up)
         self.parts.tasks.every(COMPARISON_LOOK_S, self.parts.clock_comparison.compare_when_due)
         self.parts.tasks.spawn(self._end_late_waits)
         self.parts.scrubber.load()
@@ -134,11 +134,7 @@ class KafkaServer:
             self.parts.sockets.stop_accepting()
         self.stop_requested.set()
 
-    def counts(self) -> dict[str, int]:
-        """Return what has been counted since the start."""
-        return self.parts.status.counts()
-
-    def _clean_up(self) -> None:
+    def clean_up(self) -> None:
         """Delete old segments, unless another replica leads: then they go when it has deleted them."""
         replication = self.parts.replication
         if replication is None or replication.leading_now() is not None:
@@ -146,6 +142,10 @@ class KafkaServer:
             self.parts.logs.clean_up()
         else:
             self.parts.logs.retention_clock.note()
+
+    def counts(self) -> dict[str, int]:
+        """Return what has been counted since the start."""
+        return self.parts.status.counts()
 
     def _end_late_waits(self) -> None:
         while not self.parts.tasks.stopping.is_set():

@@ -127,7 +127,7 @@ def test_a_follower_has_the_epoch_on_disk_when_it_asks_and_what_it_got_when_it_a
     logs, file = Logs(), KnownFile(tmp_path)
     parts = new_parts(logs, file, threads)
     leader = FakeLeader()
-    leader.gives = [Given(0, 4, 0), Given(0, 4, 0, data=b"m1m2"), Given(0, 4, 4)]
+    leader.gives = [Given(0, 4, 0), Given(0, 4, 0, data=b"m1m2"), Given(0, 4, 2), Given(0, 4, 4)]
     listener = gevent.socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
@@ -144,9 +144,12 @@ def test_a_follower_has_the_epoch_on_disk_when_it_asks_and_what_it_got_when_it_a
         if following is not None:
             following.end()
         listener.close()
-    assert leader.epochs == [7, 7, 7]
-    assert [fetch.asks[VIEWS].flushed for fetch in leader.asked] == [None, 0, 4]
+    assert leader.epochs == [7] * 4
+    assert [fetch.asks[VIEWS].flushed for fetch in leader.asked] == [None, 0, 4, 4]
     assert logs.log.on_disk == ((0, b"m1m2"),)
+    known = file.load()
+    assert known is not None
+    assert known.readable.get(VIEWS, 0) >= 2, "what clients could read is on disk when it ends"
 
 
 def new_session(renew: Callable[[], None], *members: Member) -> Any:

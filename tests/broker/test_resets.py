@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,9 @@ from kafka2011.replica.in_sync import LeadLostError
 def test_a_connection_that_is_reset_waits_for_nothing_when_it_is_closed() -> None:
     """Closing it sends a reset, which wakes a client that waits to send more."""
     with socket.socket() as connection:
-        reset_on_close(cast("Any", connection))  # a plain one will do
+        reset_on_close(connection)
         assert struct.unpack("ii", connection.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)) == (1, 0)
-    reset_on_close(cast("Any", connection))  # it is closed already
+    reset_on_close(connection)  # it is closed already
 
 
 def _refuse(_self: object = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -25,8 +26,10 @@ from kafka2011.broker.requests.stages import (
 from kafka2011.broker.security.access import CONSUME, PRODUCE
 from kafka2011.errors import LogError, ProtocolError
 from kafka2011.log.log import LogFailedError
-from kafka2011.replica.codec import REPLICA_FETCH
+from kafka2011.replica.codec import REPLICA_FETCH, WaitingFetch, encode_fetch
+from kafka2011.replica.exchange import ReplicaFetch
 from kafka2011.replica.standing import REPLICA_STANDING
+from kafka2011.replica.state import Replica
 from kafka2011.wire.protocol import (
     FetchRequest,
     MultiFetchRequest,
@@ -226,6 +229,23 @@ def test_what_replicas_ask_goes_no_further(noted: Any) -> None:
     assert not client.is_done
     with pytest.raises(RefusedError, match="does not lead"):
         frames(Call(frame_of(REPLICA_FETCH), []))
+
+
+def test_a_leader_is_told_which_connection_a_follower_asks_by(noted: Any) -> None:
+    """What it knows of a follower belongs to that: a request of an older one that comes late says nothing about now."""
+    asked: list[int] = []
+
+    def answer(request: WaitingFetch, _connection: object) -> Reply:
+        asked.append(request.fetch.connection)
+        return Reply((b"answer",))
+
+    client: Any = SimpleNamespace(number=5)
+    leading: Any = SimpleNamespace(answer=answer)
+    frames = ReplicaFrames(client, noted, 7, leading=lambda: leading, topics=list, may_use=None)
+    call = Call(encode_fetch(WaitingFetch(ReplicaFetch(3, Replica("b", "51f3")), 100))[4:], [])
+    frames(call)
+    assert asked == [5]
+    assert call.reply == Reply((b"answer",))
 
 
 def test_a_frame_without_a_type_has_none() -> None:

@@ -1,0 +1,37 @@
+"""Each defect of tests/planted/order.toml is noticed by the test that it names, and for the right reason."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.planted.patches import read_defects
+
+ROOT = Path(__file__).parent.parent
+TIMEOUT_S = 100
+
+
+def test_each_defect_is_noticed_by_the_test_that_it_names() -> None:
+    """Not by an error on the way there: the failure says what is wrong. Without the defect the test passes."""
+    defects = read_defects("order")
+    run = [sys.executable, "-m", "tests.planted.noticing", "order"]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    before, *tried = [json.loads(line) for line in done.stdout.splitlines()]
+    assert before == {"before": {}}
+    assert [each["defect"] for each in tried] == list(defects)
+    wrong = []
+    for each in tried:
+        shows = defects[each["defect"]].shows
+        failures = [why for test, why in each["failures"].items() if test.startswith(shows["noticed_by"])]
+        if not any(re.search(shows["says"], why) for why in failures):
+            wrong.append(each)
+    assert wrong == []
+
+
+def test_who_fails_in_the_right_way_is_told_from_who_does_not() -> None:
+    """Each defect says what its test's failure has to say: an empty pattern would fit any."""
+    assert [name for name, defect in read_defects("order").items() if not defect.shows["says"]] == []
