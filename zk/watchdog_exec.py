@@ -28,8 +28,8 @@ _LOOKS = 10
 """So many looks in a row must find nothing, each of them at its time: this process may have been stopped as well."""
 _LATE = 2.0
 """A look that comes after so many times its interval was not at its time."""
-_KILLED_S = 0.2
-"""So long after a process was killed it runs no more, though a thread that waits for a disk may still be there."""
+_KILLED_S = 0.5
+"""How long a process that was killed may take to be gone."""
 _CONNECT = struct.Struct(">iqiqi")
 """Version, last transaction seen, timeout in ms, session, bytes of the password that follows; then one byte: 0."""
 _CONNECTED = struct.Struct(">iiq")
@@ -50,8 +50,10 @@ def watch(fd: int, process: int | None = None) -> bytes | None:
     within_s = 0.0
     while True:
         if within_s and process is not None and not _await_line(fd, within_s):
-            _kill(process, within_s)
-            return last or None
+            if _kill(process, within_s):
+                return last or None
+            within_s = 0.0
+            continue
         if not (received := os.read(fd, 65536)):
             return last or None
         *lines, unfinished = (unfinished + received).split(b"\n")
@@ -78,16 +80,33 @@ def _await_line(fd: int, within_s: float) -> bool:
     return False
 
 
-def _kill(process: int, within_s: float) -> None:
-    """Kill the process that hangs, and tell of that where its errors go."""
+def _kill(process: int, within_s: float) -> bool:
+    """Kill the process that hangs, and tell of that where its errors go. Return False if it lives on.
+
+    The first process of a container cannot be killed from inside.
+    """
     pid, errors = os.getppid(), -1
     with contextlib.suppress(OSError):  # before it has gone; a socket cannot be opened
         errors = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(process, signal.SIGKILL)
+    is_dead = bool(select.select([process], [], [], _KILLED_S)[0]) or _is_dying(pid)
+    what = b"was killed by its watchdog" if is_dead else b"cannot be killed by its watchdog"
     with contextlib.suppress(OSError):
-        os.write(errors, b"process %d was killed by its watchdog: it has hung for %g s\n" % (pid, within_s))
-    time.sleep(_KILLED_S)
+        os.write(errors, b"process %d %s: it has hung for %g s\n" % (pid, what, within_s))
+    if errors >= 0:
+        os.close(errors)
+    return is_dead
+
+
+def _is_dying(pid: int) -> bool:
+    """Say whether a process is being killed, though a thread of it still waits for a disk: it does nothing more."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
+            pending = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except OSError:  # it is gone
+        return True
+    return any(signals >> (signal.SIGKILL - 1) & 1 for signals in pending)
 
 
 def end_session(session: dict[str, Any]) -> bool:

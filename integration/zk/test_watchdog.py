@@ -18,6 +18,7 @@ from kafka2011.certificates import Authority
 from tests.support.processes import gone
 from tests.support.sessions import expire_session
 from tests.support.waiting import eventually
+from zk import watchdog_exec
 from zk.connecting import connect
 from zk.local_zookeeper import LocalZooKeeper, ServerTls
 from zk.nodes import Nodes
@@ -65,6 +66,22 @@ consumer.create_message_streams({"views": 1})
 print(json.dumps([consumer._watchdog.pid, consumer._client.session_timeout_ms]), flush=True)
 sys.stdin.read()
 consumer.shutdown()
+"""
+
+FIRST_PROCESS = """
+import os, subprocess, sys, time
+program, said = sys.argv[1:]
+watchdog = subprocess.Popen([sys.executable, "-I", "-S", program, str(os.getpid())], stdin=subprocess.PIPE)
+watchdog.stdin.write(b'{"hosts": [["127.0.0.1", 1]], "session_id": 1, "password": "", "timeout_ms": 9, "tls": null}\\n')
+watchdog.stdin.write(b"beat 200\\n")
+watchdog.stdin.flush()
+deadline_s = time.monotonic() + 30
+while not os.stat(said).st_size and time.monotonic() < deadline_s:
+    time.sleep(0.01)
+status = watchdog.poll()
+watchdog.stdin.write(b"done\\n")
+watchdog.stdin.close()
+print(os.getpid(), status, watchdog.wait(), flush=True)
 """
 
 
@@ -170,6 +187,25 @@ def test_a_process_that_hangs_is_killed_if_it_wants_that_and_its_session_ends(
     other.process.send_signal(signal.SIGCONT)
     other.say("end")
     assert other.process.wait(30) == 0
+
+
+def test_a_session_goes_on_with_a_process_that_cannot_be_killed(tmp_path: Path) -> None:
+    """As the first one of a container: it would go on believing in its session, beside whoever comes after it."""
+    alone = ("unshare", "--pid", "--fork", "--mount-proc", *(() if os.geteuid() == 0 else ("--map-root-user",)))
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a process cannot be the first one of a namespace here")
+    said = tmp_path / "said"
+    with said.open("wb") as errors:
+        done = subprocess.run(
+            [*alone, sys.executable, "-c", FIRST_PROCESS, str(watchdog_exec.__file__), str(said)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            timeout=60,
+            check=True,
+            text=True,
+        )
+    assert done.stdout == "1 None 0\n"
+    assert said.read_text() == "process 1 cannot be killed by its watchdog: it has hung for 0.2 s\n"
 
 
 def test_a_process_that_lives_on_is_not_harmed(client: ZkClient, new_client: Callable[[], ZkClient]) -> None:

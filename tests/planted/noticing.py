@@ -2,8 +2,8 @@
 
     python -m tests.planted.noticing order "a follower flushes nothing" tests/broker tests/replica
 
-prints, in lines of JSON, which of the tests fail without a defect, and then for each defect that is named, or for all of
-the file, which fail with it, by node id. Without paths each defect is tried on the test that it names as `noticed_by`.
+prints, in lines of JSON, which of the tests fail without a defect, and then which fail with each defect that is named.
+Without names all defects of the file are tried, and without paths each on the test that it names as `noticed_by`.
 """
 
 from __future__ import annotations
