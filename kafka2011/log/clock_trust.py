@@ -115,21 +115,17 @@ class ClockTrust:
         self._lead_ms = wall_ms - steady_ms
         if abs(self._difference_ms) <= MAX_DIFFERENCE_MS:
             self._guard = ClockJumpGuard(self._clock)
-            if self._is_period_open:
+            if self.is_period_open:
                 last = self.periods[-1]
                 self.periods[-1] = last._replace(to_ms=last.to_ms + unseen_ms, right_ms=wall_ms)
                 self._waits_for = ""  # ZooKeeper's is another clock, or it would never have differed
             return
         # It may have been wrong ever since it was compared last, and then it has shown all times since.
         from_ms, to_ms = wall_ms - unseen_ms, wall_ms
-        if self._is_period_open:
+        if self.is_period_open:
             last = self.periods.pop()
             from_ms, to_ms = min(last.from_ms, from_ms), max(last.to_ms, to_ms)
         self.periods = [*self.periods, WrongPeriod(from_ms, to_ms)][-MOST_PERIODS:]
-
-    @property
-    def _is_period_open(self) -> bool:
-        return bool(self.periods) and not self.periods[-1].right_ms
 
     # What it says
 
@@ -158,6 +154,11 @@ class ClockTrust:
     def is_alone(self) -> bool:
         """Whether nothing but its own steps judges it: there is no ZooKeeper, or none for a day."""
         return not self._is_compared or self._steady_ms() - self._compared_ms > COMPARISON_LASTS_MS
+
+    @property
+    def is_period_open(self) -> bool:
+        """Whether it was known to be wrong at the last comparison, here or in an earlier run."""
+        return bool(self.periods) and not self.periods[-1].right_ms
 
     def obstacle(self) -> Obstacle | None:
         """Return why nothing may be deleted by age now; None if the wall clock is believed."""

@@ -88,8 +88,7 @@ class RetentionClock:
                 "%s was copied without the times of its files at %s: retention takes its segments for written then",
                 *(self._log_dir, _date(notes.copied_ms)),
             )
-        was_wrong = bool(periods) and not periods[-1].right_ms  # then it was to move, and ZooKeeper has its own clock
-        moved_ms = 0 if was_wrong else moved_while_down_ms(notes.clock, self._now())
+        moved_ms = moved_while_down_ms(notes.clock, self._now())
         if moved_ms:
             self._kept = notes.clock  # a restart finds the same
             self._trust.wait(f"the wall clock has moved by {moved_ms / 3_600_000:.1f} h while the broker was down")
@@ -98,9 +97,9 @@ class RetentionClock:
 
     def compare(self, other_ms: float) -> None:
         """Note what ZooKeeper's clock says now, in ms since the epoch."""
-        was_wrong = self.is_known_wrong
+        was_wrong = self._trust.is_period_open
         self._trust.compare(other_ms)
-        is_wrong = self.is_known_wrong
+        is_wrong = self._trust.is_period_open
         self._note(0 if is_wrong != was_wrong else NOTE_SOON_MS if is_wrong else NOTE_MS)
         if is_wrong:
             self._log(self._trust.obstacle())

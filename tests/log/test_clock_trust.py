@@ -264,6 +264,60 @@ def test_a_wait_ends_when_zookeepers_clock_has_differed_and_agrees(directory: Pa
     manager.close()
 
 
+def test_a_wrong_clock_is_noted_and_logged_without_a_pass(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At once, then every minute; a right one every ten minutes. Also during a wait, which a restart finds again."""
+    clock = new_clock()
+    manager = open_manager(directory, clock)
+    manager.retention_clock.note()
+    manager.close()
+    clock.wall_lead_ms += YEAR_MS
+    manager = open_manager(directory, clock)
+
+    def periods() -> tuple[WrongPeriod, ...]:
+        notes = load_clock_notes(directory / "logs")
+        assert notes is not None
+        return notes.periods
+
+    def shown_until(after_ms: float, ahead_ms: float = YEAR_MS) -> tuple[float, float]:
+        """Return what is noted of the wrong clock once it was compared after some time, from when it was wrong."""
+        clock.now_ms += after_ms
+        manager.retention_clock.compare(wall_ms(clock) - ahead_ms)
+        [period] = periods()
+        return period.to_ms - period.from_ms, period.right_ms
+
+    assert shown_until(0) == (0, 0)
+    assert "31536000 s ahead" in caplog.text
+    assert shown_until(59_999) == (0, 0)
+    assert shown_until(1) == (60_000, 0)
+    manager.close()
+    manager = open_manager(directory, clock)
+    assert shown_until(0) == (60_000, 0)
+    clock.wall_lead_ms -= YEAR_MS
+    assert shown_until(30_000, 0) == (90_000, wall_ms(clock))
+    noted_ms = open_manager_noted(directory).wall_ms
+    for after_ms in (599_999, 1):
+        assert open_manager_noted(directory).wall_ms == noted_ms
+        clock.now_ms += after_ms
+        manager.retention_clock.compare(wall_ms(clock))
+    assert open_manager_noted(directory).wall_ms == noted_ms + 600_000
+    manager.close()
+
+
+def test_a_wait_is_found_again_though_the_clock_was_noted_as_wrong_meanwhile(directory: Path) -> None:
+    clock = new_clock()
+    manager = open_manager(directory, clock)
+    manager.retention_clock.note()
+    manager.close()
+    noted = open_manager_noted(directory)
+    clock.wall_lead_ms += YEAR_MS
+    for _ in range(2):
+        manager = open_manager(directory, clock)
+        manager.retention_clock.compare(wall_ms(clock) - 2 * YEAR_MS)
+        assert open_manager_noted(directory) == noted
+        clock.now_ms += 2 * DAY_MS / 3
+        manager.close()
+
+
 def test_a_quick_restart_changes_nothing(directory: Path) -> None:
     clock = new_clock()
     for _ in range(2):
@@ -401,16 +455,43 @@ def test_a_time_that_an_operator_sets_counts_at_once(directory: Path, caplog: py
     manager.close()
 
 
+def test_passes_that_delete_nothing_by_age_do_not_forget_what_they_have_seen(directory: Path) -> None:
+    """Else a clock that is off now and then would keep wrong times for ever."""
+    clock = new_clock()
+    manager = open_manager(directory, clock)
+    path = write(manager, 0)
+    for ahead_ms in (0, YEAR_MS, YEAR_MS, YEAR_MS):
+        manager.retention_clock.compare(wall_ms(clock) - ahead_ms)
+        assert manager.clean_up() == []
+        clock.now_ms += DAY_MS
+    clock.now_ms += WEEK_MS
+    manager.retention_clock.compare(wall_ms(clock))
+    assert [item.path for item in manager.clean_up()] == [path]
+    manager.close()
+
+
+def test_a_segment_that_was_deleted_is_forgotten(directory: Path) -> None:
+    clock = new_clock()
+    manager = open_manager(directory, clock, is_clock_compared=False)
+    write(manager, 0)
+    manager.clean_up()
+    assert manager.retention_clock.times.wrong == 1
+    manager.delete_topic("views")
+    manager.clean_up()
+    assert manager.retention_clock.times.wrong == 0
+    manager.close()
+
+
 def test_only_the_first_wrong_times_are_logged(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = new_clock()
     manager = open_manager(directory, clock)
     manager.retention_clock.compare(wall_ms(clock))
-    for _ in range(WARNED_OF + 2):
+    for _ in range(WARNED_OF + 3):
         write(manager, 0)
     manager.clean_up()
     assert caplog.text.count("has a time that is wrong") == WARNED_OF
     assert caplog.text.count("more segments have times that are wrong") == 1
-    assert manager.retention_clock.times.wrong == WARNED_OF + 2
+    assert manager.retention_clock.times.wrong == WARNED_OF + 3
     manager.close()
 
 
@@ -481,7 +562,9 @@ def test_a_clock_that_jumps_while_it_is_wrong_has_one_period() -> None:
     right_ms = wall_ms(clock)
     clock.now_ms += DAY_MS
     assert trust.believed_ms(behind_ms) == trust.believed_ms(ahead_ms) == right_ms
-    assert trust.believed_ms(behind_ms - YEAR_MS) is None
+    for edge_ms, outwards in ((period.from_ms, -1), (ahead_ms + 60_000, 1)):
+        assert trust.believed_ms(edge_ms + outwards * HOUR_MS) == right_ms
+        assert trust.believed_ms(edge_ms + outwards * (HOUR_MS + 1)) is None
 
 
 def test_only_the_newest_wrong_periods_are_kept() -> None:
