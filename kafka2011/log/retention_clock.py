@@ -161,7 +161,8 @@ class RetentionClock:
         before, self._logged = self._logged, obstacle
         if obstacle is None:
             if before is not None:
-                logger.warning("the wall clock is believed again: retention deletes by age")
+                level = _level_of(before)
+                logger.log(min(level, logging.WARNING), "the wall clock is believed now: retention deletes by age")
             is_alone = self._trust.is_alone
             if is_alone and not self._was_alone:
                 why = "ZooKeeper has not answered for 24 h" if self._is_compared else "there is no ZooKeeper"
@@ -175,8 +176,12 @@ class RetentionClock:
         if before is not None and before.kind == obstacle.kind and _is_close(before, obstacle):
             self._logged = before  # or a clock that drifts slowly would never be logged again
             return
-        level = logging.WARNING if obstacle.kind == NOT_COMPARED else logging.ERROR
-        logger.log(level, "retention deletes nothing because of its age: %s", obstacle.text)
+        logger.log(_level_of(obstacle), "retention deletes nothing because of its age: %s", obstacle.text)
+
+
+def _level_of(obstacle: Obstacle) -> int:
+    """Return how loudly to tell of it: a comparison that is yet to come is nothing unusual."""
+    return logging.INFO if obstacle.kind == NOT_COMPARED else logging.ERROR
 
 
 def _is_close(before: Obstacle, now: Obstacle) -> bool:
