@@ -35,8 +35,8 @@ class Member:
     """A replica that lives: where other replicas reach it, by TLS or not, and the id of its disk.
 
     `trouble` says why it can neither lead nor follow, if an operator should know, and `damage` what is damaged on its
-    disk, which keeps it from nothing. `seen` is the newest state that its disk knows of. Each is empty if it says
-    nothing of that.
+    disk, which keeps it from nothing. `seen` is the newest state that its disk knows of, and `speaks` has the numbers of
+    the requests of replicas that it answers. Each is empty if it says nothing of that.
     """
 
     host: str
@@ -46,6 +46,7 @@ class Member:
     trouble: str = ""
     seen: str = ""
     damage: str = ""
+    speaks: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -59,6 +60,8 @@ class Member:
             document["seen"] = self.seen
         if self.damage:
             document["damage"] = self.damage
+        if self.speaks:
+            document["speaks"] = self.speaks
         return json.dumps(document)
 
     @classmethod
@@ -68,15 +71,15 @@ class Member:
         try:
             document = json.loads(text)
             host, port, disk = document["host"], document["port"], document["disk"]
-            by_tls = document.get("tls", False)
+            by_tls, speaks = document.get("tls", False), tuple(document.get("speaks", ()))
             trouble, seen, damage = (document.get(key, "") for key in ("trouble", "seen", "damage"))
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
             raise MalformedNode(path, text, "not a replica's address") from error
         is_good = isinstance(host, str) and host and type(port) is int and 0 < port <= MAX_PORT
         are_texts = all(isinstance(it, str) for it in (disk, trouble, seen, damage))
-        if not (is_good and are_texts and isinstance(by_tls, bool)):
+        if not (is_good and are_texts and isinstance(by_tls, bool) and all(type(it) is int for it in speaks)):
             raise MalformedNode(path, text, "not a replica's address")
-        return cls(host, port, disk, by_tls, trouble, seen, damage)
+        return cls(host, port, disk, by_tls, trouble, seen, damage, speaks)
 
 
 class ReplicaNodes(NamedTuple):

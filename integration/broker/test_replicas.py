@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 ID = 3
 TOPIC = "views"
+TOPIC_DIRECTORY = f"{TOPIC}-0"
 NAMES = "abc"
 SEGMENT_BYTES = 200_000
 SESSION_MS = 2000
@@ -407,6 +408,50 @@ def test_a_replica_that_differs_stays_out_and_one_that_is_damaged_is_mended(new_
     assert f"{TOPIC}/{ID}-0 has another message here than at the leader at offset" in trouble()
     replicas.await_in_sync("a")
     assert sorted((replicas["b"].log_dir / f"{TOPIC}-0").glob("*.kafka"))[-1].read_bytes() == changed
+
+
+def _flip(broker: LocalBroker) -> bytes:
+    """Flip a bit in a payload of the first segment of a log; return the segment as it was."""
+    path = broker.log_dir / TOPIC_DIRECTORY / f"{0:020}.kafka"
+    good = path.read_bytes()
+    path.write_bytes(good[:5000] + bytes([good[5000] ^ 4]) + good[5001:])
+    return good
+
+
+def test_damage_is_repaired_by_another_replica_and_copied_where_nobody_has_better(new_replicas: NewReplicas) -> None:
+    """A flipped bit keeps no replica out of sync. All of them have the same bytes then, and each names the damage."""
+    replicas = new_replicas(3, **{"replica.max.bytes.per.second": 0})
+    replicas.start("abc")
+    with Producer({"zk.connect": replicas.zk_connect, "confirm": "true", "producer.type": "async"}) as producer:
+        futures = [producer.send(TOPIC, _payload(number)) for number in range(1500)]
+        producer.flush()
+        assert all(future.result() for future in futures)
+    replicas.await_equal("abc")
+
+    def wipe(names: str) -> None:
+        for name in names:
+            replicas[name].kill()
+            shutil.rmtree(replicas[name].log_dir)
+        replicas.await_in_sync("".join(sorted(set("abc") - set(names))))
+
+    wipe("c")
+    good = _flip(replicas["a"])
+    replicas["c"].start()
+    replicas.await_in_sync("abc")
+    replicas.await_equal("abc")
+    assert replicas.logs("a")[f"{TOPIC_DIRECTORY}/{0:020}.kafka"] == good
+    wipe("bc")
+    _flip(replicas["a"])
+    replicas["b"].start()
+    replicas.await_in_sync("ab")
+    replicas.await_equal("ab")
+    assert replicas.logs("b")[f"{TOPIC_DIRECTORY}/{0:020}.kafka"] != good
+
+    def damage() -> list[str]:
+        return [member.damage for member in replicas.registry.read().members.values()]
+
+    eventually(lambda: len(damage()) == 2 and all(damage()), what="both to name the damage")
+    assert all(said.startswith(f"{TOPIC_DIRECTORY} at offset ") for said in damage())
 
 
 def test_a_leader_that_was_suspended_past_its_session_follows(new_replicas: NewReplicas) -> None:

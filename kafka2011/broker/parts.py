@@ -19,8 +19,10 @@ from kafka2011.broker.log_events import LogEvents
 from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.broker.pipelines import Pipelines
 from kafka2011.broker.registration import BrokerRegistration
+from kafka2011.broker.replication.repairer import Repairer
 from kafka2011.broker.replication.replica_log import ReplicaLogs
 from kafka2011.broker.replication.replication import Replication
+from kafka2011.broker.replication.segment_server import SegmentServer
 from kafka2011.broker.requests import receive_buffer
 from kafka2011.broker.requests.handlers import RequestHandlers
 from kafka2011.broker.requests.parking import PART_BYTES, Parking
@@ -83,6 +85,7 @@ class BrokerParts:
         self.replication = self._new_replication() if config.replica_name else None
         self.clock_comparison = ClockComparison(self.logs.retention_clock, self.registration, SYSTEM_CLOCK)
         self.registration.replication = self.events.replication = self.replication
+        self.repairer = None if self.replication is None else self._new_repairer(self.replication)
         self.pipelines = Pipelines(
             config,
             self.logs,
@@ -92,6 +95,7 @@ class BrokerParts:
             access=Access(Path(config.allow_file), SYSTEM_CLOCK) if config.allow_file else None,
             quotas=Quotas(Path(config.quota_file), SYSTEM_CLOCK) if config.quota_file else None,
             replication=self.replication,
+            segments=self._new_segment_server(),
         )
         self.status = BrokerStatus(
             self.logs, self.sockets, self.handlers, self.parking, self.memory, self.registration, failure
@@ -158,6 +162,26 @@ class BrokerParts:
             end_clients=self.sockets.end_connections,
             on_failure=self._fail,
             disk_waits_s=self.disk.waits_s,
+        )
+
+    def _new_repairer(self, replication: Replication) -> Repairer:
+        repairer = Repairer(
+            self.logs,
+            self._config.brokerid,
+            replication.view,
+            self.tasks.stopping,
+            DiskThreads(),
+            self.scrubber.store,
+        )
+        self.scrubber.on_damage = repairer.wake
+        return repairer
+
+    def _new_segment_server(self) -> SegmentServer | None:
+        replication, repairer = self.replication, self.repairer
+        if replication is None or repairer is None:
+            return None
+        return SegmentServer(
+            replication.logs, self._config.brokerid, repairer, replication.view, replication.leading_now
         )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.connections.client_connection import Connection
     from kafka2011.broker.replication.led_client import LedClient
     from kafka2011.broker.replication.replication import Replication
+    from kafka2011.broker.replication.segment_server import SegmentServer
     from kafka2011.broker.requests.handlers import RequestHandlers
     from kafka2011.broker.requests.parking import Parking
     from kafka2011.broker.requests.stages import MayUse, Stage
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Pipelines:
-    """Holds what the pipelines share; `access`, `quotas` and `replication` are None where there are none."""
+    """Holds what the pipelines share; `access`, `quotas`, `replication`, `segments` are None where there are none."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Pipelines:
         access: Access | None,
         quotas: Quotas | None,
         replication: Replication | None,
+        segments: SegmentServer | None,
     ) -> None:
         self._config = config
         self._logs = logs
@@ -49,6 +51,7 @@ class Pipelines:
         self._access = access
         self.quotas = quotas
         self._replication = replication
+        self._segments = segments
 
     def new(self, connection: Connection) -> RequestPipeline:
         """Return the pipeline of a connection, which gets its quota, if it has one."""
@@ -105,4 +108,5 @@ class Pipelines:
             leading=self._replication.leading_now,
             topics=self._logs.topics,
             may_use=may_use,
+            segments=self._segments,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafka2011.broker.registrar import BrokerRegistrar
 from kafka2011.errors import KafkaError
 from kafka2011.log.log import LogFailedError
+from kafka2011.replica.segments import SPOKEN
 from zk.cluster import Broker, TlsListener
 from zk.connecting import SessionSettings
 from zk.replicas import Member
@@ -116,8 +117,8 @@ class BrokerRegistration:
         """Return where other replicas reach this one: over TLS where all know how, or where there is no other way."""
         config = self._config
         if self.tls_port is not None and (config.tls_only or client.security.brokers is not None):
-            return Member(config.hostname, self.tls_port, me.disk, by_tls=True)
-        return Member(config.hostname, self.port, me.disk)
+            return Member(config.hostname, self.tls_port, me.disk, by_tls=True, speaks=SPOKEN)
+        return Member(config.hostname, self.port, me.disk, speaks=SPOKEN)
 
     def topic_added(self, topic: str, partitions: int) -> None:
         """Have a new topic registered soon; never waits."""

@@ -86,6 +86,8 @@ class KafkaServer:
         self.parts.tasks.spawn(self._end_late_waits)
         self.parts.scrubber.load()
         self.parts.tasks.spawn(self.parts.scrubber.run)
+        if self.parts.repairer is not None:
+            self.parts.tasks.spawn(self.parts.repairer.run)
         if config.connections_max_idle_ms > 0:
             interval_s = min(IDLE_CHECK_MAX_S, config.connections_max_idle_ms / 1000 / IDLE_CHECKS)
             self.parts.tasks.every(interval_s, self.parts.sockets.close_idle)

@@ -139,6 +139,17 @@ class ReplicatedLog:
                 raise LogError(os_error_text("cannot read the log in", self.log.directory, error)) from error
             return end > piece.position
 
+    def are_good(self, start: int, end: int) -> bool:
+        """Say whether good messages stand from one offset up to another, in one segment. Raises LogError."""
+        if not self.log.start_offset <= start < end <= self.log.appended_end_offset:
+            return False
+        with self.log.read(start, end - start, end) as piece:
+            try:
+                walk = walk_messages(piece.fd, piece.position, piece.position + piece.size)
+            except OSError as error:
+                raise LogError(os_error_text("cannot read the log in", self.log.directory, error)) from error
+            return start + walk.end - piece.position == end
+
     def message_start(self, offset: int) -> int:
         """Return where the message starts that a byte belongs to, or the first damaged one of its segment before it.
 

@@ -54,13 +54,13 @@ def encode_fetch(request: WaitingFetch) -> bytes:
     try:
         parts = [
             _HEAD.pack(REPLICA_FETCH, fetch.epoch, max_wait_ms),
-            _text(fetch.follower.name),
-            _text(fetch.follower.disk),
+            encode_text(fetch.follower.name),
+            encode_text(fetch.follower.disk),
             _COUNT.pack(len(fetch.asks)),
         ]
         for where, ask in fetch.asks.items():
             flushed = _UNKNOWN if ask.flushed is None else ask.flushed
-            parts += (_text(where.topic), _ASK.pack(where.partition, ask.offset, flushed, len(ask.compare)))
+            parts += (encode_text(where.topic), _ASK.pack(where.partition, ask.offset, flushed, len(ask.compare)))
             for each in ask.compare:
                 parts += (_RANGE.pack(each.start, each.end), _LENGTH.pack(len(each.digest)), each.digest)
         body = b"".join(parts)
@@ -71,7 +71,7 @@ def encode_fetch(request: WaitingFetch) -> bytes:
 
 def decode_fetch(frame: AnyBytes, broker_id: int) -> WaitingFetch:
     """Return the request in a frame without its size field; the partitions are of this broker id."""
-    reader = _Reader(frame)
+    reader = FieldReader(frame)
     request_type, epoch, max_wait_ms = reader.take(_HEAD)
     if request_type != REPLICA_FETCH:
         raise ProtocolError(f"request type {request_type} is no replica fetch")
@@ -98,7 +98,7 @@ def encode_data(data: ReplicaData) -> tuple[bytes | Piece, ...]:
     head = bytearray(_DATA_HEAD.pack(data.epoch, len(data.given)))
     try:
         for where, given in data.given.items():
-            head += _text(where.topic)
+            head += encode_text(where.topic)
             head += _GIVEN.pack(
                 *(where.partition, given.start, given.end, given.readable, given.equal),
                 *(given.segment, given.modified_ms, given.data_bytes),
@@ -120,7 +120,7 @@ def encode_data(data: ReplicaData) -> tuple[bytes | Piece, ...]:
 
 def decode_data(body: AnyBytes, broker_id: int) -> ReplicaData:
     """Return what the body of a response says, of partitions of this broker id."""
-    reader = _Reader(body)
+    reader = FieldReader(body)
     (epoch,) = reader.take(struct.Struct(">q"))
     given: dict[TopicPartition, Given] = {}
     for _ in range(reader.count()):
@@ -135,14 +135,15 @@ def decode_data(body: AnyBytes, broker_id: int) -> ReplicaData:
     return ReplicaData(epoch, given)
 
 
-class _Reader:
-    """Takes fields out of bytes, one after the other."""
+class FieldReader:
+    """Takes fields out of bytes, one after the other. Each method raises ProtocolError."""
 
     def __init__(self, data: AnyBytes) -> None:
         self._data = data
         self._position = 0
 
     def take(self, fields: struct.Struct) -> tuple[int, ...]:
+        """Return the next fields."""
         start, self._position = self._position, self._position + fields.size
         try:
             return fields.unpack_from(self._data, start)
@@ -150,6 +151,7 @@ class _Reader:
             raise ProtocolError(f"{len(self._data)} bytes between replicas end in the middle of a field") from error
 
     def bytes_of(self, size: int) -> bytes:
+        """Return so many bytes."""
         start, end = self._position, self._position + size
         if size < 0 or end > len(self._data):
             raise ProtocolError(f"a field of {size} bytes in {len(self._data)} bytes between replicas")
@@ -157,16 +159,22 @@ class _Reader:
         return bytes(self._data[start:end])
 
     def text(self) -> str:
-        """Bytes that are no UTF-8 become characters that no name has."""
-        return str(self.bytes_of(*self.take(_LENGTH)), "utf-8", "backslashreplace")
+        """Return a text; bytes that are no UTF-8 become characters that no name has."""
+        return str(self.short_bytes(), "utf-8", "backslashreplace")
+
+    def short_bytes(self) -> bytes:
+        """Return bytes behind their length."""
+        return self.bytes_of(*self.take(_LENGTH))
 
     def count(self) -> int:
+        """Return how many partitions follow."""
         (count,) = self.take(_COUNT)
         if count < 0:
             raise ProtocolError(f"{count} partitions between replicas")
         return count
 
     def ranges(self, count: int) -> tuple[Range, ...]:
+        """Return so many ranges."""
         found = []
         for _ in range(count):
             start, end = self.take(_RANGE)
@@ -174,10 +182,12 @@ class _Reader:
         return tuple(found)
 
     def end(self) -> None:
+        """Check that nothing is left."""
         if self._position != len(self._data):
             raise ProtocolError(f"{len(self._data) - self._position} bytes too many between replicas")
 
 
-def _text(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
+    """Return a text behind its length. Raises struct.error if it is too long."""
     data = text.encode()
     return _LENGTH.pack(len(data)) + data

@@ -122,6 +122,9 @@ class CopiedLog(Protocol):
     def is_good_at(self, offset: int) -> bool:
         """Say whether the message that starts there is whole, and its checksum is right."""
 
+    def are_good(self, start: int, end: int) -> bool:
+        """Say whether good messages stand from one offset up to another."""
+
     def read(self, offset: int, max_bytes: int) -> tuple[int, int, bytes | Piece]:
         """Return a segment's start, when it was written last, and bytes of it from an offset on; none at the end.
 
@@ -133,6 +136,9 @@ class CopiedLog(Protocol):
 
         It was written last at `modified_ms`.
         """
+
+    def append_damaged(self, data: bytes, segment: int, modified_ms: int) -> None:
+        """Append bytes as they are to the segment that starts at `segment`: nobody has better ones."""
 
     def cut(self, offset: int) -> None:
         """Remove all bytes from an offset on, and the segments that start there or later, but never the last one."""

@@ -10,6 +10,7 @@ from kafka2011.replica.exchange import Ask
 
 if TYPE_CHECKING:
     from kafka2011.replica.exchange import CopiedLog, Given
+    from kafka2011.replica.segments import DamageGiven
     from zk.cluster import TopicPartition
 
 
@@ -18,7 +19,15 @@ class LeaderLacksReadableError(LogError):
 
 
 class OtherBytesError(LogError):
-    """Leader and follower have different good messages at an offset that clients may have read. Nothing is cut."""
+    """Leader and follower have different messages at an offset that clients may have read, and this one is good.
+
+    Nothing is cut.
+    """
+
+    def __init__(self, text: str, where: TopicPartition, offset: int) -> None:
+        super().__init__(text)
+        self.where = where
+        self.offset = offset
 
 
 class DamagedBytesError(LogError):
@@ -53,6 +62,7 @@ class FollowedLog:
         self.obstacle: LogError | None = None
         self._leader_end = 0
         self._is_trying_again = False
+        self._damaged_segment: int | None = None  # that damaged bytes were copied to last
 
     def ask(self) -> Ask:
         """Return what to ask the leader for next.
@@ -97,6 +107,34 @@ class FollowedLog:
         """Ask for what comes next again; the obstacle stays until something has come."""
         self._is_trying_again = True
 
+    @property
+    def end(self) -> int:
+        """The offset where this log goes on."""
+        return self._log.appended_end_offset
+
+    def copy_damaged(self, offset: int, given: DamageGiven) -> bool:
+        """Append bytes as they are that the leader says are damaged, if this log goes on there; say whether it did.
+
+        Raises LogError.
+        """
+        if self._comparison is not None or offset != self._log.appended_end_offset:
+            return False
+        self._log.append_damaged(given.data, given.segment, given.modified_ms)
+        self._damaged_segment = given.segment
+        self.obstacle, self._is_trying_again = None, False
+        return True
+
+    def pass_damaged(self, offset: int, end: int) -> bool:
+        """Compare what comes after bytes that are damaged at the leader, if they are good here; say whether they are.
+
+        Raises LogError.
+        """
+        if not self._log.are_good(offset, end):
+            return False
+        self._first_offset = end
+        self._comparison = self._compare_from(end)
+        return True
+
     def _go_on(self, given: Given) -> None:
         log, comparison = self._log, self._comparison
         if given.start > log.appended_end_offset:
@@ -113,6 +151,10 @@ class FollowedLog:
         if self._comparison is None:
             if given.start > log.start_offset:
                 log.delete_before(given.start)
+            if given.data and given.segment != self._damaged_segment:
+                self._damaged_segment = None
+            if self._damaged_segment is not None:
+                return  # while it is the last segment, recovery after a crash would cut it before what is damaged
             # What is not on disk may be other bytes after a power cut, and has to be compared then.
             self.readable = max(self.readable, min(given.readable, log.flushed_end_offset))
 
@@ -131,7 +173,9 @@ class FollowedLog:
         self._comparison = self._compare_from(self._first_offset)
         raise OtherBytesError(
             f"{self._where} has another message here than at the leader at offset {cut}, and clients may have read this"
-            f" replica up to {self.readable}: nothing is cut here until an operator says which is to be believed"
+            f" replica up to {self.readable}: nothing is cut here until an operator says which is to be believed",
+            self._where,
+            cut,
         )
 
     def _compare_from(self, offset: int) -> Comparison:

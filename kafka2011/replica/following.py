@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from kafka2011.errors import LogError
     from kafka2011.replica.exchange import CopiedLog, Given, ReplicaData
+    from kafka2011.replica.segments import DamageGiven
     from kafka2011.replica.state import Follow, Replica
     from zk.cluster import TopicPartition
 
@@ -95,6 +96,18 @@ class Following:
         """Ask again for what some partitions could not take."""
         for where in partitions:
             self._logs[where].retry()
+
+    def end_of(self, where: TopicPartition) -> int:
+        """Return the offset where a partition goes on."""
+        return self._logs[where].end
+
+    def copy_damaged(self, where: TopicPartition, offset: int, given: DamageGiven) -> bool:
+        """Append bytes of a partition as they are, as FollowedLog does."""
+        return self._logs[where].copy_damaged(offset, given)
+
+    def pass_damaged(self, where: TopicPartition, offset: int, end: int) -> bool:
+        """Compare what comes after bytes that are damaged at the leader, as FollowedLog does."""
+        return self._logs[where].pass_damaged(offset, end)
 
     def readable(self) -> dict[TopicPartition, int]:
         """Return up to where this disk has what clients may have read."""

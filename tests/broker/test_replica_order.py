@@ -47,6 +47,7 @@ class Logs:
 
     def __init__(self) -> None:
         self.log = ModelLog()
+        self.obstacles: dict[TopicPartition, Any] = {}
 
     def all(self) -> list[tuple[TopicPartition, Any]]:
         return [(VIEWS, self.log)]
@@ -56,8 +57,6 @@ class Logs:
 
     def flush(self) -> None:
         self.log.flush()
-
-    obstacles: Any = None
 
     def log_at(self, _where: TopicPartition) -> None:
         return None

@@ -8,6 +8,7 @@ from kafka2011.errors import LogClosedError, LogError
 from kafka2011.replica.exchange import Ask, Given, ReplicaData
 from kafka2011.replica.followed_log import DamagedBytesError, OtherBytesError
 from kafka2011.replica.following import Following
+from kafka2011.replica.segments import DamageGiven
 from kafka2011.replica.state import Follow, Replica
 from tests.models.replica.logs import ModelLog
 from tests.planted.patches import read_defects
@@ -106,3 +107,80 @@ def test_a_planted_defect_is_noticed(name: str) -> None:
     """The tests above fail for these."""
     with planted(read_defects("damage")[name]), pytest.raises((AssertionError, LogError)):
         test_a_partition_that_cannot_append_stops_no_other()
+
+
+def _copies_damage(views: RefusingLog) -> Following:
+    """Copy four damaged bytes, of a segment that has two more."""
+    following = _following(views, ModelLog())
+    views.error = DamagedBytesError("offset 0 of views-0 is damaged")
+    following.take(_given(Given(0, 8, 8, data=b"????m5"), NOTHING))
+    assert following.end_of(VIEWS) == 0
+    assert following.copy_damaged(VIEWS, 0, DamageGiven.listed(0, 4, 0, b"????"))
+    views.error = None
+    return following
+
+
+def test_damaged_bytes_are_copied_as_they_are_where_the_log_goes_on() -> None:
+    views = RefusingLog()
+    following = _copies_damage(views)
+    assert following.obstacles() == {}
+    assert views.now == ((0, b"????"),)
+    assert not following.copy_damaged(VIEWS, 0, DamageGiven.listed(0, 4, 0, b"????"))
+    assert following.fetch().asks[VIEWS] == Ask(4, 0)
+
+
+def is_known_only_behind_the_damaged_segment() -> None:
+    """Check that a disk has what it knows to be readable after a crash, which cuts its last segment at the damage."""
+    views = RefusingLog()
+    following = _copies_damage(views)
+    views.flush()
+    following.take(_given(Given(0, 8, 8, data=b"m5"), NOTHING))
+    views.flush()
+    following.take(_given(Given(0, 8, 8), NOTHING))
+    assert following.readable()[VIEWS] == 0
+    following.take(_given(Given(0, 8, 8, segment=6, data=b"m7"), NOTHING))
+    views.flush()
+    following.take(_given(Given(0, 8, 8), NOTHING))
+    assert following.readable()[VIEWS] == 8
+
+
+def test_what_is_readable_is_noted_once_the_damaged_segment_is_closed() -> None:
+    is_known_only_behind_the_damaged_segment()
+
+
+def _differs_in_first_message(views: ModelLog) -> tuple[Following, OtherBytesError]:
+    views.append(b"m1m2m3", 0)
+    views.flush()
+    logs: dict[TopicPartition, ModelLog] = {VIEWS: views}
+    following = Following(B, Follow(7, A), logs=logs, readable={VIEWS: 6}, new_log=lambda _: ModelLog())
+    following.fetch()
+    with pytest.raises(OtherBytesError) as raised:
+        following.take(ReplicaData(7, {VIEWS: Given(0, 6, 6, equal=0)}))
+    return following, raised.value
+
+
+def test_good_messages_are_kept_where_the_leader_has_damaged_ones() -> None:
+    """What comes after these is compared; nothing is cut."""
+    views = ModelLog()
+    following, error = _differs_in_first_message(views)
+    assert (error.where, error.offset) == (VIEWS, 0)
+    assert following.pass_damaged(VIEWS, error.offset, 2)
+    ranges = following.fetch().asks[VIEWS].compare
+    assert (ranges[0].start, ranges[-1].end) == (2, 6)
+    following.take(ReplicaData(7, {VIEWS: Given(0, 6, 6, equal=len(ranges))}))
+    assert following.fetch().asks[VIEWS] == Ask(6, 6)
+    assert views.messages().keys() == {0, 2, 4}
+
+
+def test_messages_that_are_damaged_here_too_are_not_kept() -> None:
+    class DamagedLog(ModelLog):
+        def are_good(self, _start: int, _end: int) -> bool:
+            return False
+
+    following, error = _differs_in_first_message(DamagedLog())
+    assert not following.pass_damaged(VIEWS, error.offset, 2)
+
+
+def test_a_disk_that_knows_too_much_is_noticed() -> None:
+    with planted(read_defects("damage")["what is damaged is known as readable"]), pytest.raises(AssertionError):
+        is_known_only_behind_the_damaged_segment()

@@ -307,7 +307,8 @@ def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
             yield Finding(
                 where,
                 f"has damaged messages on its disk: {replica.damage}",
-                "look at the disk's health (docs/operations.md, KafkaLogDamaged)",
+                "look at the disk's health. A replica in sync with good bytes repairs it; if it stays, nobody has them"
+                " (docs/replication.md)",
             )
         if replica.trouble:
             yield Finding(

@@ -7,6 +7,7 @@ ends each wait.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import gevent
@@ -18,8 +19,16 @@ from kafka2011.errors import BrokerConnectionError, KafkaError, LogClosedError, 
 from kafka2011.log.log import LogFailedError
 from kafka2011.outages import Outages
 from kafka2011.replica.codec import WaitingFetch, decode_data, encode_fetch
-from kafka2011.replica.exchange import WrongEpochError
+from kafka2011.replica.exchange import ReplicaData, WrongEpochError
 from kafka2011.replica.followed_log import DamagedBytesError, LeaderLacksReadableError, OtherBytesError
+from kafka2011.replica.segments import (
+    Asker,
+    DamageAsk,
+    DamageGiven,
+    DamageState,
+    decode_damage,
+    encode_segment_ask,
+)
 from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import decode_response
 from zk.clock import SYSTEM_CLOCK
@@ -30,7 +39,8 @@ if TYPE_CHECKING:
     from gevent.threadpool import ThreadPool
 
     from kafka2011.broker.replication.replica_log import ReplicaLogs
-    from kafka2011.replica.exchange import ReplicaData
+    from kafka2011.errors import LogError
+    from kafka2011.message.header import AnyBytes
     from kafka2011.replica.following import Following
     from zk.cluster import TopicPartition
 
@@ -41,6 +51,8 @@ ANSWER_TIMEOUT_MS = 10_000
 """How long an answer may take beside its wait: the leader may compare 64 MiB for it."""
 RETRY_S = 0.2
 REFUSED_RETRY_S = 2.0
+MENDING_RETRY_S = 0.5
+"""How often a leader that repairs its damage is asked whether it is done."""
 OBSTACLE_RETRY_S = 5.0
 """How often it is looked whether a single partition can go on: the leader sends up to 8 MiB for that."""
 MOST_ANSWER_BYTES = 2**31 - 1
@@ -49,7 +61,8 @@ MOST_ANSWER_BYTES = 2**31 - 1
 class Follower:
     """Follows one leader in one epoch, in a greenlet of its own, from `start` to `end`.
 
-    `on_failure` is told of an I/O error, after which the broker cannot go on. In `threads` it waits for its leader.
+    `on_failure` is told of an I/O error, after which the broker cannot go on. In `threads` it waits for its leader. Not
+    every one can be asked about damage.
     """
 
     def __init__(
@@ -61,6 +74,8 @@ class Follower:
         broker_id: int,
         on_failure: Callable[[BaseException], None],
         threads: ThreadPool,
+        *,
+        can_ask_about_damage: bool = False,
     ) -> None:
         self.following = following
         self.obstacle: str | None = "has not heard from its leader yet"
@@ -71,6 +86,7 @@ class Follower:
         self._broker_id = broker_id
         self._on_failure = on_failure
         self._threads = threads
+        self._can_ask_about_damage = can_ask_about_damage
         self._outages = Outages(logger)
         host, port = address
         self._connection = BrokerConnection(
@@ -84,6 +100,8 @@ class Follower:
         self._ended = Event()
         self._taking = Semaphore()
         self._is_following = False
+        self._said: dict[TopicPartition, DamageState] = {}  # by the leader, of damage
+        self._being_repaired: set[TopicPartition] = set()  # so that an operator need not know
         self._retry_s: dict[TopicPartition, float] = {}  # on the steady clock, of partitions that cannot go on
 
     def start(self) -> None:
@@ -118,6 +136,8 @@ class Follower:
         except LogFailedError:
             raise
         except (LeaderLacksReadableError, OtherBytesError) as error:
+            if isinstance(error, OtherBytesError) and self._may_go_on_after(error):
+                return MENDING_RETRY_S
             self.obstacle = f"stays out: {error}"
             self.trouble = f"does not follow {role.leader}: {error}"
             self._outages.failed("replica %s %s", self.following.me, self.obstacle)
@@ -138,33 +158,93 @@ class Follower:
         obstacles, now_s = self.following.obstacles(), SYSTEM_CLOCK.monotonic_s()
         for where in self._retry_s.keys() - obstacles.keys():
             del self._retry_s[where]
+            self._said.pop(where, None)
+            self._being_repaired.discard(where)
             self._outages.over(where)
         for where, error in obstacles.items():
-            if where not in self._logs.obstacles:
-                self._outages.failed("replica %s does not follow in %s: %s", self.following.me, where, error, of=where)
+            if now_s >= self._retry_s.get(where, now_s):
+                self._retry_s[where] = now_s + self._retry(where, error)
+        obstacles = self.following.obstacles()
+        for where in obstacles.keys() - self._logs.obstacles.keys():
+            self._outages.failed(
+                "replica %s does not follow in %s: %s", self.following.me, where, obstacles[where], of=where
+            )
         self._logs.obstacles = obstacles
-        due = [where for where in obstacles if now_s >= self._retry_s.setdefault(where, now_s + OBSTACLE_RETRY_S)]
-        for where in due:
-            self._retry_s[where] = now_s + OBSTACLE_RETRY_S
-        self.following.retry(due)
-        damage = [str(error) for error in obstacles.values() if isinstance(error, DamagedBytesError)]
+        damage = [
+            str(error)
+            for where, error in obstacles.items()
+            if isinstance(error, DamagedBytesError) and where not in self._being_repaired
+        ]
         more = f", and in {len(damage) - 1} more partitions" if len(damage) > 1 else ""
         self.trouble = f"cannot copy all that {self.following.role.leader} has: {damage[0]}{more}" if damage else ""
         first = next(iter(obstacles.items()), None)
         self.obstacle = None if first is None else f"does not follow in {first[0]}: {first[1]}"
+
+    # Damage at the leader
+
+    def _retry(self, where: TopicPartition, error: LogError) -> float:
+        """Let a partition try again, or copy damaged bytes as they are; return after how long to do so again."""
+        if isinstance(error, DamagedBytesError) and self._can_ask_about_damage:
+            offset = self.following.end_of(where)
+            given = self._ask_about_damage(where, offset)
+            if given is not None:
+                before, self._said[where] = self._said.get(where), given.state
+                if given.state is DamageState.LISTED:
+                    return self._copy_damaged(where, offset, given)
+                if given.state is DamageState.REPAIRING or before is not DamageState.GOOD:
+                    self._being_repaired.add(where)
+                    if given.state is DamageState.GOOD:
+                        self.following.retry([where])
+                    return MENDING_RETRY_S
+            self._being_repaired.discard(where)
+        if where in self._retry_s:  # it is not new
+            self.following.retry([where])
+        return OBSTACLE_RETRY_S
+
+    def _copy_damaged(self, where: TopicPartition, offset: int, given: DamageGiven) -> float:
+        with self._taking:
+            if self._ended.is_set() or not given.is_whole:
+                return MENDING_RETRY_S
+            if self.following.copy_damaged(where, offset, given):
+                self._logs.note_damage(where, given.segment, offset, offset + len(given.data))
+                self._logs.flush()
+        return 0
+
+    def _may_go_on_after(self, error: OtherBytesError) -> bool:
+        """Say whether a message that differs does so because the leader's is damaged, and will be repaired."""
+        given = self._ask_about_damage(error.where, error.offset) if self._can_ask_about_damage else None
+        if given is None or given.state is DamageState.GOOD:
+            return False
+        if given.state is DamageState.LISTED:
+            with self._taking:
+                if self._ended.is_set() or not self.following.pass_damaged(error.where, error.offset, given.end):
+                    return False
+        self.obstacle = f"has good messages at offset {error.offset} of {error.where}, which are damaged at its leader"
+        logger.warning("replica %s %s", self.following.me, self.obstacle)
+        return True
+
+    def _ask_about_damage(self, where: TopicPartition, offset: int) -> DamageGiven | None:
+        """Return what the leader says of an offset; None if it does not answer."""
+        role = self.following.role
+        frame = encode_segment_ask(DamageAsk(Asker(role.epoch, self.following.me, where), offset))
+        outcome = self._threads.spawn(self._exchange, frame, decode_damage).get()
+        if isinstance(outcome, DamageGiven):
+            return outcome
+        logger.info("replica %s: %s does not say what is damaged: %s", self.following.me, role.leader, outcome)
+        return None
 
     def _ask(self) -> None:
         with self._taking:
             if self._ended.is_set():
                 return
             frame = encode_fetch(WaitingFetch(self.following.fetch(), MAX_WAIT_MS))
-        outcome = self._threads.spawn(self._exchange, frame).get()
+        outcome = self._threads.spawn(self._exchange, frame, partial(decode_data, broker_id=self._broker_id)).get()
         with self._taking:
             if self._ended.is_set():
                 return
             if isinstance(outcome, KafkaError):
                 raise outcome
-            assert outcome is not None
+            assert isinstance(outcome, ReplicaData)
             try:
                 self.following.take(outcome)
             except LogClosedError:
@@ -174,10 +254,12 @@ class Follower:
                 raise
             self._logs.flush()
 
-    def _exchange(self, frame: bytes) -> ReplicaData | KafkaError:
+    def _exchange(
+        self, frame: bytes, decode: Callable[[AnyBytes], ReplicaData | DamageGiven]
+    ) -> ReplicaData | DamageGiven | KafkaError:
         """Ask, in a thread: what it raises is returned, since a pool prints what leaves it."""
         try:
             response = self._connection.request(frame)
-            return decode_data(decode_response(response, "a replica fetch"), self._broker_id)
+            return decode(decode_response(response, "a replica fetch"))
         except KafkaError as error:
             return error

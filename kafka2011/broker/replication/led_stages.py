@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafka2011.broker.requests.handlers import RefusedError
 from kafka2011.broker.security.access import CONSUME, PRODUCE
 from kafka2011.replica.codec import REPLICA_FETCH, decode_fetch
+from kafka2011.replica.segments import REPLICA_SEGMENT
 from kafka2011.replica.standing import REPLICA_STANDING
 from kafka2011.wire.protocol import FETCH, MULTIFETCH, MULTIPRODUCE
 from kafka2011.wire.protocol import PRODUCE as PRODUCE_TYPE
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.connections.client_connection import Connection
     from kafka2011.broker.replication.leading import Leading
     from kafka2011.broker.replication.led_client import LedClient
+    from kafka2011.broker.replication.segment_server import SegmentServer
     from kafka2011.broker.requests.handlers import Reply
     from kafka2011.broker.requests.stages import Call, MayUse
     from kafka2011.message.header import AnyBytes
@@ -35,7 +37,8 @@ def type_of(frame: AnyBytes) -> int:
 class ReplicaFrames:
     """Answers what other replicas request; such a request goes no further. Quotas are for clients.
 
-    `leading` returns the term of this replica if it leads now. `may_use` is as for AccessCheck: a replica must be
+    `leading` returns the term of this replica if it leads now; `segments` answers also while it does not.
+    `may_use` is as for AccessCheck: a replica must be
     allowed to produce to and consume from all `topics`.
     """
 
@@ -48,6 +51,7 @@ class ReplicaFrames:
         leading: Callable[[], Leading | None],
         topics: Callable[[], Iterable[str]],
         may_use: MayUse | None,
+        segments: SegmentServer | None = None,
     ) -> None:
         self._client = client
         self._connection = connection
@@ -55,12 +59,18 @@ class ReplicaFrames:
         self._leading = leading
         self._topics = topics
         self._may_use = may_use
+        self._segments = segments
 
     def __call__(self, call: Call) -> None:
         """Answer a replica, which ends the way of its request. Raises RefusedError."""
         kind = type_of(call.frame)
         if kind == REPLICA_FETCH:
             call.reply = self._answer_fetch(call.frame)
+            call.is_done = True
+        elif kind == REPLICA_SEGMENT and self._segments is not None:
+            self._check_access()
+            call.reply = self._segments.answer(call.frame)
+            self._connection.quota = None
             call.is_done = True
         elif kind == REPLICA_STANDING:
             call.reply = self._client.led().standings()

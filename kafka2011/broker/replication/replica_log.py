@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import gevent
@@ -9,6 +10,8 @@ import gevent
 from kafka2011.errors import KafkaError, LogError, WrongPartitionError
 from kafka2011.log.log import Place
 from kafka2011.log.replicated_log import ReplicatedLog
+from kafka2011.log.scrub_record import DamagedRange, SegmentKey
+from kafka2011.log.segment import segment_path
 from kafka2011.message.message_set import scan
 from kafka2011.replica.followed_log import DamagedBytesError
 from zk.clock import SYSTEM_CLOCK
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from kafka2011.log.log import Log
     from kafka2011.log.log_manager import LogManager
     from kafka2011.log.segment import LogSlice
+
+logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -74,6 +79,20 @@ class ReplicaLogs:
         more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
         return f"{damage[0]}{more}" if damage else ""
 
+    def note_damage(self, where: TopicPartition, segment: int, start: int, end: int) -> None:
+        """Note that damaged bytes were copied from the leader, which has no better ones."""
+        log, key = self._logs.existing(where.topic, where.partition), SegmentKey(where.topic, where.partition, segment)
+        if log is None:
+            return
+        known = list(self._logs.scrubbed.damage_of(key))
+        path = str(segment_path(log.directory, segment))
+        new = DamagedRange(key, start, end, path, "the leader has nothing better")
+        if known and known[-1].end == start:
+            new = known.pop()._replace(end=end)
+        else:
+            logger.error("damaged: %s", new)
+        self._logs.scrubbed.note(key, (*known, new))
+
     def _note_cut(self, size_bytes: int) -> None:
         self.cut_bytes += size_bytes
 
@@ -118,15 +137,19 @@ class ReplicaLog:
 
     def digest(self, start: int, end: int) -> bytes | None:
         """Return a checksum of bytes and of where segments start among them; None if not all are there."""
-        return _in_thread(self._log.digest, start, end)
+        return in_thread(self._log.digest, start, end)
 
     def message_start(self, offset: int) -> int:
         """Return where the message starts that a byte belongs to."""
-        return _in_thread(self._log.message_start, offset)
+        return in_thread(self._log.message_start, offset)
 
     def is_good_at(self, offset: int) -> bool:
         """Say whether the message that starts there is whole, and its checksum is right."""
-        return _in_thread(self._log.is_good_at, offset)
+        return in_thread(self._log.is_good_at, offset)
+
+    def are_good(self, start: int, end: int) -> bool:
+        """Say whether good messages stand from one offset up to another."""
+        return in_thread(self._log.are_good, start, end)
 
     def read(self, offset: int, max_bytes: int) -> tuple[int, int, LogSlice]:
         """Return a segment's start, when it was written last, and a piece of it: at least a whole message.
@@ -151,6 +174,19 @@ class ReplicaLog:
         self._log.append_at(Place(end, segment), data[: scanned.end], scanned.messages)
         self._log.note_modified(modified_ms)
 
+    def append_damaged(self, data: bytes, segment: int, modified_ms: int) -> None:
+        """Append bytes as they are, in the segment that starts there: nobody has better ones. Raises LogError."""
+        self._log.append_at(Place(self.appended_end_offset, segment), data, 0)
+        self._log.note_modified(modified_ms)
+
+    def roll(self) -> None:
+        """Begin a segment at the end. Raises LogError."""
+        self._log.roll()
+
+    def modified_ms(self, offset: int) -> int:
+        """Say when the segment with an offset was last written. Raises LogError."""
+        return self._log.modified_ms(offset)
+
     def cut(self, offset: int) -> None:
         """Remove all bytes from an offset on, and the segments that start there or later."""
         end = self.appended_end_offset
@@ -166,8 +202,8 @@ class ReplicaLog:
         self._log.log.delete_before(offset)
 
 
-def _in_thread(call: Callable[..., _Result], *arguments: object) -> _Result:
-    """Call in a thread, and let others run meanwhile; what it raises is raised here."""
+def in_thread(call: Callable[..., _Result], *arguments: object) -> _Result:
+    """Call in a thread, and let others run meanwhile; a KafkaError that it raises is raised here."""
     result, error = gevent.get_hub().threadpool.apply(_outcome, (call, *arguments))
     if error is not None:
         raise error

@@ -32,6 +32,7 @@ from kafka2011.broker.replication.states import (
     StoppedState,
     why_not_follow,
 )
+from kafka2011.broker.replication.view import ReplicaView
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from kafka2011.replica.in_sync import LeadLostError
@@ -109,6 +110,7 @@ class Replication:
         self._is_stopping = False
         self._wake = Event()
         self._read_s = 0.0
+        self._view: ReplicaView | None = None
         self._takeovers = 0
         self._connections = itertools.count(1)
         self._outages = Outages(logger)
@@ -116,9 +118,18 @@ class Replication:
 
     # What the broker asks
 
+    @property
+    def logs(self) -> ReplicaLogs:
+        """The logs that it has copies of."""
+        return self._parts.logs
+
     def leading_now(self) -> Leading | None:
         """Return its term, if it leads."""
         return self._state.leading
+
+    def view(self) -> ReplicaView | None:
+        """Return what it saw when it last looked; None without a session."""
+        return self._view
 
     @property
     def is_connected(self) -> bool:
@@ -236,7 +247,7 @@ class Replication:
         try:
             self._become(StoppedState() if self._is_stopping else StartingState())
         finally:
-            session, self._session = self._session, None
+            session, self._session, self._view = self._session, None, None
             if session is not None:
                 session.end()
 
@@ -302,6 +313,7 @@ class Replication:
             raise ReplicaStateError(f"{where} has gone: an operator has removed the replicas")
         state = ReplicaState.of(nodes.state, where)
         members = members_of(nodes)
+        self._view = ReplicaView.of(self._knowledge.me, state, members, session.client.security)
         if isinstance(self._state, LeaderState):
             self._state.check(nodes, state, members)
             return

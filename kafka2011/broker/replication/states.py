@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafka2011.broker.replication.follower import Follower
 from kafka2011.errors import KafkaError
 from kafka2011.replica.following import Following
+from kafka2011.replica.segments import REPLICA_SEGMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,6 +159,7 @@ class FollowerState:
             parts.config.brokerid,
             parts.on_failure,
             parts.threads,
+            can_ask_about_damage=REPLICA_SEGMENT in leader.speaks,
         )
         self._follower.start()
 

@@ -61,6 +61,12 @@ class ModelLog:
     def is_good_at(self, _offset: int) -> bool:
         return True
 
+    def are_good(self, _start: int, _end: int) -> bool:
+        return True
+
+    def append_damaged(self, data: bytes, segment: int, _modified_ms: int) -> None:
+        ModelLog.append(self, data, segment)
+
     def read(self, offset: int, max_bytes: int) -> tuple[int, int, bytes]:
         for first, data in self.now:
             if first <= offset < first + len(data):

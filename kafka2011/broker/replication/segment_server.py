@@ -1,0 +1,127 @@
+"""Answers other replicas that ask about damage: any replica gives bytes of its closed segments, a leader says more."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, cast
+
+from kafka2011.broker.replication.replica_log import in_thread
+from kafka2011.broker.requests.handlers import RefusedError, Reply
+from kafka2011.errors import LogError
+from kafka2011.log.repair import closed_segment
+from kafka2011.log.scrub import damaged_stretches
+from kafka2011.log.scrub_record import DamagedRange, SegmentKey
+from kafka2011.log.segment import os_error_text
+from kafka2011.replica.segments import (
+    MOST_BYTES,
+    DamageAsk,
+    DamageGiven,
+    DamageState,
+    SegmentAsk,
+    SegmentGiven,
+    decode_segment_ask,
+    encode_damage,
+    encode_segment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.broker.replication.leading import Leading
+    from kafka2011.broker.replication.repairer import Repairer
+    from kafka2011.broker.replication.replica_log import ReplicaLogs
+    from kafka2011.broker.replication.view import ReplicaView
+    from kafka2011.log.log import Log
+    from kafka2011.log.segment import LogSegment, LogSlice
+    from kafka2011.message.header import AnyBytes
+
+
+class SegmentServer:
+    """Answers questions of replicas that are members, in the epoch that is known here too."""
+
+    def __init__(
+        self,
+        logs: ReplicaLogs,
+        broker_id: int,
+        repairer: Repairer,
+        view: Callable[[], ReplicaView | None],
+        leading: Callable[[], Leading | None],
+    ) -> None:
+        self._logs = logs
+        self._broker_id = broker_id
+        self._repairer = repairer
+        self._view = view
+        self._leading = leading
+
+    def answer(self, frame: AnyBytes) -> Reply:
+        """Answer a question. Raises RefusedError if it cannot be answered now, and ProtocolError."""
+        ask, view = decode_segment_ask(frame, self._broker_id), self._view()
+        if view is None or ask.asker.replica not in view.members or ask.asker.epoch != view.state.epoch:
+            raise RefusedError(f"{ask.asker.replica} asks in epoch {ask.asker.epoch}, which is not known here")
+        if isinstance(ask, DamageAsk):
+            return Reply((encode_damage(self._damage_at(ask)),))
+        return Reply(cast("tuple[bytes | LogSlice, ...]", encode_segment(self._segment(ask))))
+
+    def _segment(self, ask: SegmentAsk) -> SegmentGiven:
+        where = ask.asker.where
+        log = self._logs.log_at(where)
+        if log is None:
+            return SegmentGiven(refusal=f"it has no {where}")
+        try:
+            segment = closed_segment(log, ask.segment)
+        except LogError as error:
+            return SegmentGiven(refusal=str(error))
+        if segment.size_bytes != ask.size_bytes:
+            return SegmentGiven(refusal=f"it has {segment.size_bytes} bytes there, and {ask.size_bytes} here")
+        damage = self._repairer.damage_of(SegmentKey(where.topic, where.partition, ask.segment))
+        if damage:
+            return SegmentGiven(refusal=f"it is damaged there too: {damage[0]}")
+        return SegmentGiven(log.read(ask.segment + ask.position, ask.wanted_bytes, log.appended_end_offset))
+
+    def _damage_at(self, ask: DamageAsk) -> DamageGiven:
+        leading = self._leading()
+        if leading is None or leading.term.epoch != ask.asker.epoch or not leading.has_lease:
+            raise RefusedError("this replica does not lead in that epoch")
+        log = self._logs.log_at(ask.asker.where)
+        if log is None or not log.start_offset <= ask.offset < log.appended_end_offset:
+            return DamageGiven(DamageState.GOOD)
+        view = self._logs.of(log)
+        if view.is_good_at(ask.offset):
+            return DamageGiven(DamageState.GOOD)
+        if log.segments.find(ask.offset) is log.segments.active:
+            view.roll()
+        segment = log.segments.find(ask.offset)
+        key = SegmentKey(log.topic, log.partition, segment.start_offset)
+        ranges = in_thread(_damage_of, key, segment)
+        self._repairer.note(key, ranges)
+        damage = next((each for each in ranges if each.start <= ask.offset < each.end), None)
+        if damage is None:
+            return DamageGiven(DamageState.GOOD)
+        if not self._repairer.has_given_up(key):
+            return DamageGiven(DamageState.REPAIRING, end=damage.end)
+        data = in_thread(_read, log, ask.offset, min(damage.end - ask.offset, MOST_BYTES))
+        return DamageGiven.listed(key.start_offset, damage.end, view.modified_ms(ask.offset), data)
+
+
+def _damage_of(key: SegmentKey, segment: LogSegment) -> list[DamagedRange]:
+    """Return what is damaged of what followers would be sent. Raises LogError."""
+    try:
+        fd = segment.hold()
+        try:
+            stretches = damaged_stretches(fd, segment.size_bytes)
+        finally:
+            segment.release()
+    except OSError as error:
+        raise LogError(os_error_text("cannot read", segment.path, error)) from error
+    start = key.start_offset
+    return [
+        DamagedRange(key, start + each.start, start + each.end, str(segment.path), each.fault) for each in stretches
+    ]
+
+
+def _read(log: Log, offset: int, count: int) -> bytes:
+    with log.read(offset, count, log.appended_end_offset) as piece:
+        try:
+            return os.pread(piece.fd, piece.size, piece.position)
+        except OSError as error:
+            raise LogError(os_error_text("cannot read the log in", log.directory, error)) from error
