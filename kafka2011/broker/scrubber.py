@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gevent.threadpool import ThreadPool
 
 from kafka2011.errors import LogError
-from kafka2011.log.scrub import Scrub, ScrubPace, ScrubStoppedError, check_segment, closed_segments
+from kafka2011.log.scrub import Scrub, ScrubPace, ScrubStoppedError, all_segments, check_segment, closed_segments
 from kafka2011.outages import Outages
 from zk.clock import SYSTEM_CLOCK
 
@@ -57,10 +57,10 @@ class Scrubber:
 
     def run(self) -> None:
         """Check segments, pass after pass; returns when the broker stops."""
-        if not self._bytes_per_s:
-            return
+        while not self._bytes_per_s and not self._stopping.wait(LOOK_S):
+            self._forget_deleted()
         scrub = Scrub(self._logs.scrubbed, lambda: closed_segments(self._logs.logs()), self._interval_s)
-        pace = ScrubPace(self._bytes_per_s, time.monotonic, self._wait_in_thread)
+        pace = ScrubPace(max(1, self._bytes_per_s), time.monotonic, self._wait_in_thread)
         thread = ThreadPool(1)
         try:
             while not self._stopping.is_set():
@@ -69,6 +69,7 @@ class Scrubber:
             thread.kill()
 
     def _go_on(self, scrub: Scrub, pace: ScrubPace, thread: ThreadPool) -> None:
+        self._forget_deleted()
         finished_s = self._logs.scrubbed.finished_s
         segment = scrub.next(SYSTEM_CLOCK.wall_s())
         if segment is None:
@@ -85,6 +86,11 @@ class Scrubber:
             self.store()
         if found:
             self.on_damage()
+
+    def _forget_deleted(self) -> None:
+        """Forget damage of segments that retention, or an operator, has deleted."""
+        if self._logs.scrubbed.damage():
+            self._logs.scrubbed.keep_only(all_segments(self._logs.logs()))
 
     def store(self) -> None:
         """Note on disk what was found; what cannot be noted now is noted later."""

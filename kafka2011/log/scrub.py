@@ -74,6 +74,11 @@ def closed_segments(logs: Iterable[Log]) -> list[ClosedSegment]:
     )
 
 
+def all_segments(logs: Iterable[Log]) -> set[SegmentKey]:
+    """Return all segments of logs, those too that are appended to."""
+    return {SegmentKey(log.topic, log.partition, start) for log in logs for start in log.segment_offsets}
+
+
 def damaged_stretches(fd: int, size: int, read: Read = pread) -> list[DamagedStretch]:
     """Return what is damaged in a segment file, up to the next good message each time. Raises OSError."""
     found = []
@@ -148,7 +153,6 @@ class Scrub:
         if self._left:
             return self._left.pop()
         there = self._segments()
-        record.keep_only({segment.key for segment in there})
         record.after, record.finished_s, self._left = None, now_s, None
         damage = len(record.damage())
         level = logging.INFO if there else logging.DEBUG

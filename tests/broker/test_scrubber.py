@@ -94,6 +94,8 @@ def test_it_stops_in_the_middle_of_a_segment_and_starts_with_that_again(tmp_path
 
 def test_it_can_be_turned_off(tmp_path: Path) -> None:
     with with_segments(tmp_path) as manager:
-        Scrubber(manager, ScrubFile(tmp_path), Event(), 0, 24.0).run()
+        stopping = Event()
+        gevent.spawn(stopping.set)
+        Scrubber(manager, ScrubFile(tmp_path), stopping, 0, 24.0).run()
         assert manager.scrubbed.scrubbed_bytes == 0
         assert not (tmp_path / "scrub").exists()

@@ -192,7 +192,7 @@ def _segments(tmp_path: Path, *keys: SegmentKey) -> list[ClosedSegment]:
 
 
 def test_a_pass_checks_each_segment_once_and_the_next_one_has_time(tmp_path: Path) -> None:
-    """What was closed meanwhile is checked with the next pass; damage of what was deleted is forgotten."""
+    """What was closed meanwhile is checked with the next pass."""
     there = _segments(tmp_path, A, B)
     record = ScrubRecord()
     scrub = Scrub(record, lambda: there, 100.0)
@@ -207,7 +207,9 @@ def test_a_pass_checks_each_segment_once_and_the_next_one_has_time(tmp_path: Pat
     there = _segments(tmp_path, B, C)
     assert scrub.checked(second, []) == []
     assert scrub.next(1002.0) is None
-    assert (record.finished_s, record.after, record.damage()) == (1002.0, None, [])
+    assert (record.finished_s, record.after, record.damage()) == (1002.0, None, [damage])
+    record.keep_only({B, C})
+    assert record.damage() == []
     assert record.scrubbed_bytes == 1000
     assert scrub.next(1101.0) is None
     third = scrub.next(1102.0)

@@ -113,7 +113,7 @@ class Repairer:
                 return
             helpers = view.helpers()
             tried = self._tried.get(segment)
-            if tried is None or SYSTEM_CLOCK.monotonic_s() >= tried.again_s or helpers.keys() > tried.helpers:
+            if tried is None or SYSTEM_CLOCK.monotonic_s() >= tried.again_s or not helpers.keys() <= tried.helpers:
                 self._repair(segment, view, helpers, threads)
 
     def _forget(self, segment: SegmentKey) -> None:

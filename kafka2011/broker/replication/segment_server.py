@@ -25,7 +25,7 @@ from kafka2011.replica.segments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kafka2011.broker.replication.leading import Leading
     from kafka2011.broker.replication.repairer import Repairer
@@ -92,15 +92,21 @@ class SegmentServer:
             view.roll()
         segment = log.segments.find(ask.offset)
         key = SegmentKey(log.topic, log.partition, segment.start_offset)
-        ranges = in_thread(_damage_of, key, segment)
-        self._repairer.note(key, ranges)
-        damage = next((each for each in ranges if each.start <= ask.offset < each.end), None)
+        damage = _covering(self._repairer.damage_of(key), ask.offset)
+        if damage is None:
+            ranges = in_thread(_damage_of, key, segment)
+            self._repairer.note(key, ranges)
+            damage = _covering(ranges, ask.offset)
         if damage is None:
             return DamageGiven(DamageState.GOOD)
         if not self._repairer.has_given_up(key):
             return DamageGiven(DamageState.REPAIRING, end=damage.end)
         data = in_thread(_read, log, ask.offset, min(damage.end - ask.offset, MOST_BYTES))
         return DamageGiven.listed(key.start_offset, damage.end, view.modified_ms(ask.offset), data)
+
+
+def _covering(ranges: Iterable[DamagedRange], offset: int) -> DamagedRange | None:
+    return next((each for each in ranges if each.start <= offset < each.end), None)
 
 
 def _damage_of(key: SegmentKey, segment: LogSegment) -> list[DamagedRange]:

@@ -16,6 +16,14 @@ from kafka2011.errors import KafkaError, ProtocolError
 from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.replica.codec import decode_data, decode_fetch, encode_data, encode_fetch
+from kafka2011.replica.segments import (
+    decode_damage,
+    decode_segment,
+    decode_segment_ask,
+    encode_damage,
+    encode_segment,
+    encode_segment_ask,
+)
 from kafka2011.replica.standing import decode_answer, encode_answer
 from kafka2011.wire.protocol import (
     FrameReader,
@@ -182,12 +190,30 @@ def open_replicas() -> Iterator[Run]:
                 each._replace(seconds_behind=round(each.seconds_behind, 3)) for each in standings
             ]
             return "standing", min(len(standings), 3)
+        if first in {b"D", b"G", b"W"}:
+            return _of_segments(first, body)
         answer = decode_data(body, 0)
         parts = [part for part in encode_data(answer)[1:] if isinstance(part, bytes)]
         assert decode_data(b"".join(parts), 0) == answer
         return "answer", min(len(answer.given), 3)
 
     yield run
+
+
+def _of_segments(first: bytes, body: bytes) -> Hashable:
+    """Check what replicas ask each other about damage."""
+    if first == b"D":
+        ask = decode_segment_ask(body, 0)
+        assert decode_segment_ask(encode_segment_ask(ask)[4:], 0) == ask
+        return "question about a segment", type(ask)
+    if first == b"G":
+        given = decode_segment(body)
+        parts = [part for part in encode_segment(given) if isinstance(part, bytes)]
+        assert decode_segment(decode_response(b"".join(parts)[4:], "it")) == given
+        return "bytes of a segment", bool(given.refusal)
+    damage = decode_damage(body)
+    assert decode_damage(decode_response(encode_damage(damage)[4:], "it")) == damage
+    return "damage", damage.state, damage.is_whole
 
 
 TARGETS = (
