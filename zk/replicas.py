@@ -35,7 +35,7 @@ class Member:
     """A replica that lives: where other replicas reach it, by TLS or not, and the id of its disk.
 
     `trouble` says why it can neither lead nor follow, if an operator should know, and `damage` what is damaged on its
-    disk, which keeps it from nothing. `seen` is the newest state that its disk knows of, and `speaks` has the numbers of
+    disk, which keeps it from nothing. `seen` is the newest state that its disk knows of, `speaks` has the numbers of
     the requests of replicas that it answers. Each is empty if it says nothing of that.
     """
 
