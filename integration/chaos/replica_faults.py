@@ -38,6 +38,7 @@ WEIGHTS: Mapping[str, float] = {
     "disk put back": 3,
     "end lost": 2,
     "zookeeper put back": 1,
+    "bit flip": 2,
 }
 LINKS = ("follower-leader", "follower-leader", "all-leader", "replica-zookeeper", "replica-zookeeper")
 LASTS_S: Mapping[str, tuple[float, float]] = {
@@ -55,6 +56,7 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "wiped": (3.0, 6.0),
     "no": (0.5, 5.0),
     "end": (1.5, 4.0),
+    "bit": (0.0, 0.0),
 }
 ZOOKEEPER = "zookeeper"
 _LEADER_SHARE = 0.6
@@ -97,6 +99,7 @@ class ReplicaFaults(Faults):
             "disk put back": lambda fault: self._hurt(fault, self._copies.put_back),
             "end lost": lambda fault: self._hurt(fault, lambda replica: self._copies.lose_end(replica, fault.pick)),
             "zookeeper put back": self._put_zookeeper_back,
+            "bit flip": self._flip,
         }
         super().__init__(kinds, replicas.all.values())
 
@@ -156,6 +159,17 @@ class ReplicaFaults(Faults):
             self._replicas.sound()
 
         return Begun((replica.name,), undo)
+
+    def _flip(self, fault: Fault) -> Begun | None:
+        """Turn over a bit at a follower, if all others have good bytes: it repairs that by one of them."""
+        replica = self._choose(fault, leader_share=0)
+        if replica is None or ZOOKEEPER in self.suffering or self._replicas.sound() != set(self._replicas.all):
+            return None
+        flip = replica.flip_closed(fault.pick)
+        if flip is None:
+            return None
+        self._replicas.flips[replica.name] = flip
+        return Begun((replica.name,), lambda: None)
 
     def _forbid_files(self, fault: Fault) -> Begun | None:
         replica = self._choose(fault)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from integration.chaos.broker import ChaosBroker
 from integration.chaos.links import Links
@@ -39,7 +39,26 @@ _SETTINGS = {
     "zk.connectiontimeout.ms": 30_000,
     "replica.lag.time.max.ms": LAG_MS,
     "replica.address.gap.ms": 100,
+    "log.scrub.interval.hours": 0.001,
 }
+
+
+class Flip(NamedTuple):
+    """A byte on disk that is not what it was."""
+
+    path: Path
+    at: int
+    was: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is still so."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.at)
+                return file.read(1) not in {b"", bytes([self.was])}
+        except FileNotFoundError:
+            return False
 
 
 class ChaosReplica(ChaosBroker):
@@ -60,6 +79,22 @@ class ChaosReplica(ChaosBroker):
         """End it, and let what it has not brought to disk vanish."""
         self.kill()
         lose_unsynced(self.logs, self.notes, self.synced, tail)
+
+    def flip_closed(self, pick: float) -> Flip | None:
+        """Turn over a bit in a closed segment, as it is on disk; None if it has none."""
+        closed = [
+            path for directory in sorted(self.logs.glob("*-*")) for path in sorted(directory.glob("*.kafka"))[:-1]
+        ]
+        if not closed:
+            return None
+        path = closed[int(pick * 977) % len(closed)]
+        at = int(pick * path.stat().st_size)
+        with path.open("r+b") as file:
+            file.seek(at)
+            [was] = file.read(1)
+            file.seek(at)
+            file.write(bytes([was ^ 0x10]))
+        return Flip(path, at, was)
 
     def lose_disk(self) -> None:
         """Give it an empty disk; it must not run."""
@@ -87,6 +122,7 @@ class ReplicaSet:
         self._leader = ""
         self.gone_back: set[str] = set()
         """Whose disks have gone back, and who may not have been put out of sync since then."""
+        self.flips: dict[str, Flip] = {}
 
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -147,10 +183,11 @@ class ReplicaSet:
         return isinstance(role, Wait) and role.has_gone_back
 
     def sound(self) -> set[str]:
-        """Return who is in sync with a disk that has not gone back."""
+        """Return who is in sync with a disk that has not gone back, and on which no byte was turned over."""
         in_sync = self.in_sync()
         self.gone_back &= in_sync
-        return in_sync - self.gone_back
+        self.flips = {name: flip for name, flip in self.flips.items() if flip.is_there}
+        return in_sync - self.gone_back - self.flips.keys()
 
     def state(self) -> ReplicaState:
         """Return what ZooKeeper says."""
