@@ -619,6 +619,10 @@ def test_a_leader_whose_clock_is_wrong_tells_no_times(directory: Path) -> None:
         _, modified_ms, piece = log.read(0, 100)
         piece.release()
         assert modified_ms == told_ms
+    os.utime(manager.logs()[0].directory / f"{0:020}.kafka", (-5, -5))
+    _, modified_ms, piece = log.read(0, 100)
+    piece.release()
+    assert modified_ms == 0, "followers refuse a time before 1970"
     manager.close()
 
 

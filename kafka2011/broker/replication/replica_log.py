@@ -157,7 +157,8 @@ class ReplicaLog:
         The time is 0 while the clock here is wrong: a follower would keep it, and delete by it once it leads.
         """
         segment, piece = self._log.read_appended(offset, max_bytes)
-        return segment, 0 if self._is_clock_wrong() else self._log.modified_ms(offset), piece
+        modified_ms = 0 if self._is_clock_wrong() else self._log.modified_ms(offset)
+        return segment, max(modified_ms, 0), piece  # followers refuse a time before 1970
 
     def append(self, data: bytes, segment: int, modified_ms: int) -> None:
         """Append the whole messages at the beginning of what came, in the segment that starts there.
