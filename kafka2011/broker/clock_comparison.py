@@ -6,6 +6,7 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING
 
+from kafka2011.log.clock_trust import NOT_COMPARED
 from kafka2011.outages import Outages
 from zk.errors import ZkError
 
@@ -54,7 +55,9 @@ class ClockComparison:
             return
         obstacle = self._retention_clock.obstacle
         try:
-            zookeeper_ms = registrar.note_clock(self._clock.wall_s() * 1000, "" if obstacle is None else obstacle.text)
+            # That nothing was compared yet is over with this.
+            text = "" if obstacle is None or obstacle.kind == NOT_COMPARED else obstacle.text
+            zookeeper_ms = registrar.note_clock(self._clock.wall_s() * 1000, text)
         except ZkError as error:
             self._outages.failed("the wall clock was not compared with ZooKeeper's: %s", error)
             return

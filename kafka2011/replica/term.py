@@ -48,7 +48,7 @@ class _Follower:
         self.connection = connection
         self.flushed: dict[TopicPartition, int] = {}
         self.caught_up_s = now_s
-        self._asked_s = now_s
+        self.asked_s = now_s
         self._ends_then: dict[TopicPartition, int] = {}
 
     def note(self, fetch: ReplicaFetch, ends: Mapping[TopicPartition, int], now_s: float) -> None:
@@ -56,8 +56,8 @@ class _Follower:
             if ask.flushed is not None:
                 self.flushed[where] = ask.flushed
         if self.has(self._ends_then):
-            self.caught_up_s = self._asked_s
-        self._asked_s, self._ends_then = now_s, dict(ends)
+            self.caught_up_s = self.asked_s
+        self.asked_s, self._ends_then = now_s, dict(ends)
 
     def lacks(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Say whether it has said of any partition that it has not fsynced up to this end."""
@@ -130,20 +130,23 @@ class Term:
             return floor
         return None
 
-    def advance(self, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
+    def advance(self, now_s: float, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
         """Move the readable ends to what all who count have fsynced, and return the partitions whose end has moved.
 
         Of all partitions, or of these alone. None moves before the state says that all in sync have this epoch on disk:
-        so a disk that goes back to before that is known by the epoch that it has not seen.
+        so a disk that goes back to before that is known by the epoch that it has not seen. What a follower said longer
+        ago than it may be behind moves none either, even while it is still in sync: it may have come back without that.
         """
-        counted = self._in_sync.counted() | {self.me}
-        if self._in_sync.settled < self.epoch or len(counted) < self._rules.min_in_sync:
+        others = self._in_sync.counted() - {self.me}
+        if self._in_sync.settled < self.epoch or 1 + len(others) < self._rules.min_in_sync:
+            return []
+        if any(self._is_silent(each, now_s) for each in others):
             return []
         moved = []
         for where in self._logs if partitions is None else partitions:
             log = self._logs[where]
             ends = [log.flushed_end_offset]
-            ends += [self._flushed_by(each, where) for each in counted if each != self.me]
+            ends += [self._flushed_by(each, where) for each in others]
             end = min(ends)
             if end > self._readable[where]:
                 self._readable[where] = end
@@ -153,6 +156,11 @@ class Term:
     def _flushed_by(self, replica: Replica, where: TopicPartition) -> int:
         follower = self._followers.get(replica)
         return -1 if follower is None else follower.flushed.get(where, -1)
+
+    def _is_silent(self, replica: Replica, now_s: float) -> bool:
+        """Say whether a follower has said nothing for longer than it may be behind."""
+        follower = self._followers.get(replica)
+        return follower is None or now_s - follower.asked_s > self._rules.max_lag_s
 
     def _appended(self) -> dict[TopicPartition, int]:
         return {where: log.appended_end_offset for where, log in self._logs.items()}
@@ -168,7 +176,7 @@ class Term:
         """Note what a follower has, and return the partitions whose readable end has moved. Raises WrongEpochError."""
         self._check(fetch)
         self._heard_by(fetch, now_s).note(fetch, self._appended(), now_s)
-        return self.advance()
+        return self.advance(now_s)
 
     def _heard_by(self, fetch: ReplicaFetch, now_s: float) -> _Follower:
         """Return what is known of a follower by this connection, which is nothing if it is a new one."""
@@ -293,10 +301,10 @@ class Term:
         """
         return {where: max(end, self._at_takeover.get(where, 0)) for where, end in self._readable.items()}
 
-    def written(self) -> None:
+    def written(self, now_s: float) -> None:
         """Note that the state was written."""
         self._in_sync.succeeded()
-        self.advance()
+        self.advance(now_s)
 
     def not_answered(self) -> None:
         """Note that the write of the state was not answered."""
@@ -307,14 +315,14 @@ class Term:
         self.end()
         self._in_sync.refused()
 
-    def found(self, state: ReplicaState, version: int) -> None:
+    def found(self, state: ReplicaState, version: int, now_s: float) -> None:
         """Note what a read of the state has found. Raises LeadLostError; the term has ended."""
         try:
             self._in_sync.found(state, version)
         except LeadLostError:
             self.end()
             raise
-        self.advance()
+        self.advance(now_s)
 
     # Clients
 

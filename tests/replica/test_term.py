@@ -56,14 +56,14 @@ def test_what_all_in_sync_have_fsynced_can_be_read() -> None:
         _has(term, replica, 8)
     assert term.readable(VIEWS) == 6
     log.flush()
-    assert term.advance() == [VIEWS]
+    assert term.advance(0) == [VIEWS]
     assert term.readable(VIEWS) == 8
 
 
 def test_nothing_can_be_read_while_too_few_are_in_sync() -> None:
     """And the leader takes no produces."""
     term = _term(_log(b"m1"), min_in_sync=2)
-    assert term.advance() == []
+    assert term.advance(0) == []
     assert not term.takes_produces()
 
 
@@ -79,7 +79,7 @@ def test_who_lags_is_put_out_and_who_has_caught_up_is_put_in() -> None:
     for now_s in (5, 6, 7, 8.1):
         _has(term, B, 2, now_s)
     assert term.wanted(now_s=9.2) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
-    term.written()
+    term.written(0)
     assert term.readable(VIEWS) == 4
     term.note_members([A, B])
     _has(term, B, 4, now_s=10)
@@ -115,7 +115,7 @@ def test_a_partition_is_at_all_in_sync_once_each_has_said_so() -> None:
     term.note_members([A, B])
     term.wanted(now_s=0)
     assert not term.is_at_all_in_sync(VIEWS)  # until the write is answered, C may be in sync
-    term.written()
+    term.written(0)
     assert term.is_at_all_in_sync(VIEWS)
 
 
@@ -127,7 +127,7 @@ def test_nothing_new_can_be_read_before_all_in_sync_are_known_to_have_the_epoch(
     _has(term, B, 2)
     assert term.readable(VIEWS) == 0
     assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A, B}), settled=7), 12)
-    term.written()
+    term.written(0)
     assert term.readable(VIEWS) == 2
 
 
@@ -149,7 +149,7 @@ def test_nobody_comes_in_that_has_not_asked_in_this_epoch() -> None:
     term = Term(A, ReplicaState(7, A, frozenset({A, B})), 12, TermRules(LAG_S, 1, 4), logs={}, readable={}, now_s=0.0)
     term.note_members([A])
     assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
-    term.written()
+    term.written(0)
     term.note_members([A, B])
     assert term.wanted(now_s=0) is None
     term.hear(ReplicaFetch(7, B), 0)
@@ -162,7 +162,7 @@ def test_the_floor_is_what_can_be_read_and_never_sinks() -> None:
     assert term.wanted_floor(None) == ReadableFloor(7, 2)
     assert term.wanted_floor(ReadableFloor(6, 2)) is None
     assert term.wanted_floor(ReadableFloor(6, 8)) is None
-    term.advance()
+    term.advance(0)
     assert term.wanted_floor(ReadableFloor(7, 2)) == ReadableFloor(7, 4)
     state = ReplicaState(7, A, frozenset({A}), loss_epoch=7, settled=7)
     after_loss = Term(A, state, 12, TermRules(LAG_S, 1, 4), logs={}, readable={}, now_s=0.0)

@@ -140,7 +140,7 @@ class LeaderState:
         """Have the state written as it should be, and register once that may be. Raises LeadLostError and ZkError."""
         leading, term = self.leading, self.leading.term
         leading.note_logs()
-        leading.publish(term.advance())
+        leading.publish(term.advance(SYSTEM_CLOCK.monotonic_s()))
         while (wanted := term.wanted(SYSTEM_CLOCK.monotonic_s())) is not None:
             if isinstance(wanted, StateRead):
                 nodes = self._session.read()
@@ -150,7 +150,7 @@ class LeaderState:
                 state = ReplicaState.of(nodes.state, "ZooKeeper")
                 if state.epoch == term.epoch:
                     self._parts.knowledge.enter(state, nodes.version)  # before what it allows is done
-                term.found(state, nodes.version)
+                term.found(state, nodes.version, SYSTEM_CLOCK.monotonic_s())
             else:
                 logger.info("replica %s: in sync from now on: %s", self._parts.knowledge.me, _names(wanted.state))
                 self._write(term, wanted.state, wanted.version)
@@ -185,7 +185,7 @@ class LeaderState:
             term.not_answered()
             raise
         else:
-            term.written()
+            term.written(SYSTEM_CLOCK.monotonic_s())
 
     # Registering as the broker
 

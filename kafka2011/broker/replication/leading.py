@@ -134,7 +134,7 @@ class Leading:
         where = self._logs.where(log)
         if not self.term.has_log(where):
             self.term.add_log(where, self._logs.of(log))
-        self.publish(self.term.advance([where]))
+        self.publish(self.term.advance(self._clock.monotonic_s(), [where]))
 
     def appended(self, log: Log) -> None:
         """Note that a log has more: followers get it."""

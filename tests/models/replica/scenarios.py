@@ -620,6 +620,36 @@ def what_differs_below_the_readable_end_is_kept() -> World:
     return world
 
 
+def what_a_follower_said_long_ago_counts_no_more() -> World:
+    """Have it come back without that, and its leader get no answer to the write that puts it out."""
+    world = calm()
+    leader, one, other = _roles(world)
+    where = world.partitions[0]
+    world.send(_connected(world, leader), where, b"s1")
+    for follower in (one, other):
+        _follow(world, follower)
+    for follower in (one, other):
+        follower.die()
+    disk = one.disk.copy()
+    disk.logs[where].lose_end(1)
+    world.now_s += 2 * MAX_LAG_S
+    world.registry.end(one.session)
+    one.disk = disk
+    one.start()
+    leader.write_state()
+    assert leader.sent is not None
+    leader.flush(where)
+    assert leader.term is not None
+    leader.term.advance(world.now_s)
+    world.check()
+    leader.sent.outcome = "lost"
+    world.registry.end(leader.session)
+    leader.die()
+    one.look()
+    world.rest()
+    return world
+
+
 def _zookeeper_back(world: World, takeovers: int = 0) -> tuple[Process, Process]:
     """Have the leader confirm what only it has, and ZooKeeper go back to when others were in sync. All are down then.
 
@@ -766,4 +796,5 @@ SCENARIOS = {
     "ZooKeeper goes back by two epochs": zookeeper_goes_back_by_two_epochs,
     "ZooKeeper goes back within an epoch": zookeeper_goes_back_within_an_epoch,
     "one who knows comes during a takeover": one_who_knows_comes_during_a_takeover,
+    "what a follower said long ago counts no more": what_a_follower_said_long_ago_counts_no_more,
 }

@@ -237,7 +237,7 @@ class World:
         if process is not None:
             process.flush(self.chance.choice(self.partitions))
             if process.term is not None:
-                process.term.advance()
+                process.term.advance(self.now_s)
 
     def _write(self) -> None:
         process = self._alive()
@@ -623,7 +623,7 @@ class World:
         for where in self.partitions:
             process.flush(where)
         if process.term is not None:
-            process.term.advance()
+            process.term.advance(self.now_s)
         process.write_state()
         while self.registry.is_busy:
             self.registry.go_on()
