@@ -22,6 +22,7 @@ from kafka2011.broker.registration import BrokerRegistration
 from kafka2011.broker.replication.repairer import Repairer
 from kafka2011.broker.replication.replica_log import ReplicaLogs
 from kafka2011.broker.replication.replication import Replication
+from kafka2011.broker.replication.segment_comparer import SegmentComparer
 from kafka2011.broker.replication.segment_server import SegmentServer
 from kafka2011.broker.requests import receive_buffer
 from kafka2011.broker.requests.handlers import RequestHandlers
@@ -174,6 +175,8 @@ class BrokerParts:
             self.scrubber.store,
         )
         self.scrubber.on_damage = repairer.wake
+        comparer = SegmentComparer(self._config.brokerid, replication.view)
+        self.scrubber.compare, self.scrubber.can_compare = comparer, comparer.is_ready
         return repairer
 
     def _new_segment_server(self) -> SegmentServer | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gevent.threadpool import ThreadPool
 
-from kafka2011.errors import LogError
+from kafka2011.errors import KafkaError, LogError
 from kafka2011.log.scrub import Scrub, ScrubPace, ScrubStoppedError, all_segments, check_segment, closed_segments
 from kafka2011.outages import Outages
 from zk.clock import SYSTEM_CLOCK
@@ -20,15 +20,27 @@ if TYPE_CHECKING:
 
     from kafka2011.log.log_manager import LogManager
     from kafka2011.log.scrub import ClosedSegment
-    from kafka2011.log.scrub_record import DamagedRange, ScrubFile
+    from kafka2011.log.scrub_record import DamagedRange, DifferingRange, ScrubFile
+
+    Compare = Callable[[ClosedSegment, Callable[[int], None]], DifferingRange | None]
+    """Returns the first range of a segment that differs, and is told whom to tell of bytes before it reads them.
+
+    Raises NotComparedError.
+    """
 
 logger = logging.getLogger(__name__)
 
 HOUR_S = 3600
 LOOK_S = 5.0
 """How often it is looked whether a pass is due, and at most how often it is noted how far one has come."""
+COMPARING_PATIENCE_S = 60.0
+COMPARING_LOOK_S = 0.5
 STOP_LOOK_S = 0.1
 """How often a thread that waits looks whether the broker stops."""
+
+
+class NotComparedError(KafkaError):
+    """There is nobody to compare a segment with, or that replica does not answer."""
 
 
 class Scrubber:
@@ -44,6 +56,10 @@ class Scrubber:
         self._stored_s = 0.0
         self.on_damage: Callable[[], object] = lambda: None
         """Called when damage has been found that was not known."""
+        self.compare: Compare | None = None
+        """Compares a good segment with another replica's; in the scrub's thread."""
+        self.can_compare: Callable[[], bool] = lambda: True
+        """Says whether that can be done now: the first pass waits for it a while."""
 
     def load(self) -> None:
         """Read what was found before the last stop."""
@@ -61,12 +77,20 @@ class Scrubber:
             self._forget_deleted()
         scrub = Scrub(self._logs.scrubbed, lambda: closed_segments(self._logs.logs()), self._interval_s)
         pace = ScrubPace(max(1, self._bytes_per_s), time.monotonic, self._wait_in_thread)
+        self._await_comparing()
         thread = ThreadPool(1)
         try:
             while not self._stopping.is_set():
                 self._go_on(scrub, pace, thread)
         finally:
             thread.kill()
+
+    def _await_comparing(self) -> None:
+        """Wait until segments can be compared, but not for long: one that stays out of sync is to be checked too."""
+        until_s = time.monotonic() + COMPARING_PATIENCE_S
+        while not self.can_compare() and time.monotonic() < until_s:
+            if self._stopping.wait(COMPARING_LOOK_S):
+                return
 
     def _go_on(self, scrub: Scrub, pace: ScrubPace, thread: ThreadPool) -> None:
         self._forget_deleted()
@@ -77,11 +101,13 @@ class Scrubber:
                 self.store()
             self._stopping.wait(LOOK_S)
             return
-        outcome = thread.apply(_check, (segment, pace))
+        outcome = thread.apply(_check, (segment, pace, self.compare))
         if isinstance(outcome, ScrubStoppedError):
             self.store()
             return
-        found = scrub.checked(segment, outcome)
+        found = scrub.checked(segment, outcome.damage)
+        if outcome.is_compared and self._logs.scrubbed.note_compared(segment.key, outcome.differing):
+            logger.error("differs: %s", outcome.differing)
         if found or time.monotonic() - self._stored_s >= LOOK_S:
             self.store()
         if found:
@@ -108,9 +134,22 @@ class Scrubber:
         return self._stopping.is_set()
 
 
-def _check(segment: ClosedSegment, pace: ScrubPace) -> list[DamagedRange] | ScrubStoppedError | None:
+class _Outcome(NamedTuple):
+    damage: list[DamagedRange] | None
+    is_compared: bool = False
+    differing: DifferingRange | None = None
+
+
+def _check(segment: ClosedSegment, pace: ScrubPace, compare: Compare | None) -> _Outcome | ScrubStoppedError:
     """Check a segment, in a thread: what it raises is returned, since a pool prints what leaves it."""
     try:
-        return check_segment(segment, pace.spend)
+        damage = check_segment(segment, pace.spend)
+        if damage != [] or compare is None:
+            return _Outcome(damage)
+        try:
+            return _Outcome(damage, is_compared=True, differing=compare(segment, pace.spend))
+        except NotComparedError as error:
+            logger.debug("%s was not compared: %s", segment.path, error)
+            return _Outcome(damage)
     except ScrubStoppedError as error:
         return error

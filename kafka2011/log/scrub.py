@@ -5,10 +5,11 @@ A segment is read from its disk, past the page cache: a bit that has flipped on 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.errors import KafkaError
+from kafka2011.errors import KafkaError, LogError
 from kafka2011.log.recovery import SearchEffort, find_message, is_good_message, pread, walk_messages
 from kafka2011.log.scrub_record import DamagedRange, ScrubRecord, SegmentKey
 from kafka2011.log.segment import os_error_text
@@ -126,6 +127,25 @@ def check_segment(segment: ClosedSegment, spend: Callable[[int], None]) -> list[
 def _read_all(segment: ClosedSegment, spend: Callable[[int], None]) -> list[DamagedStretch]:
     with UncachedFile(segment.path, spend) as file:
         return damaged_stretches(file.fd, segment.size_bytes, file.read)
+
+
+def digest_on_disk(path: Path, position: int, count: int, spend: Callable[[int], None] = lambda _bytes: None) -> bytes:
+    """Return the SHA-256 of bytes of a segment file, read from its disk. Raises LogError if they cannot be read.
+
+    `spend` is told of bytes before they are read.
+    """
+    digest, end = hashlib.sha256(), position + count
+    try:
+        with UncachedFile(path, spend) as file:
+            while position < end:
+                data = file.read(file.fd, end - position, position)
+                if not data:
+                    raise LogError(f"{path} ends at position {position}")
+                digest.update(data)
+                position += len(data)
+    except OSError as error:
+        raise LogError(os_error_text("cannot read", path, error)) from error
+    return digest.digest()
 
 
 class Scrub:

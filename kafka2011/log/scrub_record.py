@@ -42,6 +42,19 @@ class DamagedRange(NamedTuple):
         return f"{self.segment.topic}-{self.segment.partition} at offset {self.start} in {self.path}: {self.fault}"
 
 
+class DifferingRange(NamedTuple):
+    """Offsets of a segment, from `start` to before `end`, at which another replica has other good messages."""
+
+    segment: SegmentKey
+    start: int
+    end: int
+    replica: str
+
+    def __str__(self) -> str:
+        where = f"{self.segment.topic}-{self.segment.partition}"
+        return f"{where} has other good messages than at {self.replica} between offsets {self.start} and {self.end}"
+
+
 @dataclass
 class ScrubRecord:
     """The damaged ranges that are known, and the last segment that this pass has checked, None between two passes.
@@ -54,6 +67,7 @@ class ScrubRecord:
     scrubbed_bytes: int = 0
     repaired_segments: int = 0
     _damage: dict[SegmentKey, tuple[DamagedRange, ...]] = field(default_factory=dict)
+    _differing: dict[SegmentKey, DifferingRange] = field(default_factory=dict)
 
     def damage(self) -> list[DamagedRange]:
         """Return all damaged ranges that are known, in order."""
@@ -73,13 +87,27 @@ class ScrubRecord:
         known = {each.start for each in before}
         return [each for each in now if each.start not in known]
 
+    def differing(self) -> list[DifferingRange]:
+        """Return where segments differ from another replica's, the first such range of each, in order."""
+        return [each for _, each in sorted(self._differing.items())]
+
+    def note_compared(self, segment: SegmentKey, first: DifferingRange | None) -> bool:
+        """Note where a segment differs from another replica's, None if nowhere; say whether that is new."""
+        before = self._differing.pop(segment, None)
+        if first is None:
+            return False
+        self._differing[segment] = first
+        return before != first
+
     def keep_only(self, segments: Collection[SegmentKey]) -> None:
-        """Forget the damage of all other segments, which have been deleted."""
+        """Forget what was found in all other segments, which have been deleted."""
         self._damage = {segment: ranges for segment, ranges in self._damage.items() if segment in segments}
+        self._differing = {segment: found for segment, found in self._differing.items() if segment in segments}
 
     def replace(self, other: ScrubRecord) -> None:
         """Become what another record says; what was counted stays."""
-        self.after, self.finished_s, self._damage = other.after, other.finished_s, dict(other._damage)
+        self.after, self.finished_s = other.after, other.finished_s
+        self._damage, self._differing = dict(other._damage), dict(other._differing)
 
     @property
     def text(self) -> str:
@@ -88,7 +116,12 @@ class ScrubRecord:
             {"segment": each.segment, "start": each.start, "end": each.end, "path": each.path, "fault": each.fault}
             for each in self.damage()
         ]
-        return json.dumps({"after": self.after, "finished_s": self.finished_s, "damage": damage})
+        differing = [
+            {"segment": each.segment, "start": each.start, "end": each.end, "replica": each.replica}
+            for each in self.differing()
+        ]
+        document = {"after": self.after, "finished_s": self.finished_s, "damage": damage, "differing": differing}
+        return json.dumps(document)
 
     @classmethod
     def of(cls, text: str | bytes, where: str) -> Self:
@@ -105,6 +138,9 @@ class ScrubRecord:
             segment, (start, end) = _segment(each["segment"]), _offsets(each["start"], each["end"])
             known = record.damage_of(segment)
             record.note(segment, (*known, DamagedRange(segment, start, end, str(each["path"]), str(each["fault"]))))
+        for each in document["differing"]:
+            segment, (start, end) = _segment(each["segment"]), _offsets(each["start"], each["end"])
+            record.note_compared(segment, DifferingRange(segment, start, end, str(each["replica"])))
         return record
 
 

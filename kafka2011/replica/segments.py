@@ -3,12 +3,14 @@
     request    size int32 | type int16 = 102 | what int8 | epoch int64 | name | disk | topic | partition int32 | ...
       1, bytes of a closed segment     ... segment int64, size int64, position int64, count int32
       2, what is wrong at an offset    ... offset int64
+      3, are these the same bytes      ... segment int64, size int64, position int64, count int32, digest
     response   size int32 | error int16 = 0 | ...
       to 1     refusal, size int32, bytes
       to 2     state int8, segment int64, end int64, modified ms int64, digest, size int32, bytes
+      to 3     refusal, is the same int8
 
-Texts and digests are an int16 length and that many bytes. Wrong bytes raise ProtocolError and nothing else. Who knows
-neither of them closes the connection, and so does who does not answer now.
+Digests are SHA-256. Texts and digests are an int16 length and that many bytes. Wrong bytes raise ProtocolError and
+nothing else. Who does not know it, or does not answer now, closes the connection.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ SPOKEN = (REPLICA_FETCH, REPLICA_SEGMENT)
 MOST_BYTES = 8 * 1024 * 1024
 """Of a segment, in one answer."""
 
-_SEGMENT, _DAMAGE = 1, 2
+_SEGMENT, _DAMAGE, _DIGEST = 1, 2, 3
 _HEAD = struct.Struct(">hbq")
 _PARTITION = struct.Struct(">i")
 _BYTES_ASKED = struct.Struct(">qqqi")
@@ -61,6 +63,13 @@ class SegmentAsk(NamedTuple):
     wanted_bytes: int
 
 
+class DigestAsk(NamedTuple):
+    """Asks whether such bytes of a closed segment, as a SegmentAsk names them, have this digest."""
+
+    bytes_asked: SegmentAsk
+    digest: bytes
+
+
 class DamageAsk(NamedTuple):
     """Asks a leader what is wrong with what it has at an offset."""
 
@@ -72,6 +81,13 @@ class SegmentGiven(NamedTuple):
     """Bytes of a segment; `refusal` says why there are none, if there are none for good."""
 
     data: bytes | Piece = b""
+    refusal: str = ""
+
+
+class DigestGiven(NamedTuple):
+    """Says whether bytes are the same; `refusal` says why nobody can tell, and is empty if somebody can."""
+
+    is_same: bool
     refusal: str = ""
 
 
@@ -111,25 +127,29 @@ class DamageGiven(NamedTuple):
         return bool(self.data) and hashlib.sha256(self.data).digest() == self.digest
 
 
-def encode_segment_ask(ask: SegmentAsk | DamageAsk) -> bytes:
+def encode_segment_ask(ask: SegmentAsk | DamageAsk | DigestAsk) -> bytes:
     """Return the whole frame. Raises ProtocolError when a value does not fit its field."""
-    epoch, replica, where = ask.asker
+    epoch, replica, where = ask.bytes_asked.asker if isinstance(ask, DigestAsk) else ask.asker
     try:
-        kind = _SEGMENT if isinstance(ask, SegmentAsk) else _DAMAGE
+        if isinstance(ask, DigestAsk):
+            kind, rest = _DIGEST, _BYTES_ASKED.pack(*ask.bytes_asked[1:]) + _bytes_field(ask.digest)
+        elif isinstance(ask, SegmentAsk):
+            kind, rest = _SEGMENT, _BYTES_ASKED.pack(*ask[1:])
+        else:
+            kind, rest = _DAMAGE, _OFFSET.pack(ask.offset)
         head = _HEAD.pack(REPLICA_SEGMENT, kind, epoch)
         who = (encode_text(replica.name), encode_text(replica.disk), encode_text(where.topic))
-        rest = _BYTES_ASKED.pack(*ask[1:]) if isinstance(ask, SegmentAsk) else _OFFSET.pack(ask.offset)
         body = b"".join((head, *who, _PARTITION.pack(where.partition), rest))
         return _SIZE.pack(len(body)) + body
     except struct.error as error:
         raise ProtocolError(f"a value does not fit its field in a question about a segment: {error}") from error
 
 
-def decode_segment_ask(frame: AnyBytes, broker_id: int) -> SegmentAsk | DamageAsk:
+def decode_segment_ask(frame: AnyBytes, broker_id: int) -> SegmentAsk | DamageAsk | DigestAsk:
     """Return the question in a frame without its size field; the partition is of this broker id."""
     reader = FieldReader(frame)
     request_type, kind, epoch = reader.take(_HEAD)
-    if request_type != REPLICA_SEGMENT or kind not in {_SEGMENT, _DAMAGE}:
+    if request_type != REPLICA_SEGMENT or kind not in {_SEGMENT, _DAMAGE, _DIGEST}:
         raise ProtocolError(f"request type {request_type}, {kind} is no question about a segment")
     try:
         replica = Replica.of(f"{reader.text()}:{reader.text()}")
@@ -137,7 +157,8 @@ def decode_segment_ask(frame: AnyBytes, broker_id: int) -> SegmentAsk | DamageAs
         raise ProtocolError(f"a question about a segment of nobody: {error}") from error
     topic, (partition,) = reader.text(), reader.take(_PARTITION)
     asker = Asker(epoch, replica, TopicPartition(topic, broker_id, partition))
-    numbers = reader.take(_BYTES_ASKED if kind == _SEGMENT else _OFFSET)
+    numbers = reader.take(_OFFSET if kind == _DAMAGE else _BYTES_ASKED)
+    digest = reader.short_bytes() if kind == _DIGEST else b""
     reader.end()
     if min(partition, *numbers) < 0:
         raise ProtocolError(f"a question about less than nothing of {topic[:300]!r}-{partition}")
@@ -146,7 +167,7 @@ def decode_segment_ask(frame: AnyBytes, broker_id: int) -> SegmentAsk | DamageAs
     ask = SegmentAsk(asker, *numbers)
     if not 0 < ask.wanted_bytes <= MOST_BYTES or ask.position + ask.wanted_bytes > ask.size_bytes:
         raise ProtocolError(f"{ask.wanted_bytes} bytes at {ask.position} of a segment of {ask.size_bytes}")
-    return ask
+    return ask if kind == _SEGMENT else DigestAsk(ask, digest)
 
 
 def encode_segment(given: SegmentGiven) -> tuple[bytes | Piece, ...]:
@@ -163,6 +184,22 @@ def decode_segment(body: AnyBytes) -> SegmentGiven:
     data = reader.bytes_of(size)
     reader.end()
     return SegmentGiven(data, refusal)
+
+
+def encode_comparison(given: DigestGiven) -> bytes:
+    """Return the whole response."""
+    body = encode_text(given.refusal) + (b"\1" if given.is_same else b"\0")
+    return encode_response_header(0, len(body)) + body
+
+
+def decode_comparison(body: AnyBytes) -> DigestGiven:
+    """Return what the body of a response says."""
+    reader = FieldReader(body)
+    refusal, flag = reader.text(), reader.bytes_of(1)
+    reader.end()
+    if flag not in {b"\0", b"\1"}:
+        raise ProtocolError(f"bytes are the same, or not, and not {flag!r}")
+    return DigestGiven(flag == b"\1", refusal)
 
 
 def encode_damage(given: DamageGiven) -> bytes:

@@ -11,15 +11,19 @@ import gevent
 import gevent.socket
 import pytest
 from gevent.event import Event
+from gevent.threadpool import ThreadPool
 
 from kafka2011.broker.replication.repairer import Repairer
 from kafka2011.broker.replication.replica_log import ReplicaLogs
+from kafka2011.broker.replication.segment_comparer import SegmentComparer
 from kafka2011.broker.replication.segment_server import SegmentServer
 from kafka2011.broker.replication.view import ReplicaView
 from kafka2011.broker.requests.handlers import RefusedError
+from kafka2011.broker.scrubber import NotComparedError
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.log.log_settings import LogSettings
-from kafka2011.log.scrub_record import DamagedRange, SegmentKey
+from kafka2011.log.scrub import ClosedSegment
+from kafka2011.log.scrub_record import DamagedRange, DifferingRange, SegmentKey
 from kafka2011.message.message_set import encode
 from kafka2011.replica.segments import (
     SPOKEN,
@@ -27,6 +31,7 @@ from kafka2011.replica.segments import (
     DamageAsk,
     DamageGiven,
     DamageState,
+    DigestAsk,
     SegmentAsk,
     decode_damage,
     decode_segment_ask,
@@ -85,7 +90,7 @@ class Process:
         self.listener = gevent.socket.socket()
         self.listener.bind(("127.0.0.1", 0))
         self.listener.listen()
-        self.asked: list[SegmentAsk | DamageAsk] = []
+        self.asked: list[SegmentAsk | DamageAsk | DigestAsk] = []
         self._serving = gevent.spawn(self._serve)
 
     @property
@@ -153,7 +158,7 @@ class Cluster:
         for key, value in b_says.items():
             members[B] = Member(**{**_fields(members[B]), key: value})
         for process in (self.a, self.b):
-            process.view = ReplicaView(process.me, state, members, None)
+            process.view = ReplicaView(process.me, state, members, None, {VIEWS: 3 * len(PART)})
 
     def repair(self, process: Process, until: Callable[[], object]) -> None:
         """Let a replica repair until something is so."""
@@ -289,6 +294,64 @@ def test_only_members_are_answered_in_the_same_epoch_and_of_damage_by_a_leader(c
         cluster.a.asks(0)
 
 
+def compares(cluster: Cluster) -> DifferingRange | None:
+    """Return what b finds when it compares its second segment with that of a."""
+    segment = ClosedSegment(SECOND, cluster.b.second, len(PART))
+    compare = SegmentComparer(ID, lambda: cluster.b.view)
+    pool = ThreadPool(1)
+    try:
+        with gevent.Timeout(TIMEOUT_S):
+            found = pool.spawn(_outcome, compare, segment).get()
+    finally:
+        pool.kill()
+    if isinstance(found, NotComparedError):
+        raise found
+    return found
+
+
+def _outcome(compare: SegmentComparer, segment: ClosedSegment) -> DifferingRange | NotComparedError | None:
+    try:
+        return compare(segment, lambda _bytes: None)
+    except NotComparedError as error:
+        return error
+
+
+def test_segments_that_differ_with_good_messages_are_named_and_left(cluster: Cluster) -> None:
+    """Either of the two may be right."""
+    assert compares(cluster) is None
+    other = PART[: 5 * SIZE] + encode(b"%0100d" % 77) + PART[6 * SIZE :]
+    cluster.a.second.write_bytes(other)
+    assert compares(cluster) == DifferingRange(SECOND, len(PART), 2 * len(PART), str(A))
+    assert cluster.a.manager.scrubbed.damage() == []
+    assert (cluster.a.second.read_bytes(), cluster.b.second.read_bytes()) == (other, PART)
+
+
+def test_a_leader_whose_messages_are_damaged_finds_out_when_they_are_compared(cluster: Cluster) -> None:
+    """They do not differ, then: they are repaired."""
+    cluster.a.flip(50)
+    with pytest.raises(NotComparedError, match="damaged there too"):
+        compares(cluster)
+    assert [each.start for each in cluster.a.manager.scrubbed.damage()] == [len(PART)]
+    cluster.repair(cluster.a, lambda: cluster.a.manager.scrubbed.repaired_segments)
+    assert compares(cluster) is None
+
+
+def test_only_a_follower_in_sync_compares_and_only_what_may_have_been_read(cluster: Cluster) -> None:
+    """What comes behind that may be other bytes until the follower has compared it."""
+    cluster.see(A)
+    with pytest.raises(NotComparedError, match="no follower in sync"):
+        compares(cluster)
+    cluster.see(A, B)
+    assert cluster.b.view is not None
+    cluster.b.view = cluster.b.view._replace(readable={VIEWS: 2 * len(PART) - 1})
+    with pytest.raises(NotComparedError, match="not known that clients may have read"):
+        compares(cluster)
+    cluster.b.view = cluster.b.view._replace(me=A)
+    with pytest.raises(NotComparedError, match="no follower in sync"):
+        compares(cluster)
+    assert cluster.a.asked == []
+
+
 def test_planted_defects_are_noticed(cluster: Cluster) -> None:
     """The tests above fail for these."""
     defects = read_defects("damage")
@@ -297,5 +360,9 @@ def test_planted_defects_are_noticed(cluster: Cluster) -> None:
         assert cluster.a.view is not None
         assert cluster.a.view.helpers()
     assert not cluster.a.view.helpers()
+    cluster.see(A, B)
+    with planted(defects["what may have to go is compared"]), pytest.raises((AssertionError, pytest.fail.Exception)):
+        test_only_a_follower_in_sync_compares_and_only_what_may_have_been_read(cluster)
+    cluster.see(A)
     with planted(defects["damage is listed before others were asked"]), pytest.raises(AssertionError):
         test_a_leader_lists_what_nobody_has_better(cluster)

@@ -8,21 +8,23 @@ import gevent
 from gevent.event import Event
 
 from kafka2011.admin.doctor.machine import damage_in_logs
-from kafka2011.broker.monitoring.metrics import DAMAGED, SCRUB_FINISHED, scrub_samples
-from kafka2011.broker.scrubber import Scrubber
+from kafka2011.broker.monitoring.metrics import DAMAGED, DIFFERING, SCRUB_FINISHED, scrub_samples
+from kafka2011.broker.scrubber import NotComparedError, Scrubber
 from kafka2011.config import BrokerConfig
 from kafka2011.log.log_settings import LogSettings
-from kafka2011.log.scrub_record import ScrubFile
+from kafka2011.log.scrub_record import DifferingRange, ScrubFile, SegmentKey
 from kafka2011.message.message_set import encode
 from tests.support.logs import new_log_manager
 from tests.support.waiting import TIMEOUT_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
 
     from kafka2011.log.log_manager import LogManager
+    from kafka2011.log.scrub import ClosedSegment
 
 MESSAGE = encode(b"x" * 100)
 
@@ -90,6 +92,34 @@ def test_it_stops_in_the_middle_of_a_segment_and_starts_with_that_again(tmp_path
         run_until(scrubber, Event(), stopping.is_set)
         assert manager.scrubbed.after is None
         assert manager.scrubbed.scrubbed_bytes == 0
+
+
+def test_it_compares_what_is_good_once_it_can(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What was not compared is the same as before, as far as anybody knows."""
+    with with_segments(tmp_path) as manager:
+        stopping, compared = Event(), []
+        first, second, third = (SegmentKey("views", 0, number * len(MESSAGE)) for number in range(3))
+        differing = DifferingRange(second, second.start_offset, third.start_offset, "a:9c2e")
+        manager.scrubbed.note_compared(third, DifferingRange(third, 0, 1, "a:9c2e"))
+        flip(manager.log_dir / "views-0" / f"{0:020}.kafka", 50)
+
+        def compare(segment: ClosedSegment, _spend: Callable[[int], None]) -> DifferingRange | None:
+            compared.append(segment.key)
+            if segment.key == third:
+                raise NotComparedError("nobody answers")
+            return differing
+
+        scrubber = Scrubber(manager, ScrubFile(tmp_path), stopping, 1 << 20, 24.0)
+        scrubber.compare = compare
+        looks = iter([False, True])
+        scrubber.can_compare = lambda: next(looks)
+        run_until(scrubber, stopping, lambda: manager.scrubbed.finished_s is not None)
+        assert next(looks, None) is None
+        assert compared == [second, third]
+        assert [each.segment for each in manager.scrubbed.differing()] == [second, third]
+        assert f"differs: {differing}" in caplog.text
+        assert list(scrub_samples(manager.scrubbed, "3")[DIFFERING].values()) == [2]
+        assert first in {each.segment for each in manager.scrubbed.damage()}
 
 
 def test_it_can_be_turned_off(tmp_path: Path) -> None:

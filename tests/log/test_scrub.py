@@ -19,7 +19,7 @@ from kafka2011.log.scrub import (
     closed_segments,
     damaged_stretches,
 )
-from kafka2011.log.scrub_record import DamagedRange, ScrubFile, ScrubRecord, SegmentKey
+from kafka2011.log.scrub_record import DamagedRange, DifferingRange, ScrubFile, ScrubRecord, SegmentKey
 from kafka2011.log.uncached import PAGE, READ_BYTES, UncachedFile, cached_pages
 from kafka2011.message.message_set import encode
 from tests.planted.patches import read_defects
@@ -238,6 +238,22 @@ def test_a_pass_goes_on_after_a_restart(tmp_path: Path) -> None:
     goes_on_after_a_restart(tmp_path)
 
 
+def test_what_differs_is_kept_until_it_is_the_same_or_deleted(tmp_path: Path) -> None:
+    record, found = ScrubRecord(), DifferingRange(A, 0, 110, "a:9c2e")
+    assert record.note_compared(A, found)
+    assert not record.note_compared(A, found)
+    ScrubFile(tmp_path).store(record)
+    again = ScrubFile(tmp_path).load()
+    assert again is not None
+    assert [str(each) for each in again.differing()] == [
+        "t-0 has other good messages than at a:9c2e between offsets 0 and 110"
+    ]
+    assert not again.note_compared(A, None)
+    assert again.differing() == []
+    record.keep_only({B})
+    assert record.differing() == []
+
+
 def test_damage_is_told_once_until_it_was_mended() -> None:
     record, damage = ScrubRecord(), DamagedRange(A, 0, 110, "s", "wrong")
     assert record.note(A, [damage]) == [damage]
@@ -246,7 +262,9 @@ def test_damage_is_told_once_until_it_was_mended() -> None:
     assert record.note(A, [damage]) == [damage]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"after": 3, "finished_s": null, "damage": []}', '{"after": null}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"after": 3, "finished_s": null, "damage": [], "differing": []}', '{"after": null}']
+)
 def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "scrub").write_text(text)
     with pytest.raises(LogError, match="does not say what a scrub has found"):

@@ -13,11 +13,15 @@ from kafka2011.replica.segments import (
     DamageAsk,
     DamageGiven,
     DamageState,
+    DigestAsk,
+    DigestGiven,
     SegmentAsk,
     SegmentGiven,
+    decode_comparison,
     decode_damage,
     decode_segment,
     decode_segment_ask,
+    encode_comparison,
     encode_damage,
     encode_segment,
     encode_segment_ask,
@@ -30,13 +34,14 @@ ID = 3
 ASKER = Asker(7, Replica("b", "51f3"), TopicPartition("größe", ID, 2))
 BYTES = SegmentAsk(ASKER, 2**40, 1000, 600, 400)
 DAMAGE = DamageAsk(ASKER, 2**41)
+DIGEST = DigestAsk(BYTES, b"d" * 32)
 LISTED = DamageGiven.listed(2**40, 2**41, 2**42, b"damaged")
 
 
-@pytest.mark.parametrize("ask", [BYTES, DAMAGE])
-def test_a_question_is_read_as_it_was_written(ask: SegmentAsk | DamageAsk) -> None:
+@pytest.mark.parametrize(("ask", "kind"), [(BYTES, 1), (DAMAGE, 2), (DIGEST, 3)])
+def test_a_question_is_read_as_it_was_written(ask: SegmentAsk | DamageAsk | DigestAsk, kind: int) -> None:
     frame = encode_segment_ask(ask)
-    assert frame[4:7] == (b"\0\x66\x01" if ask is BYTES else b"\0\x66\x02")
+    assert frame[4:7] == b"\0\x66" + bytes([kind])
     assert decode_segment_ask(frame[4:], ID) == ask
     assert decode_segment_ask(memoryview(frame)[4:], ID) == ask
 
@@ -88,8 +93,18 @@ def test_a_question_that_makes_no_sense_is_refused(ask: SegmentAsk | DamageAsk) 
         decode_segment_ask(encode_segment_ask(ask)[4:], ID)
 
 
-@pytest.mark.parametrize("ask", [BYTES, DAMAGE])
-def test_a_question_that_is_cut_off_or_too_long_is_refused(ask: SegmentAsk | DamageAsk) -> None:
+@pytest.mark.parametrize("given", [DigestGiven(is_same=True), DigestGiven(is_same=False, refusal="it was deleted")])
+def test_a_comparison_is_read_as_it_was_written(given: DigestGiven) -> None:
+    body = encode_comparison(given)[6:]
+    assert decode_comparison(body) == given
+    with pytest.raises(ProtocolError):
+        decode_comparison(body[:-1])
+    with pytest.raises(ProtocolError):
+        decode_comparison(body[:-1] + b"\2")
+
+
+@pytest.mark.parametrize("ask", [BYTES, DAMAGE, DIGEST])
+def test_a_question_that_is_cut_off_or_too_long_is_refused(ask: SegmentAsk | DamageAsk | DigestAsk) -> None:
     frame = encode_segment_ask(ask)[4:]
     for end in range(len(frame)):
         with pytest.raises(ProtocolError):

@@ -306,9 +306,9 @@ def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
         if replica.damage:
             yield Finding(
                 where,
-                f"has damaged messages on its disk: {replica.damage}",
-                "look at the disk's health. A replica in sync with good bytes repairs it; if it stays, nobody has them"
-                " (docs/replication.md)",
+                replica.damage,
+                "look at the disk's health. A replica in sync with good bytes repairs what is damaged; if it stays,"
+                " nobody has them. Of two that differ, give the wrong one an empty log.dir (docs/replication.md)",
             )
         if replica.trouble:
             yield Finding(

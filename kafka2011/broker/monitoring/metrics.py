@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafka2011.log.log import Log
     from kafka2011.log.log_times import LogTimes
     from kafka2011.log.retention_clock import RetentionClock
-    from kafka2011.log.scrub_record import ScrubRecord
+    from kafka2011.log.scrub_record import DamagedRange, DifferingRange, ScrubRecord
     from kafka2011.metrics.metric import Metric, Samples, Values
 
 _BY_PARTITION = ("broker", "topic", "partition")
@@ -77,6 +77,11 @@ WRONG_TIMES = gauge(
 DAMAGED = gauge(
     "broker_log_damaged_ranges",
     "Ranges of a log without a good message, as far as the scrub has found them; absent for a log without any.",
+    *_BY_PARTITION,
+)
+DIFFERING = gauge(
+    "broker_log_differing_segments",
+    "Segments that differ from the leader's although all messages of both are good; absent for a log without any.",
     *_BY_PARTITION,
 )
 SCRUB_FINISHED = gauge(
@@ -154,7 +159,7 @@ BROKER_METRICS: tuple[Metric, ...] = (
     *(LOG_START, LOG_END, LOG_APPENDED, LOG_SIZE, LOG_SEGMENTS, TOPIC_BYTES, TOPIC_MESSAGES, TOPIC_FETCHED),
     *(INFO, SERVING, ZOOKEEPER, TOPICS, PARTITIONS, LEFT_OUT, UNFLUSHED, FAILED_LOGS, DISK_FREE, DISK_SIZE),
     *(RETENTION_BY_AGE, CLOCK_AHEAD, WRONG_TIMES),
-    *(DAMAGED, SCRUB_FINISHED),
+    *(DAMAGED, DIFFERING, SCRUB_FINISHED),
     *(REQUEST_TIMES, FLUSH_TIMES, READABLE_TIMES),
     *(CONNECTIONS_OPEN, CLOSED, REQUESTS, FETCH_ERRORS, NOT_ALLOWED, THROTTLED),
     *(MEMORY_HELD, MEMORY_PEAK, MEMORY_LIMIT, PARKED_NOW, PARKED_ENDS),
@@ -315,9 +320,17 @@ def _of_logs(logs: Iterable[Log], broker: str, max_partitions: int) -> Samples:
 
 def scrub_samples(record: ScrubRecord, broker: str) -> dict[Metric, Values]:
     """Return what a broker says of checks for damage."""
-    damaged = Counter((broker, each.segment.topic, str(each.segment.partition)) for each in record.damage())
+
+    def by_partition(found: Iterable[DamagedRange | DifferingRange]) -> Values:
+        counts = Counter((broker, each.segment.topic, str(each.segment.partition)) for each in found)
+        return {where: float(count) for where, count in counts.items()}
+
     finished: Values = {} if record.finished_s is None else {(): record.finished_s}
-    return {DAMAGED: {where: float(count) for where, count in damaged.items()}, SCRUB_FINISHED: finished}
+    return {
+        DAMAGED: by_partition(record.damage()),
+        DIFFERING: by_partition(record.differing()),
+        SCRUB_FINISHED: finished,
+    }
 
 
 def _named(counts: Mapping[str, int], pattern: str) -> dict[tuple[str, ...], float]:

@@ -165,7 +165,7 @@ class Repairer:
                 connect_timeout_ms=TIMEOUT_MS,
                 socket_timeout_ms=TIMEOUT_MS,
                 max_frame_bytes=2 * MOST_BYTES,
-                security=(view.tls_path or "") if member.by_tls else "",
+                security=view.tls_for(member),
             )
             try:
                 for position in range(0, repair.size_bytes, COPY_BYTES):

@@ -74,10 +74,11 @@ class ReplicaLogs:
         return self._logs.retention_clock.is_known_wrong
 
     def damage(self) -> str:
-        """Say what is damaged in closed segments on this disk, as far as that is known; an empty text if nothing."""
-        damage = self._logs.scrubbed.damage()
-        more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
-        return f"{damage[0]}{more}" if damage else ""
+        """Say what is damaged in segments on this disk, or differs from the leader's; an empty text if nothing."""
+        damage, differing = self._logs.scrubbed.damage(), self._logs.scrubbed.differing()
+        found = [f"damaged: {each}" for each in damage] + [str(each) for each in differing]
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        return f"{found[0]}{more}" if found else ""
 
     def note_damage(self, where: TopicPartition, segment: int, start: int, end: int) -> None:
         """Note that damaged bytes were copied from the leader, which has no better ones."""

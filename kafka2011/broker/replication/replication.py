@@ -313,7 +313,7 @@ class Replication:
             raise ReplicaStateError(f"{where} has gone: an operator has removed the replicas")
         state = ReplicaState.of(nodes.state, where)
         members = members_of(nodes)
-        self._view = ReplicaView.of(self._knowledge.me, state, members, session.client.security)
+        self._view = ReplicaView.of(self._knowledge.known, state, members, session.client.security)
         if isinstance(self._state, LeaderState):
             self._state.check(nodes, state, members)
             return

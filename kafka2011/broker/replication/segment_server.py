@@ -9,7 +9,7 @@ from kafka2011.broker.replication.replica_log import in_thread
 from kafka2011.broker.requests.handlers import RefusedError, Reply
 from kafka2011.errors import LogError
 from kafka2011.log.repair import closed_segment
-from kafka2011.log.scrub import damaged_stretches
+from kafka2011.log.scrub import ClosedSegment, check_segment, damaged_stretches, digest_on_disk
 from kafka2011.log.scrub_record import DamagedRange, SegmentKey
 from kafka2011.log.segment import os_error_text
 from kafka2011.replica.segments import (
@@ -17,9 +17,12 @@ from kafka2011.replica.segments import (
     DamageAsk,
     DamageGiven,
     DamageState,
+    DigestAsk,
+    DigestGiven,
     SegmentAsk,
     SegmentGiven,
     decode_segment_ask,
+    encode_comparison,
     encode_damage,
     encode_segment,
 )
@@ -56,27 +59,47 @@ class SegmentServer:
     def answer(self, frame: AnyBytes) -> Reply:
         """Answer a question. Raises RefusedError if it cannot be answered now, and ProtocolError."""
         ask, view = decode_segment_ask(frame, self._broker_id), self._view()
-        if view is None or ask.asker.replica not in view.members or ask.asker.epoch != view.state.epoch:
-            raise RefusedError(f"{ask.asker.replica} asks in epoch {ask.asker.epoch}, which is not known here")
+        asker = ask.bytes_asked.asker if isinstance(ask, DigestAsk) else ask.asker
+        if view is None or asker.replica not in view.members or asker.epoch != view.state.epoch:
+            raise RefusedError(f"{asker.replica} asks in epoch {asker.epoch}, which is not known here")
         if isinstance(ask, DamageAsk):
             return Reply((encode_damage(self._damage_at(ask)),))
+        if isinstance(ask, DigestAsk):
+            return Reply((encode_comparison(self._compare(ask)),))
         return Reply(cast("tuple[bytes | LogSlice, ...]", encode_segment(self._segment(ask))))
 
     def _segment(self, ask: SegmentAsk) -> SegmentGiven:
-        where = ask.asker.where
-        log = self._logs.log_at(where)
-        if log is None:
-            return SegmentGiven(refusal=f"it has no {where}")
+        log = self._logs.log_at(ask.asker.where)
+        if log is None or (refusal := self._refusal(log, ask)):
+            return SegmentGiven(refusal=f"it has no {ask.asker.where}" if log is None else refusal)
+        return SegmentGiven(log.read(ask.segment + ask.position, ask.wanted_bytes, log.appended_end_offset))
+
+    def _refusal(self, log: Log, ask: SegmentAsk) -> str:
+        """Say why there are no good bytes of a segment here; an empty text if there are."""
         try:
             segment = closed_segment(log, ask.segment)
         except LogError as error:
-            return SegmentGiven(refusal=str(error))
+            return str(error)
         if segment.size_bytes != ask.size_bytes:
-            return SegmentGiven(refusal=f"it has {segment.size_bytes} bytes there, and {ask.size_bytes} here")
-        damage = self._repairer.damage_of(SegmentKey(where.topic, where.partition, ask.segment))
-        if damage:
-            return SegmentGiven(refusal=f"it is damaged there too: {damage[0]}")
-        return SegmentGiven(log.read(ask.segment + ask.position, ask.wanted_bytes, log.appended_end_offset))
+            return f"it has {segment.size_bytes} bytes there, and {ask.size_bytes} here"
+        damage = self._repairer.damage_of(SegmentKey(log.topic, log.partition, ask.segment))
+        return f"it is damaged there too: {damage[0]}" if damage else ""
+
+    def _compare(self, ask: DigestAsk) -> DigestGiven:
+        """Compare bytes with another replica's. If they differ because they are damaged here, this is noted."""
+        asked = ask.bytes_asked
+        log = self._logs.log_at(asked.asker.where)
+        if log is None or (refusal := self._refusal(log, asked)):
+            return DigestGiven(is_same=False, refusal="it has no such partition" if log is None else refusal)
+        path = closed_segment(log, asked.segment).path
+        if in_thread(digest_on_disk, path, asked.position, asked.wanted_bytes) == ask.digest:
+            return DigestGiven(is_same=True)
+        key = SegmentKey(log.topic, log.partition, asked.segment)
+        ranges = in_thread(check_segment, ClosedSegment(key, path, asked.size_bytes), lambda _bytes: None)
+        if ranges is None:
+            return DigestGiven(is_same=False, refusal="it was deleted")
+        self._repairer.note(key, ranges)
+        return DigestGiven(is_same=False, refusal=self._refusal(log, asked))
 
     def _damage_at(self, ask: DamageAsk) -> DamageGiven:
         leading = self._leading()

@@ -9,7 +9,9 @@ from kafka2011.replica.segments import REPLICA_SEGMENT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafka2011.replica.known import Known
     from kafka2011.replica.state import Replica, ReplicaState
+    from zk.cluster import TopicPartition
     from zk.replicas import Member
     from zk.security import Security
 
@@ -21,11 +23,16 @@ class ReplicaView(NamedTuple):
     state: ReplicaState
     members: Mapping[Replica, Member]
     tls_path: str | None
+    readable: Mapping[TopicPartition, int]
+    """Up to where this disk is known to have what clients may have read: nobody may cut that."""
 
     @classmethod
-    def of(cls, me: Replica, state: ReplicaState, members: Mapping[Replica, Member], security: Security) -> ReplicaView:
+    def of(
+        cls, known: Known, state: ReplicaState, members: Mapping[Replica, Member], security: Security
+    ) -> ReplicaView:
         """Return what was seen, with what is used to reach others by TLS."""
-        return cls(me, state, members, None if security.brokers is None else security.path)
+        tls_path = None if security.brokers is None else security.path
+        return cls(known.replica, state, members, tls_path, known.readable)
 
     def helpers(self) -> dict[Replica, Member]:
         """Return the others that are in sync and alive, and can be asked for bytes of segments."""
@@ -34,6 +41,10 @@ class ReplicaView(NamedTuple):
             for replica, member in self.members.items()
             if replica in self.state.in_sync and replica != self.me and self.can_be_asked(member)
         }
+
+    def tls_for(self, member: Member) -> str:
+        """Return what to reach a member by TLS with; an empty text for one that is reached without."""
+        return (self.tls_path or "") if member.by_tls else ""
 
     def can_be_asked(self, member: Member) -> bool:
         """Say whether a member answers questions about segments, and can be reached."""

@@ -17,9 +17,11 @@ from kafka2011.log.log_manager import LogManager, TopicSettings
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.replica.codec import decode_data, decode_fetch, encode_data, encode_fetch
 from kafka2011.replica.segments import (
+    decode_comparison,
     decode_damage,
     decode_segment,
     decode_segment_ask,
+    encode_comparison,
     encode_damage,
     encode_segment,
     encode_segment_ask,
@@ -190,7 +192,7 @@ def open_replicas() -> Iterator[Run]:
                 each._replace(seconds_behind=round(each.seconds_behind, 3)) for each in standings
             ]
             return "standing", min(len(standings), 3)
-        if first in {b"D", b"G", b"W"}:
+        if first in {b"C", b"D", b"G", b"W"}:
             return _of_segments(first, body)
         answer = decode_data(body, 0)
         parts = [part for part in encode_data(answer)[1:] if isinstance(part, bytes)]
@@ -206,6 +208,10 @@ def _of_segments(first: bytes, body: bytes) -> Hashable:
         ask = decode_segment_ask(body, 0)
         assert decode_segment_ask(encode_segment_ask(ask)[4:], 0) == ask
         return "question about a segment", type(ask)
+    if first == b"C":
+        compared = decode_comparison(body)
+        assert decode_comparison(decode_response(encode_comparison(compared)[4:], "it")) == compared
+        return "comparison", compared.is_same
     if first == b"G":
         given = decode_segment(body)
         parts = [part for part in encode_segment(given) if isinstance(part, bytes)]
