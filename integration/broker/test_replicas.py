@@ -451,7 +451,7 @@ def test_damage_is_repaired_by_another_replica_and_copied_where_nobody_has_bette
         return [member.damage for member in replicas.registry.read().members.values()]
 
     eventually(lambda: len(damage()) == 2 and all(damage()), what="both to name the damage")
-    assert all(said.startswith(f"{TOPIC_DIRECTORY} at offset ") for said in damage())
+    assert all(said.startswith(f"damaged: {TOPIC_DIRECTORY} at offset ") for said in damage())
 
 
 def test_a_leader_that_was_suspended_past_its_session_follows(new_replicas: NewReplicas) -> None:

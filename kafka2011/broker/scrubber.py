@@ -53,7 +53,7 @@ class Scrubber:
         self._bytes_per_s = bytes_per_s
         self._interval_s = interval_h * HOUR_S
         self._outages = Outages(logger)
-        self._stored_s = 0.0
+        self._stored_s = self._forgot_s = 0.0
         self.on_damage: Callable[[], object] = lambda: None
         """Called when damage has been found that was not known."""
         self.compare: Compare | None = None
@@ -105,6 +105,11 @@ class Scrubber:
         if isinstance(outcome, ScrubStoppedError):
             self.store()
             return
+        if isinstance(outcome, KafkaError):
+            self._outages.failed("a segment was not checked, and will be with the next pass: %s", outcome, of="check")
+            self._stopping.wait(LOOK_S)
+            return
+        self._outages.over("check")
         found = scrub.checked(segment, outcome.damage)
         if outcome.is_compared and self._logs.scrubbed.note_compared(segment.key, outcome.differing):
             logger.error("differs: %s", outcome.differing)
@@ -115,7 +120,8 @@ class Scrubber:
 
     def _forget_deleted(self) -> None:
         """Forget damage of segments that retention, or an operator, has deleted."""
-        if self._logs.scrubbed.damage():
+        if self._logs.scrubbed.damage() and time.monotonic() - self._forgot_s >= LOOK_S:
+            self._forgot_s = time.monotonic()
             self._logs.scrubbed.keep_only(all_segments(self._logs.logs()))
 
     def store(self) -> None:
@@ -140,7 +146,7 @@ class _Outcome(NamedTuple):
     differing: DifferingRange | None = None
 
 
-def _check(segment: ClosedSegment, pace: ScrubPace, compare: Compare | None) -> _Outcome | ScrubStoppedError:
+def _check(segment: ClosedSegment, pace: ScrubPace, compare: Compare | None) -> _Outcome | KafkaError:
     """Check a segment, in a thread: what it raises is returned, since a pool prints what leaves it."""
     try:
         damage = check_segment(segment, pace.spend)
@@ -151,5 +157,5 @@ def _check(segment: ClosedSegment, pace: ScrubPace, compare: Compare | None) -> 
         except NotComparedError as error:
             logger.debug("%s was not compared: %s", segment.path, error)
             return _Outcome(damage)
-    except ScrubStoppedError as error:
+    except KafkaError as error:
         return error

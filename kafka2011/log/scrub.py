@@ -5,6 +5,7 @@ A segment is read from its disk, past the page cache: a bit that has flipped on 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka2011.errors import KafkaError, LogError
 from kafka2011.log.recovery import SearchEffort, find_message, is_good_message, pread, walk_messages
 from kafka2011.log.scrub_record import DamagedRange, ScrubRecord, SegmentKey
-from kafka2011.log.segment import os_error_text
+from kafka2011.log.segment import NO_FILES_ERRORS, os_error_text
 from kafka2011.log.uncached import UncachedFile
 from kafka2011.message.header import LENGTH, LENGTH_BYTES
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_PASSING = NO_FILES_ERRORS | {errno.ENOMEM, errno.EAGAIN}
 BURST_S = 0.25
 """How far a scrub may run ahead of its rate."""
 
@@ -106,7 +108,8 @@ def _next_good(fd: int, bad: int, size: int, effort: SearchEffort, read: Read) -
 def check_segment(segment: ClosedSegment, spend: Callable[[int], None]) -> list[DamagedRange] | None:
     """Return what is damaged in a segment, twice in a row; None if it has been deleted. Raises ScrubStoppedError.
 
-    `spend` is told of bytes before they are read. A file that cannot be read is damaged, too.
+    `spend` is told of bytes before they are read. A file that cannot be read is damaged, too. Raises LogError if the
+    process lacks something for a moment.
     """
     try:
         found = _read_all(segment, spend)
@@ -116,6 +119,8 @@ def check_segment(segment: ClosedSegment, spend: Callable[[int], None]) -> list[
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in _PASSING:
+            raise LogError(os_error_text("cannot check", segment.path, error)) from error
         found = [DamagedStretch(0, segment.size_bytes, os_error_text("cannot read", segment.path, error))]
     start = segment.key.start_offset
     return [

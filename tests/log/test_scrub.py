@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from typing import TYPE_CHECKING
@@ -144,6 +145,10 @@ def test_a_file_that_cannot_be_read_is_damaged_and_one_that_was_deleted_is_not(
         assert check_segment(segment, no_pace) == [
             DamagedRange(A, 0, 3 * SIZE, str(path), f"cannot read {path}: Input/output error")
         ]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "preadv", lambda *_: _fail(errno.EMFILE))
+        with pytest.raises(LogError, match="cannot check"):  # it says nothing of the disk
+            check_segment(segment, no_pace)
     path.unlink()
     assert check_segment(segment, no_pace) is None
 

@@ -156,6 +156,8 @@ class Follower:
     def _note_obstacles(self) -> None:
         """Say which partitions cannot go on, once each; one whose time has come is asked for again."""
         obstacles, now_s = self.following.obstacles(), SYSTEM_CLOCK.monotonic_s()
+        if self._ended.is_set():
+            return
         for where in self._retry_s.keys() - obstacles.keys():
             del self._retry_s[where]
             self._said.pop(where, None)
@@ -165,6 +167,8 @@ class Follower:
             if now_s >= self._retry_s.get(where, now_s):
                 self._retry_s[where] = now_s + self._retry(where, error)
         obstacles = self.following.obstacles()
+        if self._ended.is_set():
+            return
         for where in obstacles.keys() - self._logs.obstacles.keys():
             self._outages.failed(
                 "replica %s does not follow in %s: %s", self.following.me, where, obstacles[where], of=where
@@ -205,9 +209,15 @@ class Follower:
         with self._taking:
             if self._ended.is_set() or not given.is_whole:
                 return MENDING_RETRY_S
-            if self.following.copy_damaged(where, offset, given):
-                self._logs.note_damage(where, given.segment, offset, offset + len(given.data))
-                self._logs.flush()
+            try:
+                if self.following.copy_damaged(where, offset, given):
+                    self._logs.note_damage(where, given.segment, offset, offset + len(given.data))
+                    self._logs.flush()
+            except LogClosedError:
+                raise
+            except KafkaError as error:
+                logger.warning("replica %s does not copy what is damaged in %s: %s", self.following.me, where, error)
+                return OBSTACLE_RETRY_S
         return 0
 
     def _may_go_on_after(self, error: OtherBytesError) -> bool:
@@ -215,13 +225,21 @@ class Follower:
         given = self._ask_about_damage(error.where, error.offset) if self._can_ask_about_damage else None
         if given is None or given.state is DamageState.GOOD:
             return False
-        if given.state is DamageState.LISTED:
-            with self._taking:
-                if self._ended.is_set() or not self.following.pass_damaged(error.where, error.offset, given.end):
-                    return False
+        if given.state is DamageState.LISTED and not self._pass_damaged(error.where, error.offset, given.end):
+            return False
         self.obstacle = f"has good messages at offset {error.offset} of {error.where}, which are damaged at its leader"
         logger.warning("replica %s %s", self.following.me, self.obstacle)
         return True
+
+    def _pass_damaged(self, where: TopicPartition, offset: int, end: int) -> bool:
+        with self._taking:
+            try:
+                return not self._ended.is_set() and self.following.pass_damaged(where, offset, end)
+            except LogClosedError:
+                raise
+            except KafkaError as error:
+                logger.warning("replica %s cannot read what it has of %s: %s", self.following.me, where, error)
+                return False
 
     def _ask_about_damage(self, where: TopicPartition, offset: int) -> DamageGiven | None:
         """Return what the leader says of an offset; None if it does not answer."""
