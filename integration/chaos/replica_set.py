@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from integration.chaos.broker import ChaosBroker
 from integration.chaos.links import Links
 from integration.chaos.power_cut import lose_unsynced
+from integration.chaos.step_clock import build_step_clock
 from kafka2011.admin.topics import create_topic
 from kafka2011.replica.known_file import KnownFile
 from kafka2011.replica.state import ReadableFloor, ReplicaState, Wait, choose_role
@@ -21,6 +22,7 @@ from zk.local_zookeeper import LocalZooKeeper
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from integration.chaos.power_cut import Tail
@@ -40,6 +42,7 @@ _SETTINGS = {
     "replica.lag.time.max.ms": LAG_MS,
     "replica.address.gap.ms": 100,
     "log.scrub.interval.hours": 0.001,
+    "log.cleanup.interval.mins": 1 / 60,
 }
 
 
@@ -64,9 +67,11 @@ class Flip(NamedTuple):
 class ChaosReplica(ChaosBroker):
     """One of them; `number` is its place among them, for an address of its own."""
 
-    def __init__(self, name: str, number: int, directory: Path, zk_connect: str, links: Links) -> None:
+    def __init__(
+        self, name: str, number: int, directory: Path, zk_connect: str, links: Links, step_clock: Path | None
+    ) -> None:
         settings = {"zk.connect": zk_connect, **_SETTINGS, "replica.name": name}
-        super().__init__(BROKER_ID, directory, settings, links, None, name=name, host=f"127.0.3.{number + 1}")
+        super().__init__(BROKER_ID, directory, settings, links, step_clock, name=name, host=f"127.0.3.{number + 1}")
         self.direct_port = int(self._usual["port"])
 
     @property
@@ -111,13 +116,14 @@ class ChaosReplica(ChaosBroker):
 class ReplicaSet:
     """All of them; a context manager. The first one begins, and all are in sync before anything happens.
 
-    The one called `small` has a small disk, where it may be mounted.
+    The one called `small` has a small disk, where it may be mounted. `clocks_s` says by how much each wall clock is off
+    from the beginning, where there is a compiler.
     """
 
-    def __init__(self, directory: Path, count: int, small: int) -> None:
+    def __init__(self, directory: Path, clocks_s: Sequence[float], small: int) -> None:
         self._stack = ExitStack()
         self._directory = directory
-        self._count = count
+        self._clocks_s = clocks_s
         self._small = small
         self._leader = ""
         self.gone_back: set[str] = set()
@@ -140,9 +146,11 @@ class ReplicaSet:
         self.zk_connect = self.zookeeper.connect_string
         host, port = self.zk_connect.rsplit(":", 1)
         self.all: dict[str, ChaosReplica] = {}
-        for number, name in enumerate("abcdefg"[: self._count]):
+        step_clock = build_step_clock(self._directory)
+        for number, (name, off_s) in enumerate(zip("abcdefg", self._clocks_s, strict=False)):
             link = self.links.add(f"{name} to zookeeper", (host, int(port)))
-            replica = self.all[name] = ChaosReplica(name, number, self._directory, link.address, self.links)
+            replica = self.all[name] = ChaosReplica(name, number, self._directory, link.address, self.links, step_clock)
+            replica.clock.step(off_s)
             self._stack.callback(replica.stop_for_good)
             if number == self._small:
                 replica.mount_small_disk()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import random
 import secrets
 import shutil
 import sys
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 PRODUCERS = 2
 PATIENCE_S = 60.0
 SHORT_PATIENCE_S = 10.0
+YEAR_OFF_S = 400 * 86_400.0
 _COMPLAINT = "Traceback (most recent call last)"
 
 
@@ -151,6 +153,12 @@ def settle(replicas: ReplicaSet, members: Members, account: Account) -> None:
         )
 
 
+def clocks_of(seed: int, count: int) -> list[float]:
+    """Return by how many seconds the wall clock of each replica is off: most are right, others by more than a year."""
+    draw = random.Random(f"clocks {seed}")
+    return [draw.choice((0.0, 0.0, YEAR_OFF_S, -YEAR_OFF_S)) for _ in range(count)]
+
+
 def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[str, float] = WEIGHTS) -> Account:
     """Let faults come for so many seconds, and return the account. All that is written down stays in the directory."""
     account = Account()
@@ -158,7 +166,7 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
     directory.mkdir(parents=True, exist_ok=True)
     with (
         (directory / "events").open("w", buffering=1) as events,
-        ReplicaSet(directory / "processes", count, seed % count) as replicas,
+        ReplicaSet(directory / "processes", clocks_of(seed, count), seed % count) as replicas,
         Members(replicas.zk_connect, directory / "processes") as members,
         Producers(replicas.zk_connect, PRODUCERS) as producers,
         ReplicaWatch({name: each.direct_port for name, each in replicas.all.items()}) as watch,
