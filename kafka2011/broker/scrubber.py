@@ -95,7 +95,7 @@ class Scrubber:
     def _go_on(self, scrub: Scrub, pace: ScrubPace, thread: ThreadPool) -> None:
         self._forget_deleted()
         finished_s = self._logs.scrubbed.finished_s
-        segment = scrub.next(SYSTEM_CLOCK.wall_s())
+        segment = thread.apply(scrub.next, (SYSTEM_CLOCK.wall_s(),))  # there may be very many
         if segment is None:
             if self._logs.scrubbed.finished_s != finished_s:
                 self.store()

@@ -165,6 +165,7 @@ class Scrub:
         self._segments = segments
         self._interval_s = interval_s
         self._left: list[ClosedSegment] | None = None  # in this pass, the next one last
+        self._checked = 0
 
     def next(self, now_s: float) -> ClosedSegment | None:
         """Return the segment to check; None if that has time, by the wall clock. A pass may end with this."""
@@ -177,17 +178,16 @@ class Scrub:
             self._left = [each for each in self._segments() if after is None or each.key > after][::-1]
         if self._left:
             return self._left.pop()
-        there = self._segments()
         record.after, record.finished_s, self._left = None, now_s, None
-        damage = len(record.damage())
-        level = logging.INFO if there else logging.DEBUG
-        logger.log(
-            level, "scrub: all closed segments were checked, %d now; %d damaged ranges are known", len(there), damage
-        )
+        level = logging.INFO if self._checked else logging.DEBUG
+        text = "scrub: all closed segments were checked, %d of them now; %d damaged ranges are known"
+        logger.log(level, text, self._checked, len(record.damage()))
+        self._checked = 0
         return None
 
     def checked(self, segment: ClosedSegment, found: list[DamagedRange] | None) -> list[DamagedRange]:
         """Note what was found, None if it has been deleted; return what was not known before."""
+        self._checked += 1
         self._record.after = segment.key
         self._record.scrubbed_bytes += 0 if found is None else segment.size_bytes
         new = self._record.note(segment.key, found or ())
