@@ -34,11 +34,12 @@ def test_a_leader_tells_of_all_that_are_alive() -> None:
 
 def test_who_does_not_lead_tells_of_itself_alone() -> None:
     """What it knew of others while it led is told by another now."""
-    found = values(ReplicaFacts("b", 8, 0, 512, None, 2))
+    found = values(ReplicaFacts("b", 8, 0, 512, None, 2, is_in_trouble=True))
     assert found == {
         ("leads", "3", "b"): 0,
         ("epoch", "3", "b"): 8,
         ("takeovers_total", "3", "b"): 0,
         ("cut_bytes_total", "3", "b"): 512,
         ("stopped_partitions", "3", "b"): 2,
+        ("in_trouble", "3", "b"): 1,
     }

@@ -42,8 +42,16 @@ OBSTACLES = gauge(
     "Partitions that this follower cannot copy for now, as when its leader's bytes are damaged; others go on.",
     *_BY_REPLICA,
 )
+IN_TROUBLE = gauge(
+    "broker_replica_in_trouble",
+    "1 if something keeps this replica from leading or following that may need an operator, as `replicas` says; else 0.",
+    *_BY_REPLICA,
+)
 
-REPLICA_METRICS: tuple[Metric, ...] = (LEADS, EPOCH, IN_SYNC, BEHIND_BYTES, BEHIND_TIME, TAKEOVERS, CUT, OBSTACLES)
+REPLICA_METRICS: tuple[Metric, ...] = (
+    *(LEADS, EPOCH, IN_SYNC, BEHIND_BYTES, BEHIND_TIME),
+    *(TAKEOVERS, CUT, OBSTACLES, IN_TROUBLE),
+)
 
 
 class ReplicaFacts(NamedTuple):
@@ -58,6 +66,7 @@ class ReplicaFacts(NamedTuple):
     cut_bytes: int
     followers: Mapping[str, Standing | None] | None
     obstacles: int = 0
+    is_in_trouble: bool = False
 
 
 def replica_samples(facts: ReplicaFacts, broker: str) -> Samples:
@@ -76,4 +85,5 @@ def replica_samples(facts: ReplicaFacts, broker: str) -> Samples:
         TAKEOVERS: {me: float(facts.takeovers)},
         CUT: {me: float(facts.cut_bytes)},
         OBSTACLES: {me: float(facts.obstacles)},
+        IN_TROUBLE: {me: float(facts.is_in_trouble)},
     }

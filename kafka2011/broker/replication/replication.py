@@ -152,9 +152,10 @@ class Replication:
             return None
         known, leading = self._knowledge.known, self._state.leading
         followers = None if leading is None else leading.alive(SYSTEM_CLOCK.monotonic_s())
-        logs = self._parts.logs
+        logs, trouble = self._parts.logs, self._state.trouble
         return ReplicaFacts(
-            known.replica.name, known.epoch, self._takeovers, logs.cut_bytes, followers, len(logs.obstacles)
+            *(known.replica.name, known.epoch, self._takeovers, logs.cut_bytes, followers),
+            *(len(logs.obstacles), bool(trouble)),
         )
 
     def note_appended(self, log: Log) -> bool:
