@@ -44,7 +44,7 @@ OBSTACLES = gauge(
 )
 IN_TROUBLE = gauge(
     "broker_replica_in_trouble",
-    "1 if something keeps this replica from leading or following that may need an operator, as `replicas` says; else 0.",
+    "1 if something that may need an operator keeps this replica from leading or following, else 0.",
     *_BY_REPLICA,
 )
 
