@@ -53,6 +53,11 @@ class PlacedRequest(NamedTuple):
     created_ms: int = 0
     """When this broker was asked for something with this topic first, by ZooKeeper's clock."""
 
+    @property
+    def name(self) -> str:
+        """What tells it from every other request with this topic."""
+        return f"{self.created_ms}-{self.version}"
+
 
 class RequestRegistry:
     """Reads and writes /requests. Every method raises ZkUnavailable when ZooKeeper does not answer."""

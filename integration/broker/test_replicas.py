@@ -124,6 +124,14 @@ class Replicas:
             for path in sorted(self[name].log_dir.glob("*/*.kafka"))
         }
 
+    def await_absence(self, topic: str, names: str) -> None:
+        """Wait until none of them has a log of a topic."""
+
+        def is_there() -> bool:
+            return any(list(self[name].log_dir.glob(f"{topic}-*")) for name in names)
+
+        eventually(lambda: not is_there(), what=f"the deletion of {topic} at {names}")
+
     def await_equal(self, names: str) -> None:
         def is_equal() -> bool:
             first, *others = (self.logs(name) for name in names)
@@ -351,6 +359,7 @@ def test_a_disk_that_went_back_gives_way(new_replicas: NewReplicas, zk_client: Z
     replicas.await_leader("b")
     replicas.await_in_sync("ab")
     replicas.await_equal("ab")
+    eventually(lambda: replicas.state().settled == replicas.state().epoch, what="an epoch that both have on disk")
     assert not trouble()
     assert set(sending.confirmed) <= set(numbers(read(replicas["b"])))
     for name in "ab":
@@ -707,12 +716,24 @@ def test_a_topic_grows_when_followers_go_on(new_replicas: NewReplicas, zk_client
     assert (replicas["b"].log_dir / f"{TOPIC}-2").exists()
 
 
-def test_a_topic_is_not_deleted(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
-    """The answer says why, and nothing is gone."""
-    replicas = new_replicas(2)
-    replicas.start("ab")
+def test_a_topic_is_deleted_at_all_replicas(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
+    """Also at one that was away meanwhile: nothing of it comes back, though the new topic is longer by then."""
+    replicas = new_replicas(3)
+    replicas.start("abc")
     with Sending(replicas.zk_connect) as sending:
         sending.await_more(10)
+    with SyncProducer(replicas["a"].host, replicas["a"].port) as producer:
+        producer.send("others", [_payload(0)], 0)
+    replicas["c"].kill()
     [change] = delete_topic(zk_client, TOPIC).brokers
-    assert "deletes no topics" in change.outcome
-    assert numbers(read(replicas["a"])) == sending.confirmed
+    assert (change.outcome, change.is_done) == ("deleted", True)
+    replicas.await_absence(TOPIC, "ab")
+    with Sending(replicas.zk_connect) as again:
+        again.await_more(len(sending.confirmed) + 10)
+    replicas["c"].start()
+    replicas.await_in_sync("abc")
+    replicas.await_equal("abc")
+    assert numbers(read(replicas[replicas.leader() or ""])) == again.confirmed
+    assert list(replicas["c"].log_dir.glob("others-0"))
+    assert delete_topic(zk_client, TOPIC).brokers[0].outcome == "deleted"
+    replicas.await_absence(TOPIC, "abc")

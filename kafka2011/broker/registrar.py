@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zk.cluster import Broker, TlsListener
     from zk.connecting import SessionSettings
     from zk.nodes import Check
-    from zk.requests import TopicRequest
+    from zk.requests import PlacedRequest
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class BrokerRegistrar:
         *,
         on_failure: Callable[[BaseException], None],
         join_topic: Callable[[str], object] | None = None,
-        carry_out: Callable[[str, TopicRequest], object] | None = None,
+        carry_out: Callable[[str, PlacedRequest], object] | None = None,
         tls: TlsListener | None = None,
         led: LeaderSession | None = None,
     ) -> None:
@@ -266,7 +266,9 @@ class BrokerRegistrar:
                 self._registered.pop(topic, None)
                 self._not_joined.add(topic)  # others may have it for a moment longer
             try:
-                self._carry_out(topic, placed.request)
+                self._carry_out(topic, placed)
+            except ZkUnavailable:  # it is left to the next session, perhaps that of another replica
+                raise
             except KafkaError as error:
                 logger.warning("broker %d cannot %s: %s", own, placed.request.of(topic), error)
                 self._requests.refuse(own, topic, placed.version, str(error))

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.broker.registrar import BrokerRegistrar
-from kafka2011.errors import KafkaError
 from kafka2011.log.log import LogFailedError
 from kafka2011.replica.segments import SPOKEN
 from zk.cluster import Broker, TlsListener
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from kafka2011.log.log_manager import LogManager
     from kafka2011.replica.state import Replica
     from zk.client import ZkClient
-    from zk.requests import TopicRequest
+    from zk.requests import PlacedRequest
 
 
 class BrokerRegistration:
@@ -131,12 +130,14 @@ class BrokerRegistration:
         except LogFailedError as error:
             self._fail(error)
 
-    def carry_out(self, topic: str, request: TopicRequest) -> None:
-        """Grow or delete a topic, as an operator requests. Raises KafkaError."""
-        if self.replication is not None and request.partitions is None:
-            raise KafkaError("a broker with replicas deletes no topics yet")
+    def carry_out(self, topic: str, placed: PlacedRequest) -> None:
+        """Grow or delete a topic, as an operator requests. Raises KafkaError, and ZkError to be asked again."""
+        request = placed.request
+        assert request is not None, "it was refused"
         try:
-            if request.partitions is None:
+            if request.partitions is None and self.replication is not None:
+                self.replication.delete(topic, placed.name)
+            elif request.partitions is None:
                 self._logs.delete_topic(topic)
             else:
                 self._logs.room.check(topic, request.partitions, self._logs.topics())

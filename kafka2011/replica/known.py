@@ -15,7 +15,7 @@ from kafka2011.replica.state import Replica, ReplicaStateError
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from kafka2011.replica.state import ReplicaState
 
@@ -84,6 +84,10 @@ class Known:
         return replace(
             self, readable={**known, **{where: max(end, known.get(where, 0)) for where, end in readable.items()}}
         )
+
+    def without(self, topics: Collection[str]) -> Known:
+        """Return the same without what was readable of topics, which is on disk before their logs are deleted."""
+        return replace(self, readable={where: end for where, end in self.readable.items() if where.topic not in topics})
 
     def missing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions that this disk has had and has no more: a replica without them may not go on."""

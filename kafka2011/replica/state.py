@@ -72,6 +72,26 @@ class ReadableFloor:
         return cls(epoch, readable_bytes)
 
 
+class DeletedTopic(NamedTuple):
+    """A topic that was deleted when an epoch began, and which of the operators' requests that was."""
+
+    topic: str
+    epoch: int
+    request: str
+
+    @classmethod
+    def of(cls, document: object) -> Self:
+        """Read it from a part of a JSON document. Raises ValueError."""
+        match document:
+            case [str(topic), int(epoch), str(request)]:
+                return cls(topic, epoch, request)
+        raise ValueError(f"{document!r} is not a topic, an epoch and a request")
+
+
+MOST_DELETIONS = 200
+"""How many topics are remembered as deleted. A replica that was away for longer needs an empty log.dir."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
     """Who leads since which epoch, and who has all that may be read, `in_sync`.
@@ -79,6 +99,7 @@ class ReplicaState:
     `loss_epoch` is the epoch in which an operator last gave up what the elected replica did not have; 0 if never.
     `settled` is the newest epoch that all in in_sync have on their disks: 0 if no leader has said so. `line` has the
     newest epochs, each with the znode's version that began it; it is empty if an older release wrote the state.
+    `deleted` has the topics that were deleted last, each once: a disk that has not seen its epoch has still to do so.
     """
 
     epoch: int
@@ -87,6 +108,7 @@ class ReplicaState:
     loss_epoch: int = 0
     settled: int = 0
     line: tuple[BegunEpoch, ...] = ()
+    deleted: tuple[DeletedTopic, ...] = ()
 
     @property
     def text(self) -> str:
@@ -102,6 +124,8 @@ class ReplicaState:
             document["settled"] = self.settled
         if self.line:
             document["line"] = self.line
+        if self.deleted:
+            document["deleted"] = self.deleted
         return json.dumps(document)
 
     @classmethod
@@ -119,7 +143,9 @@ class ReplicaState:
         if not in_sync or len({each.name for each in in_sync}) < len(in_sync):
             raise ValueError("in_sync names nobody, or somebody twice")
         line = tuple(map(BegunEpoch.of, document.get("line", ())))
-        return cls(epoch, None if leader is None else Replica.of(leader), in_sync, loss_epoch, settled, line)
+        deleted = tuple(map(DeletedTopic.of, document.get("deleted", ())))
+        leads = None if leader is None else Replica.of(leader)
+        return cls(epoch, leads, in_sync, loss_epoch, settled, line, deleted)
 
     @classmethod
     def first(cls, replica: Replica, draw: str = "", seen_epoch: int = 0) -> Self:
@@ -149,7 +175,33 @@ class ReplicaState:
         """
         epoch = max(self.epoch, seen_epoch) + 1
         line = self._line_with(epoch, version, draw)
-        return ReplicaState(epoch, None, frozenset({replica}), loss_epoch=epoch, line=line)
+        return replace(
+            self, epoch=epoch, leader=None, in_sync=frozenset({replica}), loss_epoch=epoch, settled=0, line=line
+        )
+
+    def deleting(self, topic: str, request: str, version: int, draw: str) -> ReplicaState:
+        """Return the state in which a topic is deleted: a new epoch, in which nobody leads yet.
+
+        It is to be written on that version, by the leader, whose term is over then. Whoever enters a later epoch
+        deletes the topic first.
+        """
+        epoch = self.epoch + 1
+        others = [it for it in self.deleted if it.topic != topic][1 - MOST_DELETIONS :]
+        deleted = (*others, DeletedTopic(topic, epoch, request))
+        return replace(self, epoch=epoch, leader=None, line=self._line_with(epoch, version, draw), deleted=deleted)
+
+    def deleted_since(self, epoch: int) -> frozenset[str]:
+        """Return the topics that a disk has still to delete which has seen this epoch, and none after it."""
+        return frozenset(it.topic for it in self.deleted if it.epoch > epoch)
+
+    def has_done(self, topic: str, request: str) -> bool:
+        """Say whether a topic was deleted because of this request."""
+        return any((it.topic, it.request) == (topic, request) for it in self.deleted)
+
+    @property
+    def floor_epoch(self) -> int:
+        """The epoch before which a readable floor says nothing: less may be readable since."""
+        return max(self.loss_epoch, max((it.epoch for it in self.deleted), default=0))
 
     def _line_with(self, epoch: int, version: int, draw: str) -> tuple[BegunEpoch, ...]:
         return begin_epoch(self.line, BegunEpoch(epoch, draw, version + 1))
@@ -260,9 +312,9 @@ def choose_role(
     its epoch in this process, with an answer. `draw` is a random text for the epoch that would begin. Before this,
     `why_too_old` says whether anything may be done by the state.
 
-    `has_bytes` is the sum of its logs' ends, and `floor` was read before the state. One that is in sync by the state,
-    and whose disk lacks what all in sync had, has gone back. It waits until the leader has put it out: to follow sooner
-    would store the epoch, by which this is known.
+    `has_bytes` is the sum of its logs' ends, without topics that it has still to delete, and `floor` was read before
+    the state. One that is in sync by the state, and whose disk lacks what all in sync had, has gone back. It waits
+    until the leader has put it out: to follow sooner would store the epoch, by which this is known.
     """
     if me in state.in_sync and (lacks := _lacks(seen_epoch, has_bytes, state, floor)):
         return Wait(f"the disk of {me} has gone back to an older state: it is in sync, and {lacks}", has_gone_back=True)
@@ -279,7 +331,7 @@ def _lacks(seen_epoch: int, has_bytes: int, state: ReplicaState, floor: Readable
     """Say what a disk has not that all in sync have had; an empty text if it has all that."""
     if seen_epoch < state.settled:
         return f"has not seen epoch {state.settled}, which all in sync have seen"
-    if floor is not None and floor.epoch >= state.loss_epoch and has_bytes < floor.readable_bytes:
+    if floor is not None and floor.epoch >= state.floor_epoch and has_bytes < floor.readable_bytes:
         missing = floor.readable_bytes - has_bytes
         return f"has {has_bytes} bytes; clients could read {floor.readable_bytes}, so {missing} are missing"
     return ""

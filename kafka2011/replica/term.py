@@ -87,7 +87,7 @@ class Term:
     ) -> None:
         self.me = me
         self.epoch = state.epoch
-        self._loss_epoch = state.loss_epoch
+        self._floor_epoch = state.floor_epoch
         self.has_ended = False
         self._rules = rules
         self._in_sync = InSync(state, version)
@@ -122,11 +122,11 @@ class Term:
         return self._in_sync.version
 
     def wanted_floor(self, noted: ReadableFloor | None) -> ReadableFloor | None:
-        """Return what to note in place of what is noted; None if that is to stay. It never sinks but by a loss."""
+        """Return what to note in place of what is noted; None if that is to stay. It sinks by a loss or a deletion."""
         if self._in_sync.settled < self.epoch:
             return None
         floor = ReadableFloor(self.epoch, sum(self._readable.values()))
-        if noted is None or noted.epoch < self._loss_epoch or noted.readable_bytes < floor.readable_bytes:
+        if noted is None or noted.epoch < self._floor_epoch or noted.readable_bytes < floor.readable_bytes:
             return floor
         return None
 

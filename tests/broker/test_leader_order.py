@@ -88,7 +88,7 @@ class Lead:
         """Hear what the follower has on its disk."""
         self.term.hear(ReplicaFetch(EPOCH, B, {VIEWS: Ask(flushed, flushed)}, connection), self.clock.monotonic_s())
 
-    def state(self) -> LeaderState:
+    def state(self, session: Any = None) -> LeaderState:
         """Return the state that a replica is in while it leads so."""
         config = SimpleNamespace(brokerid=ID)
         parts: Any = SimpleNamespace(
@@ -98,7 +98,7 @@ class Lead:
             close_clients=lambda: self.done.append("clients end"),
         )
         registry = SimpleNamespace(write=lambda _text, _version: self.at_write())
-        session: Any = SimpleNamespace(registry=registry, read=self._read)
+        session = session or SimpleNamespace(registry=registry, read=self._read)
         return LeaderState(parts, session, self.leading, register_from_s=float("inf"))
 
     def _read(self) -> Any:
@@ -158,6 +158,36 @@ def test_a_write_of_the_state_that_is_not_answered_is_in_doubt_until_it_is_read(
     with pytest.raises(ZkUnavailable, match="a read is wanted"):
         state.go_on()
     assert lead.term.readable(VIEWS) == 0
+
+
+def test_a_deletion_begins_an_epoch_and_is_done_once_for_each_request(lead: Lead) -> None:
+    """In the term after that it is done. A new request for the same topic begins another epoch."""
+    written: list[tuple[ReplicaState, int]] = []
+    before = ReplicaState(EPOCH - 1, A, frozenset({A, B}))
+    done = before.deleting("views", "1-0", VERSION - 1, "draw")
+    nodes: Any = SimpleNamespace(state=done.text, version=VERSION, is_mine=True)
+    session: Any = SimpleNamespace(
+        read=lambda: nodes,
+        registry=SimpleNamespace(
+            write=lambda text, version: written.append((ReplicaState.of(text, "the test's"), version))
+        ),
+    )
+    state = lead.state(session)
+    state.delete("views", "1-0")
+    state.delete("clicks", "2-0")
+    assert written == []
+    with pytest.raises(ZkUnavailable, match="topic views is deleted from epoch 8 on"):
+        state.delete("views", "2-0")
+    [(new, version)] = written
+    assert (new.epoch, new.leader, version) == (EPOCH + 1, None, VERSION)
+    assert new.deleted_since(EPOCH) == {"views"}
+    nodes.version += 1
+    with pytest.raises(ZkUnavailable, match="not certain"):
+        state.delete("views", "3-0")
+    nodes.is_mine = False
+    with pytest.raises(ZkUnavailable, match="another replica leads"):
+        state.delete("views", "3-0")
+    assert len(written) == 1
 
 
 def test_all_that_was_appended_is_on_disk_after_a_flush_of_a_replica(tmp_path: Path) -> None:

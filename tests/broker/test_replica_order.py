@@ -31,7 +31,7 @@ from zk.replicas import Member, ReplicaNodes
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from kafka2011.replica.known import Known
@@ -48,6 +48,7 @@ class Logs:
     def __init__(self) -> None:
         self.log = ModelLog()
         self.obstacles: dict[TopicPartition, Any] = {}
+        self.on_deletion: Callable[[], None] = lambda: None
 
     def all(self) -> list[tuple[TopicPartition, Any]]:
         return [(VIEWS, self.log)]
@@ -60,6 +61,11 @@ class Logs:
 
     def log_at(self, _where: TopicPartition) -> None:
         return None
+
+    def delete(self, topic: str) -> None:
+        assert topic == VIEWS.topic
+        self.log = ModelLog()
+        self.on_deletion()
 
 
 class FakeLeader:
@@ -195,6 +201,36 @@ def test_a_leader_has_its_epoch_on_disk_when_its_term_begins(tmp_path: Path, thr
     assert epochs == [8]
     assert taken.leading.term.epoch == 8
     assert logs.log.on_disk == ((0, b"m1"),)
+
+
+def test_what_is_known_of_a_deleted_topic_is_gone_from_disk_before_its_logs_and_the_epoch_is_there_after(
+    tmp_path: Path, threads: ThreadPool
+) -> None:
+    """Else a crash would leave a replica that misses what it has deleted, or one that never deletes it."""
+    logs, file = Logs(), KnownFile(tmp_path)
+    logs.log.append(b"m1", 0)
+    logs.flush()
+    parts = new_parts(logs, file, threads)
+    parts.knowledge.note_readable({VIEWS: 2})
+    parts.knowledge.store()
+    before: list[tuple[int, Mapping[TopicPartition, int]]] = []
+
+    def note() -> None:
+        known = file.load()
+        assert known is not None
+        before.append((known.epoch, known.readable))
+
+    logs.on_deletion = note
+    state = ReplicaState(7, B, frozenset({B})).deleting(VIEWS.topic, "1-0", 11, "draw")
+    parts.knowledge.enter(state.led_by(B, 12, "another"), 13)
+    assert before == [(0, {})]
+    assert logs.log.now == ((0, b""),)
+    known = file.load()
+    assert known is not None
+    assert (known.epoch, known.readable) == (9, {})
+    logs.log.append(b"n1", 0)
+    parts.knowledge.enter(state.led_by(B, 12, "another").led_by(B, 14, "third"), 15)
+    assert len(before) == 1, "it is deleted once"
 
 
 def test_a_leader_serves_nobody_once_its_lease_has_run_out() -> None:

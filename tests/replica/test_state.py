@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from kafka2011.replica.known import Known
 from kafka2011.replica.lineage import MOST_BEGUN, BegunEpoch, SeenState, read_seen
 from kafka2011.replica.state import (
+    MOST_DELETIONS,
     Follow,
     Lead,
     Proposal,
@@ -241,3 +243,39 @@ def test_partitions_that_a_disk_had_are_missed() -> None:
     other = TopicPartition("clicks", 3, 0)
     assert Known(A, 7, {VIEWS: 10, other: 0}).missing([]) == [other, VIEWS]
     assert Known(A, 7, {VIEWS: 10}).missing([VIEWS, other]) == []
+
+
+def test_a_topic_is_deleted_in_an_epoch_of_its_own() -> None:
+    """Whoever has seen that has done it; a request that is repeated does it again, and another topic too."""
+    state = ReplicaState(4, A, frozenset({A, B}), settled=4)
+    deleting = state.deleting("views", "1-0", 7, "draw")
+    assert deleting.leader is None
+    assert (deleting.epoch, deleting.in_sync, deleting.settled) == (5, frozenset({A, B}), 4)
+    assert ReplicaState.of(deleting.text, "here") == deleting
+    assert [sorted(deleting.deleted_since(epoch)) for epoch in (3, 4, 5)] == [["views"], ["views"], []]
+    assert deleting.has_done("views", "1-0")
+    assert not deleting.has_done("views", "2-0")
+    assert not deleting.has_done("clicks", "1-0")
+    assert (state.floor_epoch, deleting.floor_epoch) == (0, 5)
+    later = deleting.led_by(A, 8, "draw").deleting("clicks", "3-0", 9, "draw").elected(B, 10, "draw")
+    assert later.deleted_since(4) == {"views", "clicks"}
+    assert later.deleted_since(5) == {"clicks"}
+    again = later.deleting("views", "4-0", 11, "draw")
+    assert [each.topic for each in again.deleted] == ["clicks", "views"]
+    assert again.deleted_since(7) == {"views"}
+
+
+def test_only_the_last_deletions_are_remembered() -> None:
+    """The state stays small enough for a znode."""
+    state = ReplicaState(0, A, frozenset({A}))
+    for number in range(MOST_DELETIONS + 5):
+        state = state.deleting(f"t{number}", "1-0", number, "draw")
+    assert len(state.deleted) == MOST_DELETIONS
+    assert (state.deleted[0].topic, state.deleted[-1].topic) == ("t5", f"t{MOST_DELETIONS + 4}")
+
+
+@pytest.mark.parametrize("deleted", [7, [["views", 1]], [["views", "1", "1-0"]], [[1, 1, "1-0"]], [["views", 1, 1]]])
+def test_deletions_that_are_none_are_refused(deleted: object) -> None:
+    document = {"epoch": 4, "leader": str(A), "in_sync": [str(A)], "deleted": deleted}
+    with pytest.raises(ReplicaStateError, match="the state of replicas in here is not one"):
+        ReplicaState.of(json.dumps(document), "here")

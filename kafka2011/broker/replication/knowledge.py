@@ -32,6 +32,7 @@ class Knowledge:
     def __init__(self, file: KnownFile) -> None:
         self._file = file
         self._known: Known | None = None
+        self._logs: ReplicaLogs | None = None
         self._stored_s = 0.0
 
     @property
@@ -54,17 +55,32 @@ class Knowledge:
         """Load or begin the file of the replica of a name. Raises ReplicaStateError if the disk has not what it had."""
         known = self._file.load_or_begin(name)
         _check_logs(known, logs)
-        self._known = known
+        self._known, self._logs = known, logs
 
     def enter(self, state: ReplicaState, version: int) -> None:
         """Note a state of that version on disk before anything is done by it, if that was not noted.
 
-        Raises NotStoredNowError and ReplicaStateError.
+        First of all delete the topics that the state says are deleted, and this disk has not. Raises NotStoredNowError,
+        ReplicaStateError, and LogFailedError.
         """
+        self._delete(state.deleted_since(self.known.epoch))
         known = self.known.entering(state, version)
         if (known.epoch, known.seen) != (self.known.epoch, self.known.seen):
             self._file.store(known)
             self._known = known
+
+    def _delete(self, topics: frozenset[str]) -> None:
+        """Delete topics, so that a crash leaves either all to do again, or nothing that would be missed."""
+        assert self._logs is not None, "it was not loaded"
+        doomed = topics & {where.topic for where in (*self.known.readable, *(where for where, _ in self._logs.all()))}
+        if not doomed:
+            return
+        known = self.known.without(doomed)
+        if known != self.known:
+            self._file.store(known)
+            self._known = known
+        for topic in sorted(doomed):
+            self._logs.delete(topic)
 
     def why_too_old(self, state: ReplicaState, version: int, members: Mapping[Replica, Member]) -> str:
         """Say why nothing may be done by a state of that version, as this disk or a member's has seen a newer one.

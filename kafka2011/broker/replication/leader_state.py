@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from kafka2011.broker.registrar import LeaderSession
 from kafka2011.broker.replication.catch_up import CatchUp
 from kafka2011.broker.replication.leading import Leading
 from kafka2011.replica.in_sync import LeadLostError, StateRead
+from kafka2011.replica.lineage import DRAW_BYTES
 from kafka2011.replica.state import ReadableFloor, Replica, ReplicaState
 from kafka2011.replica.term import Term, TermRules
 from zk import paths
@@ -186,6 +188,29 @@ class LeaderState:
             raise
         else:
             term.written(SYSTEM_CLOCK.monotonic_s())
+
+    def delete(self, topic: str, request: str) -> None:
+        """Begin the epoch in which a topic is deleted, which ends this term; return if this request was done before it.
+
+        Raises ZkUnavailable: whoever leads in that epoch is asked again. Raises ZkError as well.
+        """
+        session, term = self._session, self.leading.term
+        nodes = session.read()
+        if nodes.state is None or not nodes.is_mine:
+            raise ZkUnavailable("another replica leads by now")
+        state = ReplicaState.of(nodes.state, "ZooKeeper")
+        if state.epoch != term.epoch or nodes.version != term.state_version:
+            raise ZkUnavailable("the state is not certain")
+        if state.has_done(topic, request) or all(where.topic != topic for where, _ in self._parts.logs.all()):
+            return
+        try:
+            session.registry.write(
+                state.deleting(topic, request, nodes.version, secrets.token_hex(DRAW_BYTES)).text, nodes.version
+            )
+        except (VersionConflict, NoNode) as error:
+            raise ZkUnavailable("the state has changed") from error
+        session.has_news = True
+        raise ZkUnavailable(f"topic {topic} is deleted from epoch {state.epoch + 1} on")
 
     # Registering as the broker
 

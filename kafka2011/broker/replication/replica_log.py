@@ -97,6 +97,12 @@ class ReplicaLogs:
     def _note_cut(self, size_bytes: int) -> None:
         self.cut_bytes += size_bytes
 
+    def delete(self, topic: str) -> None:
+        """Delete all logs of a topic. Raises LogFailedError."""
+        for log in [log for log in self._views if log.topic == topic]:
+            del self._views[log]
+        self._logs.delete_topic(topic)
+
     def let_nobody_read(self) -> None:
         """Let clients, none of whom is connected, read nothing any more."""
         for log in self._logs.logs():

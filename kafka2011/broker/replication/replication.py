@@ -190,6 +190,17 @@ class Replication:
                 raise KafkaError(f"topic {topic} has {partitions} partitions at its leader, and not yet at all in sync")
             gevent.sleep(SPREAD_LOOK_S)
 
+    def delete(self, topic: str, request: str) -> None:
+        """Have all replicas delete a topic, each before it does anything in the next epoch.
+
+        Returns if that was done because of this request. Else raises ZkUnavailable: the request is left to whoever
+        leads in that epoch.
+        """
+        state = self._state
+        if not isinstance(state, LeaderState):
+            raise ZkUnavailable("another replica leads by now")
+        state.delete(topic, request)
+
     def new_client(self, on_refused: Callable[[], None]) -> LedClient:
         """Return what is done for a client that has connected."""
         return LedClient(self._state.leading, next(self._connections), on_refused)
@@ -323,6 +334,7 @@ class Replication:
             self._wait(why, why)
             return
         node = None if nodes.leader is None else _replica(nodes.leader, self._config.brokerid)
+        doomed = state.deleted_since(known.epoch)
         role = choose_role(
             known.replica,
             known.epoch,
@@ -330,7 +342,7 @@ class Replication:
             nodes.version,
             node,
             is_mine=nodes.is_mine,
-            has_bytes=sum(log.appended_end_offset for _, log in self._parts.logs.all()),
+            has_bytes=sum(log.appended_end_offset for at, log in self._parts.logs.all() if at.topic not in doomed),
             draw=secrets.token_hex(DRAW_BYTES),
             floor=floor_of(nodes, self._config.brokerid),
         )

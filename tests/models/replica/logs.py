@@ -20,6 +20,8 @@ class ModelLog:
         self.now: Segments = ((0, b""),)
         self.on_disk: Segments = self.now
         self.flushed_end_offset = 0
+        self.deletion = 0
+        """The epoch in which its topic was deleted last when the log was made; 0 if never."""
 
     @property
     def start_offset(self) -> int:
@@ -104,6 +106,7 @@ class ModelLog:
     def copy_of_disk(self) -> ModelLog:
         """Return what a snapshot of the disk has."""
         copy = ModelLog()
+        copy.deletion = self.deletion
         copy.now = self.on_disk
         copy.flush()
         return copy

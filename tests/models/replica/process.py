@@ -45,10 +45,10 @@ class Disk:
         ends = {where: log.appended_end_offset for where, log in self.logs.items()}
         return all(ends.get(where, -1) >= end for where, end in self.known.readable.items())
 
-    @property
-    def has_bytes(self) -> int:
-        """The sum of the ends of all logs."""
-        return sum(log.appended_end_offset for log in self.logs.values())
+    def has_bytes(self, state: ReplicaState) -> int:
+        """Return the sum of the ends of all logs that are not to be deleted by that state."""
+        doomed = state.deleted_since(self.known.epoch)
+        return sum(log.appended_end_offset for where, log in self.logs.items() if where.topic not in doomed)
 
 
 class Process:
@@ -69,6 +69,7 @@ class Process:
         self.wanted: StateWrite | None = None  # what was sent
         self.connection = 0
         self.asked: ReplicaFetch | None = None  # what was asked of the leader, and not answered yet
+        self.deletions: dict[str, int] = {}  # in which epoch each topic was deleted, by the state that it acts on
 
     @property
     def me(self) -> Replica:
@@ -133,7 +134,11 @@ class Process:
                 self._wait_for_operator(nodes)
                 return
         if self.term is not None:
-            self._look_as_leader(nodes)
+            if nodes.state.epoch > self.term.epoch:
+                self._end_role()
+                self._connect_anew()
+            else:
+                self._look_as_leader(nodes)
             return
         is_mine = nodes.leader is not None and nodes.leader[1] == self.session
         node = None if nodes.leader is None else nodes.leader[0]
@@ -146,7 +151,7 @@ class Process:
             nodes.version,
             node,
             is_mine=is_mine,
-            has_bytes=self.disk.has_bytes,
+            has_bytes=self.disk.has_bytes(nodes.state),
             draw=self.world.draw(),
             floor=nodes.floor,
         )
@@ -192,9 +197,19 @@ class Process:
         self._connect()
 
     def new_log(self, where: TopicPartition) -> ModelLog:
-        return self.disk.logs.setdefault(where, ModelLog())
+        log = self.disk.logs.get(where)
+        if log is None:
+            self.disk.logs[where] = log = ModelLog()
+            log.deletion = self.deletions.get(where.topic, 0)
+        return log
 
     def _enter(self, state: ReplicaState, version: int) -> None:
+        doomed = state.deleted_since(self.known.epoch)
+        self.deletions = {it.topic: it.epoch for it in state.deleted}
+        self.known = self.known.without(doomed)
+        for where in [where for where in self.disk.logs if where.topic in doomed]:
+            del self.disk.logs[where]
+            self.world.count("logs deleted")
         known = self.known.entering(state, version)
         if (known.epoch, known.seen) != (self.known.epoch, self.known.seen):
             self.known = known
@@ -373,12 +388,31 @@ class Process:
         if self.term is not None and where in self.disk.logs:
             log = self.disk.logs[where]
             segments = most_deletable(log.segment_offsets, self.term.readable(where))
-            if segments and self.term.epoch >= self.world.referee.loss_epoch:
+            is_known = self.term.epoch >= self.world.referee.loss_epoch and not self.world.referee.is_deleted(
+                where, log
+            )
+            if segments and is_known:
                 start = log.segment_offsets[segments]
                 log.delete_before(start)
                 deleted = self.world.referee.deleted
                 deleted[where] = max(deleted[where], start)
                 self.world.count("deletions")
+
+    def delete(self, topic: str) -> None:
+        """Have a topic deleted from the next epoch on, as an operator wants."""
+        term, now, world = self.term, self.world.registry.now, self.world
+        if term is None or now.state.epoch != term.epoch or term.state_version != now.version:
+            return
+        state, version = now.state.deleting(topic, str(world.now_s), now.version, world.draw()), now.version
+
+        def change(nodes: Nodes) -> Nodes:
+            after = nodes.write(state, version)
+            world.count("topics deleted")
+            world.referee.deletes(topic, state.epoch)
+            return after
+
+        with suppress(RefusedError, NotAnsweredError, SessionEndedError):
+            self.world.registry.transact(self.session, change)
 
     def produce(self, where: TopicPartition, message: bytes) -> int:
         """Append a message as a client's, and return its offset."""

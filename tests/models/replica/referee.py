@@ -24,9 +24,26 @@ class Referee:
         self.ends: dict[TopicPartition, int] = defaultdict(int)
         self.deleted: dict[TopicPartition, int] = defaultdict(int)
         self.loss_epoch = 0
+        self.deletions: dict[str, int] = defaultdict(int)
+
+    def deletes(self, topic: str, epoch: int) -> None:
+        """Hear that a topic is deleted from an epoch on: what was readable of it binds nobody any more."""
+        self.deletions[topic] = epoch
+        for of_partition in (self.line, self.ends, self.deleted):
+            for where in [where for where in of_partition if where.topic == topic]:
+                del of_partition[where]
+
+    def is_deleted(self, where: TopicPartition, log: ModelLog) -> bool:
+        """Say whether a log is of a topic that was deleted since it was made."""
+        return log.deletion < self.deletions[where.topic]
+
+    def _there(self, logs: Mapping[TopicPartition, ModelLog]) -> dict[TopicPartition, ModelLog]:
+        return {where: log for where, log in logs.items() if not self.is_deleted(where, log)}
 
     def look(self, where: TopicPartition, log: ModelLog, readable: int, who: str) -> None:
         """Compare what a replica lets, or would let, clients read, and note it."""
+        if self.is_deleted(where, log):
+            return
         line = self.line[where]
         for offset, found in log.messages().items():
             if offset < readable and line.setdefault(offset, found) != found:
@@ -37,11 +54,12 @@ class Referee:
         """Look at what a new leader has: all that was ever readable and was not deleted."""
         if loss_epoch > self.loss_epoch:
             self.loss_epoch = loss_epoch
-            self._accept_loss(logs)
+            self._accept_loss(self._there(logs))
         self.compare(logs, who)
 
     def compare(self, logs: Mapping[TopicPartition, ModelLog], who: str) -> None:
         """Check that logs have everything that clients could ever read, except what was deleted."""
+        logs = self._there(logs)
         for where, line in self.line.items():
             has = logs[where].messages() if where in logs else {}
             start = logs[where].start_offset if where in logs else 0

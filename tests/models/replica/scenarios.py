@@ -765,10 +765,76 @@ def one_who_knows_comes_during_a_takeover() -> World:
     return world
 
 
+def _delete(world: World) -> Process:
+    """Have the topic deleted, and return who leads then."""
+    next(process for process in world.processes if process.term is not None).delete(world.partitions[0].topic)
+    assert world.counts["topics deleted"] == 1
+    _be_well(world, *(process for process in world.processes if process.is_alive), times=8)
+    world.check()
+    serving = [process for process in world.processes if process.is_serving]
+    assert len(serving) == 1
+    return serving[0]
+
+
+def a_topic_is_deleted_and_made_again() -> World:
+    """Have a message of the new one be at its leader alone, which starts again, leads, and is lost with its disk."""
+    world = calm()
+    where = world.partitions[0]
+    leader = _delete(world)
+    assert where not in leader.disk.logs
+    world.send(_connected(world, leader), where, b"n1")
+    leader.flush(where)
+    world.clients.clear()
+    _leave(world, leader)
+    leader.start()
+    leader.look()
+    world.check()
+    assert leader.term is not None
+    assert leader.term.readable(where) == 0
+    _leave(world, leader)
+    leader.disk = world.new_disk(leader.name)
+    world.rest()
+    return world
+
+
+def one_that_was_away_finds_a_topic_deleted() -> World:
+    """Have the new topic be longer by then than the old one was."""
+    world = calm()
+    leader, _, other = _roles(world)
+    _leave(world, other)
+    _write(world, leader)
+    leader = _delete(world)
+    client = _connected(world, leader)
+    for message in (b"n1", b"n2"):
+        world.send(client, world.partitions[0], message)
+    _be_well(world, *(process for process in world.processes if process.is_alive), times=4)
+    world.clients.clear()
+    other.start()
+    world.rest()
+    return world
+
+
+def a_disk_goes_back_after_a_topic_was_deleted() -> World:
+    """Have it start alone: only the floor tells, which was higher before the deletion."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    for message in (b"s1", b"s2", b"s3"):
+        _confirm(world, leader, message)
+    leader = _delete(world)
+    _confirm(world, leader, b"n1")
+    copy = one.disk.copy()
+    _confirm(world, leader, b"n2")
+    _start_alone(world, one, copy)
+    return world
+
+
 SCENARIOS = {
     "a connection sees two changes of leader": a_connection_sees_two_changes_of_leader,
     "a leader without power comes back": a_leader_without_power_comes_back,
     "a request is late": a_request_is_late,
+    "a topic is deleted and made again": a_topic_is_deleted_and_made_again,
+    "one that was away finds a topic deleted": one_that_was_away_finds_a_topic_deleted,
+    "a disk goes back after a topic was deleted": a_disk_goes_back_after_a_topic_was_deleted,
     "all but an empty segment is deleted": all_but_an_empty_segment_is_deleted,
     "an old leader is asked for what it never had": an_old_leader_is_asked_for_what_it_never_had,
     "an operator accepts a loss": an_operator_accepts_a_loss,

@@ -41,6 +41,16 @@ def test_a_disk_that_goes_back_loses_nothing(faults: tuple[str, ...]) -> None:
     assert seen["waits: its disk has gone back"] or "copy" not in faults, seen
 
 
+@pytest.mark.parametrize("faults", [("delete",), ("delete", "copy")], ids=" and ".join)
+def test_a_topic_that_is_deleted_stays_deleted(faults: tuple[str, ...]) -> None:
+    """Each replica deletes it, also one that was away. A new topic of its name has nothing of it."""
+    seen: Counter[str] = Counter()
+    for seed in range(WALKS_BACK):
+        seen += walk(seed, *faults).counts
+    assert seen["topics deleted"], seen
+    assert seen["logs deleted"], seen
+
+
 def test_zookeeper_that_goes_back_loses_nothing() -> None:
     """What was readable stays whole on a disk, and the tool finds that disk."""
     seen: Counter[str] = Counter()

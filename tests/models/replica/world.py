@@ -138,6 +138,8 @@ class World:
             weights |= {"lose_end": self.chance.choice([0.5, 1.5])}
         if "zookeeper" in self.faults:
             weights |= {"restore_zookeeper": self.chance.choice([0.1, 0.4])}
+        if "delete" in self.faults:
+            weights |= {"delete": self.chance.choice([0.1, 0.4])}
         return {**weights, "floor": 6} if weights else weights
 
     # Steps
@@ -157,10 +159,19 @@ class World:
                 return
         for process in self.processes:
             epoch = process.known.epoch if process.term is None else process.term.epoch
+            self._check_deletions(process, epoch)
             if process.is_alive and epoch >= self.referee.loss_epoch:
                 for where, readable in process.readable().items():
                     if where in process.disk.logs:
                         self.referee.look(where, process.disk.logs[where], readable, process.name)
+
+    def _check_deletions(self, process: Process, epoch: int) -> None:
+        """Check that a process which acts in an epoch has no log of a topic that was deleted before."""
+        if process.term is None and process.following is None:
+            return
+        for where, log in process.disk.logs.items():
+            if epoch >= self.referee.deletions[where.topic] > log.deletion:
+                raise BrokenPromiseError(f"{where} was deleted, and {process.name} has it in epoch {epoch}")
 
     def begins(self, leader: Process, state: ReplicaState) -> None:
         """Look at what a new leader has."""
@@ -368,7 +379,7 @@ class World:
         role = choose_role(
             *(process.me, process.disk.known.epoch, replace(now.state, in_sync=frozenset({process.me})), 0, None),
             is_mine=False,
-            has_bytes=process.disk.has_bytes,
+            has_bytes=process.disk.has_bytes(now.state),
             draw="",
             floor=now.floor,
         )
@@ -428,6 +439,11 @@ class World:
                 process.look()
                 process.flush(self.partitions[0])
                 self.check()
+
+    def _delete(self) -> None:
+        process = self._leader()
+        if process is not None:
+            process.delete(self.partitions[0].topic)
 
     def _end_session(self) -> None:
         if self.registry.sessions:
@@ -529,7 +545,8 @@ class World:
             return
         client.waiting.pop(0)
         self.check()
-        if self.restored is None or not self.restored.has_branched:
+        is_old = client.process.term.epoch < max(self.referee.deletions.values(), default=0)
+        if not is_old and (self.restored is None or not self.restored.has_branched):
             for where, offset, message in sent:
                 self.referee.is_confirmed(where, offset, message)
         client.sent = client.sent[len(sent) :]
@@ -545,6 +562,8 @@ class World:
     def fetch(self, process: Process, where: TopicPartition) -> None:
         """Have a consumer that has read everything ask for more."""
         if process.term is None or where not in process.disk.logs:
+            return
+        if self.referee.is_deleted(where, process.disk.logs[where]):
             return
         log, readable = process.disk.logs[where], process.term.readable(where)
         answer = answer_to_fetch(
