@@ -24,7 +24,7 @@ from integration.spark.loading import TIMEOUT_S, Loading
 from integration.spark.programs.load_and_die import files_of
 from integration.spark.standalone import ROOT, SPARK_HOME, standalone
 from kafka2011 import LocalCluster
-from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
+from kafka2011.warehouse.loading.running_spark import LIGHT, open_spark
 from tests.support.waiting import eventually
 from zk.child import ChildProcess
 

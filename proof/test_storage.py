@@ -31,9 +31,9 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.warehouse import open_table
 from kafka2011.warehouse.errors import OvertakenError
-from kafka2011.warehouse.load.load_settings import LoadSettings
-from kafka2011.warehouse.load.local_engine import LocalEngine
-from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.loading.load_settings import LoadSettings
+from kafka2011.warehouse.loading.local_engine import LocalEngine
+from kafka2011.warehouse.loading.topic_load import Step, TopicLoad
 from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.commits import since_swap
 from kafka2011.warehouse.table.quarantine import open_quarantine

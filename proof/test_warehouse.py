@@ -23,8 +23,8 @@ from kafka2011 import LocalCluster
 from kafka2011.cli.app import main
 from kafka2011.spark.errors import BrokerAwayError
 from kafka2011.warehouse.errors import OvertakenError, WarehouseError
-from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
-from kafka2011.warehouse.load.topic_load import Step
+from kafka2011.warehouse.loading.running_spark import LIGHT, open_spark
+from kafka2011.warehouse.loading.topic_load import Step
 from tests.support.waiting import eventually
 from tests.support.warehouse import rows_of
 
@@ -138,7 +138,7 @@ def test_a_process_that_runs_tasks_is_killed_in_mid_load(loading: Loading) -> No
 def kill_a_worker(loading: Loading, known: set[str], killed: list[int]) -> None:
     """Wait until tasks write, and kill one of the processes that run them."""
     eventually(lambda: files_of(loading.table) - known, TIMEOUT_S)
-    names = ("pyspark.daemon", "warehouse.load.worker")
+    names = ("pyspark.daemon", "warehouse.loading.worker")
     for each in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             command = " ".join(each.cmdline())

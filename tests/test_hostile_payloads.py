@@ -29,7 +29,7 @@ from kafka2011.reports.broker_events import decoded
 from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
 from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.reader import RangeReader, ReadSettings
-from kafka2011.warehouse.load.load_job import counted_in
+from kafka2011.warehouse.loading.load_job import counted_in
 from kafka2011.warehouse.rows.decode import BatchDecoder, json_line
 from tests.support.audit_counters import ReportsInMemory, messages_of
 from tests.support.clocks import ManualClock

@@ -14,10 +14,10 @@ from kafka2011.audit.publishing import open_counter
 from kafka2011.events.codec import EventEncoder, read_stamps
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import KnownSchemas, event_schema
-from kafka2011.warehouse.load.load_settings import LoadSettings
-from kafka2011.warehouse.load.opening import local_engine_of
-from kafka2011.warehouse.load.spark_engine import SparkEngine
-from kafka2011.warehouse.load.topic_load import TopicLoad
+from kafka2011.warehouse.loading.load_settings import LoadSettings
+from kafka2011.warehouse.loading.opening import local_engine_of
+from kafka2011.warehouse.loading.spark_engine import SparkEngine
+from kafka2011.warehouse.loading.topic_load import TopicLoad
 from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.dying import environment, steps_in
@@ -28,7 +28,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.load.engine import Engine
+    from kafka2011.warehouse.loading.engine import Engine
 
 VIEW = event_schema("View", {"name": "page", "type": "string"})
 GARBAGE = b"garbage"

@@ -21,10 +21,10 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.message.compression import Codec
 from kafka2011.warehouse.errors import ReplacedLogError
-from kafka2011.warehouse.load.load_settings import LoadSettings
-from kafka2011.warehouse.load.local_engine import LocalEngine
-from kafka2011.warehouse.load.spark_engine import SparkEngine
-from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.loading.load_settings import LoadSettings
+from kafka2011.warehouse.loading.local_engine import LocalEngine
+from kafka2011.warehouse.loading.spark_engine import SparkEngine
+from kafka2011.warehouse.loading.topic_load import Step, TopicLoad
 from kafka2011.warehouse.rows.columns import OWN
 from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.compaction import compact
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from kafka2011.events.schemas import EventSchema
     from kafka2011.local_cluster import LocalCluster
-    from kafka2011.warehouse.load.topic_load import Loaded
+    from kafka2011.warehouse.loading.topic_load import Loaded
 
 DAY_US = 86_400_000_000
 START_US = 1_323_000_000_000_000

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.warehouse.load.running_spark import (
+from kafka2011.warehouse.loading.running_spark import (
     LIGHT,
     open_spark,
     running_or_new_context,

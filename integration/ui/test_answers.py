@@ -28,7 +28,7 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import event_schema
 from kafka2011.ui import lag
 from kafka2011.ui.serving import serve
-from kafka2011.warehouse.load.loader import load
+from kafka2011.warehouse.loading.loader import load
 from tests.support.devtools import CHROMIUM, Browser
 from tests.support.waiting import TIMEOUT_S, eventually
 from zk.clock import SystemClock

@@ -26,8 +26,8 @@ from kafka2011.cli.table_options import (
 if TYPE_CHECKING:
     from kafka2011.cli.table_options import Tables
     from kafka2011.metrics.loads import LoadProgress
-    from kafka2011.warehouse.load.engine import Engine
-    from kafka2011.warehouse.load.loader import Loader, Round
+    from kafka2011.warehouse.loading.engine import Engine
+    from kafka2011.warehouse.loading.loader import Loader, Round
     from zk.cluster import TopicPartition
 
 _FOLLOW_INTERVAL_S = 60.0
@@ -136,8 +136,8 @@ def command(
     if rebuild != bool(into) or (rebuild and len(topics) != 1):
         raise click.UsageError("--rebuild, --into and one --topic go together")
     from kafka2011.metrics.loads import LOAD_METRICS, LoadProgress
-    from kafka2011.warehouse.load.load_settings import LoadSettings
-    from kafka2011.warehouse.load.loader import Loader, check_together
+    from kafka2011.warehouse.loading.load_settings import LoadSettings
+    from kafka2011.warehouse.loading.loader import Loader, check_together
     from kafka2011.warehouse.table.tending import Tending
 
     settings = LoadSettings(

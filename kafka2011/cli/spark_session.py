@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.load.engine import Engine
+    from kafka2011.warehouse.loading.engine import Engine
 
 
 @contextlib.contextmanager
@@ -35,7 +35,7 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
 def load_engine(master: str | None) -> Iterator[Engine]:
     """Open what runs the tasks of loads: Spark, or processes of this machine. Raises MissingExtraError, ConfigError."""
     try:
-        from kafka2011.warehouse.load.opening import local_engine_of
+        from kafka2011.warehouse.loading.opening import local_engine_of
     except ImportError as error:
         raise missing_extra(error) from error
     local = local_engine_of(master)
@@ -44,7 +44,7 @@ def load_engine(master: str | None) -> Iterator[Engine]:
             yield local
         return
     with _imported().running_or_new_context("load", master) as context:
-        from kafka2011.warehouse.load.spark_engine import SparkEngine
+        from kafka2011.warehouse.loading.spark_engine import SparkEngine
 
         yield SparkEngine(context)
 
@@ -52,7 +52,7 @@ def load_engine(master: str | None) -> Iterator[Engine]:
 def _imported() -> ModuleType:
     """Return what starts Spark. Raises MissingExtraError without PySpark."""
     try:
-        from kafka2011.warehouse.load import running_spark
+        from kafka2011.warehouse.loading import running_spark
     except ImportError as error:
         raise missing_extra(error) from error
     _quieten_py4j()

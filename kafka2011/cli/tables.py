@@ -172,9 +172,9 @@ def redrive(tables: Tables, zk_connect: str, target_file_mb: int, tier: str) -> 
     Messages that can be decoded become rows. Prints one line of JSON.
     """
     tables.check_named()
-    from kafka2011.warehouse.load.load_settings import LoadSettings
-    from kafka2011.warehouse.load.loader import Loader
-    from kafka2011.warehouse.load.local_engine import LocalEngine
+    from kafka2011.warehouse.loading.load_settings import LoadSettings
+    from kafka2011.warehouse.loading.loader import Loader
+    from kafka2011.warehouse.loading.local_engine import LocalEngine
 
     warehouse, topics, pattern = tables
     settings = LoadSettings(zk_connect=zk_connect, target_file_bytes=target_file_mb * MB, tier=tier)

@@ -20,10 +20,10 @@ from kafka2011.events.schemas import KnownSchemas
 from kafka2011.events.types import EVENT_TYPES, PAGE_VIEW
 from kafka2011.local_cluster import LocalCluster
 from kafka2011.producer.producer import Producer
-from kafka2011.warehouse.load.load_settings import LoadSettings
-from kafka2011.warehouse.load.running_spark import open_spark
-from kafka2011.warehouse.load.spark_engine import SparkEngine
-from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.loading.load_settings import LoadSettings
+from kafka2011.warehouse.loading.running_spark import open_spark
+from kafka2011.warehouse.loading.spark_engine import SparkEngine
+from kafka2011.warehouse.loading.topic_load import Step, TopicLoad
 from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.reading import open_table
 from kafka2011.warehouse.table.topic_table import TopicTable

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from kafka2011 import SyncProducer
 from kafka2011.local_cluster import LocalCluster
-from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
+from kafka2011.warehouse.loading.running_spark import LIGHT, open_spark
 from paper_benchmarks.clients.measure import new_topic
 from paper_benchmarks.experiments.experiment import Experiment, Size
 from paper_benchmarks.measuring.errors import BenchmarkError

@@ -6,8 +6,8 @@ from typing import Any
 
 from kafka2011.errors import KafkaError
 from kafka2011.metrics.loads import LOAD_METRICS, TIMES, LoadProgress
-from kafka2011.warehouse.load.loader import Round
-from kafka2011.warehouse.load.topic_load import Loaded
+from kafka2011.warehouse.loading.loader import Round
+from kafka2011.warehouse.loading.topic_load import Loaded
 from zk.cluster import TopicPartition
 
 WHERE = TopicPartition("views", 3, 1)

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 
 from kafka2011.spark.driver_jvm import check_alive, telling_of_its_death
 from kafka2011.spark.errors import SparkDiedError
-from kafka2011.warehouse.load import loader
+from kafka2011.warehouse.loading import loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,11 +15,11 @@ import threading
 import time
 from pathlib import Path
 
-from kafka2011.warehouse.load.counting import LoadAudit
-from kafka2011.warehouse.load.load_settings import LoadSettings
-from kafka2011.warehouse.load.opening import opened_engine
-from kafka2011.warehouse.load.running_spark import LIGHT, open_spark
-from kafka2011.warehouse.load.topic_load import Step, TopicLoad
+from kafka2011.warehouse.loading.counting import LoadAudit
+from kafka2011.warehouse.loading.load_settings import LoadSettings
+from kafka2011.warehouse.loading.opening import opened_engine
+from kafka2011.warehouse.loading.running_spark import LIGHT, open_spark
+from kafka2011.warehouse.loading.topic_load import Step, TopicLoad
 from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.dying import count_below

@@ -8,8 +8,8 @@ from kafka2011.errors import OffsetOutOfRangeError
 from kafka2011.message.compression import Codec, compress
 from kafka2011.message.message_set import MessageSet, encode
 from kafka2011.warehouse.errors import CoverageError
-from kafka2011.warehouse.load.coverage import Gap
-from kafka2011.warehouse.load.gaps import Explained, explain
+from kafka2011.warehouse.loading.coverage import Gap
+from kafka2011.warehouse.loading.gaps import Explained, explain
 from zk.cluster import TopicPartition
 
 ONE = TopicPartition("views", 1, 0)

@@ -10,7 +10,7 @@ import pytest
 
 from kafka2011.spark.errors import DataLossError
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.load.spark_engine import SparkEngine
+from kafka2011.warehouse.loading.spark_engine import SparkEngine
 
 
 class BusySpark:

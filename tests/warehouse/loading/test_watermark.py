@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.plan import ResolvedOffsets
-from kafka2011.warehouse.load.watermark import HOUR_MS, WATERMARK, Watermark, is_news
+from kafka2011.warehouse.loading.watermark import HOUR_MS, WATERMARK, Watermark, is_news
 from kafka2011.warehouse.table.commits import Commit, Operation
 from zk.cluster import TopicPartition
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from kafka2011.audit.report import ID_TYPE, Places, is_uuid, short_ids
 from kafka2011.spark.reader import PlannedRange, RangeReader, ReadSettings
-from kafka2011.warehouse.load.coverage import Coverage, Run, runs_of
-from kafka2011.warehouse.load.row_files import RowFiles
+from kafka2011.warehouse.loading.coverage import Coverage, Run, runs_of
+from kafka2011.warehouse.loading.row_files import RowFiles
 from kafka2011.warehouse.rows.columns import BROKER_ID, INDEX_IN_SET, OFFSET, PARTITION
 from kafka2011.warehouse.rows.decode import CORRUPT, PLACE, BatchDecoder, RefusedRow, json_line
 from zk.cluster import TopicPartition

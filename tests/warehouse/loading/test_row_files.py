@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from kafka2011.warehouse.load.coverage import Run
-from kafka2011.warehouse.load.row_files import RowFiles
+from kafka2011.warehouse.loading.coverage import Run
+from kafka2011.warehouse.loading.row_files import RowFiles
 from kafka2011.warehouse.rows.columns import MICROS, OWN
 from kafka2011.warehouse.table.output import Output
 

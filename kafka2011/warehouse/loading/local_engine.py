@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.load.engine import run_here
+from kafka2011.warehouse.loading.engine import run_here
 from zk.closing import Closing
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _Worker:
     def __init__(self) -> None:
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = Pipe()
-        program = (sys.executable, "-m", "kafka2011.warehouse.load.worker", str(theirs.fileno()))
+        program = (sys.executable, "-m", "kafka2011.warehouse.loading.worker", str(theirs.fileno()))
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 (our own)
                 program, pass_fds=[theirs.fileno()], start_new_session=True

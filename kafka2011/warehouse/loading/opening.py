@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import ConfigError
-from kafka2011.warehouse.load.local_engine import LocalEngine
+from kafka2011.warehouse.loading.local_engine import LocalEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.load.engine import Engine
+    from kafka2011.warehouse.loading.engine import Engine
 
 _LOCAL = re.compile(r"none(?:\[(\*|[1-9]\d{0,3})\])?")
 
@@ -41,8 +41,8 @@ def opened_engine(master: str | None = None, spark: SparkSession | None = None) 
             yield local
         return
     from kafka2011.spark.driver_jvm import telling_of_its_death  # noqa: PLC0415 (needs PySpark, as the others)
-    from kafka2011.warehouse.load.running_spark import open_spark  # noqa: PLC0415
-    from kafka2011.warehouse.load.spark_engine import SparkEngine  # noqa: PLC0415
+    from kafka2011.warehouse.loading.running_spark import open_spark  # noqa: PLC0415
+    from kafka2011.warehouse.loading.spark_engine import SparkEngine  # noqa: PLC0415
 
     with telling_of_its_death():
         yield SparkEngine((spark or open_spark(master)).sparkContext)

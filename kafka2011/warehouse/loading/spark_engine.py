@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from kafka2011.spark import driver_jvm
 from kafka2011.spark.errors import BrokerAwayError, CorruptMessageError, DataLossError
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.load.engine import run_here
+from kafka2011.warehouse.loading.engine import run_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka2011.warehouse.load.coverage import runs_of
+from kafka2011.warehouse.loading.coverage import runs_of
 from kafka2011.warehouse.rows.columns import BROKER_ID, INDEX_IN_SET, NEXT_OFFSET, OFFSET, PARTITION
 from kafka2011.warehouse.table.data_files import DATE, data_file
 
 if TYPE_CHECKING:
-    from kafka2011.warehouse.load.coverage import Run
+    from kafka2011.warehouse.loading.coverage import Run
     from kafka2011.warehouse.table.data_files import DataFile
     from kafka2011.warehouse.table.output import Output
 

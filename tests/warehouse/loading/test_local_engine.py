@@ -12,8 +12,8 @@ import pytest
 from kafka2011.errors import ConfigError
 from kafka2011.spark.errors import DataLossError
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.load.local_engine import LocalEngine
-from kafka2011.warehouse.load.opening import local_engine_of, opened_engine
+from kafka2011.warehouse.loading.local_engine import LocalEngine
+from kafka2011.warehouse.loading.opening import local_engine_of, opened_engine
 
 
 def pid_and(task: int) -> tuple[int, int]:
@@ -106,6 +106,8 @@ def test_a_master_without_spark_says_how_many_processes() -> None:
 
 def test_loads_without_spark_import_nothing_of_it() -> None:
     """In the loader and in its processes."""
-    modules = "kafka2011.warehouse.load.loader, kafka2011.warehouse.load.worker, kafka2011.warehouse.load.load_job"
+    modules = (
+        "kafka2011.warehouse.loading.loader, kafka2011.warehouse.loading.worker, kafka2011.warehouse.loading.load_job"
+    )
     program = f"import sys, {modules}, kafka2011.cli.load; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

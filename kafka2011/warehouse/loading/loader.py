@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from kafka2011.errors import REGEX_ERRORS, ConfigError, KafkaError
 from kafka2011.spark.group_commit import commit_offsets
 from kafka2011.spark.offset_ranges import nest
-from kafka2011.warehouse.load.counting import LoadAudit
-from kafka2011.warehouse.load.load_settings import LoadSettings
-from kafka2011.warehouse.load.opening import opened_engine
-from kafka2011.warehouse.load.redrive import redrive
-from kafka2011.warehouse.load.topic_load import Loaded, TopicLoad
+from kafka2011.warehouse.loading.counting import LoadAudit
+from kafka2011.warehouse.loading.load_settings import LoadSettings
+from kafka2011.warehouse.loading.opening import opened_engine
+from kafka2011.warehouse.loading.redrive import redrive
+from kafka2011.warehouse.loading.topic_load import Loaded, TopicLoad
 from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from zk.brokers import BrokerRegistry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka2011.warehouse.load.engine import Engine
+    from kafka2011.warehouse.loading.engine import Engine
     from kafka2011.warehouse.table.quarantine import Quarantine
     from kafka2011.warehouse.table.tending import Tending
     from zk.client import ZkClient

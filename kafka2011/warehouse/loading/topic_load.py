@@ -23,13 +23,13 @@ from kafka2011.spark.lookup import OffsetLookup
 from kafka2011.spark.plan import DataLoss, plan
 from kafka2011.spark.reader import ReadSettings
 from kafka2011.warehouse.errors import CoverageError, OvertakenError, WarehouseError
-from kafka2011.warehouse.load.coverage import Coverage
-from kafka2011.warehouse.load.gaps import explain
-from kafka2011.warehouse.load.load_job import LoadJob
-from kafka2011.warehouse.load.load_settings import SMALL_BYTES, TASK_BYTES
-from kafka2011.warehouse.load.log_check import LOG_CHECKS, checks_to_json
-from kafka2011.warehouse.load.resolving import in_our_words, once_registered, resolve
-from kafka2011.warehouse.load.watermark import WATERMARK, Watermark, is_news
+from kafka2011.warehouse.loading.coverage import Coverage
+from kafka2011.warehouse.loading.gaps import explain
+from kafka2011.warehouse.loading.load_job import LoadJob
+from kafka2011.warehouse.loading.load_settings import SMALL_BYTES, TASK_BYTES
+from kafka2011.warehouse.loading.log_check import LOG_CHECKS, checks_to_json
+from kafka2011.warehouse.loading.resolving import in_our_words, once_registered, resolve
+from kafka2011.warehouse.loading.watermark import WATERMARK, Watermark, is_news
 from kafka2011.warehouse.rows.decode import BatchDecoder
 from kafka2011.warehouse.table.commits import Commit, LoadedRange, Operation
 from zk.clock import SYSTEM_CLOCK
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from kafka2011.spark.offset_ranges import OffsetRange
     from kafka2011.spark.plan import ResolvedOffsets
     from kafka2011.spark.reader import PlannedRange
-    from kafka2011.warehouse.load.counting import LoadAccount, LoadAudit
-    from kafka2011.warehouse.load.engine import Engine
-    from kafka2011.warehouse.load.load_job import LoadTask
-    from kafka2011.warehouse.load.load_settings import LoadSettings
-    from kafka2011.warehouse.load.resolving import Begun
+    from kafka2011.warehouse.loading.counting import LoadAccount, LoadAudit
+    from kafka2011.warehouse.loading.engine import Engine
+    from kafka2011.warehouse.loading.load_job import LoadTask
+    from kafka2011.warehouse.loading.load_settings import LoadSettings
+    from kafka2011.warehouse.loading.resolving import Begun
     from kafka2011.warehouse.table.data_files import DataFile
     from kafka2011.warehouse.table.quarantine import Quarantine
     from kafka2011.warehouse.table.topic_table import TopicTable

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kafka2011.warehouse.errors import CoverageError
-from kafka2011.warehouse.load.coverage import Coverage, Gap, Run, runs_of
+from kafka2011.warehouse.loading.coverage import Coverage, Gap, Run, runs_of
 from zk.cluster import TopicPartition
 
 ONE, TWO = TopicPartition("views", 1, 0), TopicPartition("views", 2, 1)

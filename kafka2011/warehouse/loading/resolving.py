@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka2011.spark.errors import BrokerAwayError, DataLossError, UnknownTopicError
 from kafka2011.spark.plan import ReplacedLog, ResolvedOffsets, resolve_after
 from kafka2011.warehouse.errors import ReplacedLogError
-from kafka2011.warehouse.load.log_check import checks_of, compare
+from kafka2011.warehouse.loading.log_check import checks_of, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kafka2011.spark.lookup import OffsetLookup
     from kafka2011.spark.options import ReadOptions
-    from kafka2011.warehouse.load.log_check import LogCheck
+    from kafka2011.warehouse.loading.log_check import LogCheck
     from kafka2011.warehouse.table.commits import Commit
     from zk.cluster import TopicPartition
 

@@ -1,6 +1,6 @@
 """A process of `local_engine`: takes a job and a task from a pipe, runs it, and sends back what came of it.
 
-python -m kafka2011.warehouse.load.worker FD
+python -m kafka2011.warehouse.loading.worker FD
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from kafka2011.warehouse.errors import CoverageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.warehouse.load.coverage import Gap
+    from kafka2011.warehouse.loading.coverage import Gap
 
 FETCH_BYTES = 1024 * 1024
 

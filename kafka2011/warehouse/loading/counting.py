@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafka2011.audit.publishing import ReportPublisher
     from kafka2011.audit.received import AuditScan
     from kafka2011.audit.unpublished import TimedEnds
-    from kafka2011.warehouse.load.load_job import Count
+    from kafka2011.warehouse.loading.load_job import Count
     from kafka2011.warehouse.table.commits import Commit
     from zk.clock import Clock
     from zk.cluster import TopicPartition

@@ -15,8 +15,8 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.json_document import read_document
 from kafka2011.spark.batches import SCHEMA
 from kafka2011.warehouse.errors import CoverageError, WarehouseError
-from kafka2011.warehouse.load.load_job import counted_in
-from kafka2011.warehouse.load.row_files import RowFiles
+from kafka2011.warehouse.loading.load_job import counted_in
+from kafka2011.warehouse.loading.row_files import RowFiles
 from kafka2011.warehouse.rows.decode import BatchDecoder, json_line
 from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.quarantine import awaiting
@@ -26,8 +26,8 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafka2011.warehouse.load.counting import LoadAudit
-    from kafka2011.warehouse.load.load_settings import LoadSettings
+    from kafka2011.warehouse.loading.counting import LoadAudit
+    from kafka2011.warehouse.loading.load_settings import LoadSettings
     from kafka2011.warehouse.table.quarantine import Quarantine
     from kafka2011.warehouse.table.topic_table import TopicTable
     from zk.clock import Clock
