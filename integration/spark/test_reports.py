@@ -12,9 +12,9 @@ import pytest
 from kafka2011.cli import report
 from kafka2011.cli.app import main
 from kafka2011.local_cluster import LocalCluster
+from kafka2011.reports import settings
 from kafka2011.reports.catalog import REPORTS
 from kafka2011.reports.derive import derive
-from kafka2011.reports.jobs import referrers
 from kafka2011.reports.report import ReportSettings
 from kafka2011.reports.results import Results
 from kafka2011.reports.table_inputs import TableInputs, view_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zk.local_zookeeper import LocalZooKeeper
 
 OWN_SITES = ("mail.example",)
-SETTINGS = ReportSettings({referrers.OWN_SITES: OWN_SITES})
+SETTINGS = ReportSettings({settings.OWN_SITES: OWN_SITES})
 
 
 class Warehouse:

@@ -22,6 +22,7 @@ from kafka2011.cli.table_options import (
     tables_options,
     target_file_option,
 )
+from kafka2011.errors import missing_extra
 
 if TYPE_CHECKING:
     from kafka2011.cli.table_options import Tables
@@ -135,11 +136,15 @@ def command(
     warehouse, topics, pattern = tables
     if rebuild != bool(into) or (rebuild and len(topics) != 1):
         raise click.UsageError("--rebuild, --into and one --topic go together")
-    from kafka2011.metrics.loads import LOAD_METRICS, LoadProgress
-    from kafka2011.warehouse.loading.load_settings import LoadSettings
-    from kafka2011.warehouse.loading.loader import Loader, check_together
-    from kafka2011.warehouse.table.tending import Tending
-
+    try:
+        from kafka2011.metrics.loads import LOAD_METRICS, LoadProgress
+        from kafka2011.warehouse.loading.load_settings import LoadSettings
+        from kafka2011.warehouse.loading.loader import Loader, check_together
+        from kafka2011.warehouse.table.locations import check_reachable
+        from kafka2011.warehouse.table.tending import Tending
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "load" if (master or "").startswith("none") else "load,spark") from error
+    check_reachable(warehouse)  # who has to correct the environment should not wait for Spark and ZooKeeper
     settings = LoadSettings(
         zk_connect=zk_connect,
         fail_on_data_loss=fail_on_data_loss,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,9 @@ from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session, told_tasks
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.errors import KafkaError, missing_extra
+from kafka2011.errors import KafkaError
+from kafka2011.reports.report import ReportSettings
+from kafka2011.reports.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,58 +22,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka2011.reports.inputs import ReportInputs
-    from kafka2011.reports.report import ReportSetting
     from kafka2011.reports.results import Derivation, Results
 
+OPTIONAL = tuple(setting for setting in SETTINGS if setting.option)
 _FOLLOW_INTERVAL_S = 600.0
 
 
-class _ReportCommand(click.Command):
-    """Has the options of reports too: it imports these once somebody looks, since a start should not wait for Spark."""
-
-    _params: list[click.Parameter]
-    _is_complete: bool
-
-    @property
-    def params(self) -> list[click.Parameter]:
-        """All options, in one list, which click changes for a moment."""
-        if not self._is_complete:
-            self._params += _setting_options().values()
-            self._is_complete = True
-        return self._params
-
-    @params.setter
-    def params(self, own: list[click.Parameter]) -> None:
-        self._params, self._is_complete = own, False
-
-
-@functools.cache
-def _setting_options() -> dict[ReportSetting[Any], click.Option]:
-    """Return the option of each setting of a report that has one, by the name of the setting."""
-    try:
-        from kafka2011.reports.catalog import REPORTS
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) from error
-
-    return {
-        setting: click.Option(
-            [setting.option, setting.name],
+def _setting_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each setting of a report that has one, by the name of the setting."""
+    for setting in reversed(OPTIONAL):
+        function = click.option(
+            setting.option,
+            setting.name,
             type=click.IntRange(1) if isinstance(setting.default, int) else None,
             multiple=isinstance(setting.default, tuple),
             default=setting.default,
             show_default=not isinstance(setting.default, tuple),
             metavar=setting.metavar,
             help=setting.meaning,
-        )
-        for report in REPORTS
-        for setting in report.settings
-        if setting.option
-    }
+        )(function)
+    return function
 
 
 @click.command(
     "report",
-    cls=_ReportCommand,
     epilog=examples(
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --own-site www.example.com",
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --days 30 --again",
@@ -115,6 +88,7 @@ def _setting_options() -> dict[ReportSetting[Any], click.Option]:
     help="With --follow, time between the starts of two derivations.  [default: 600]",
 )
 @json_option
+@_setting_options
 def command(
     warehouse: str | None,
     from_brokers: bool,
@@ -139,14 +113,12 @@ def command(
     from kafka2011.audit.days import read_days
     from kafka2011.reports.derive import derive
     from kafka2011.reports.page import write_page
-    from kafka2011.reports.report import ReportSettings
     from kafka2011.reports.results import Results
 
-    if (warehouse is None) != from_brokers:
-        raise click.UsageError("give --warehouse or --from-brokers, one of them")
     if interval_s is not None and not follow:
         raise click.UsageError("--interval needs --follow")
-    settings = ReportSettings({setting: chosen[setting.name] for setting in _setting_options()})
+    _check_source(warehouse, from_brokers=from_brokers)
+    settings = ReportSettings({setting: chosen[setting.name] for setting in OPTIONAL})
     with Results(directory) as results, spark_session("report", is_short=True) as spark:
 
         def run() -> None:
@@ -175,6 +147,16 @@ def command(
             _repeat(run, interval_s or _FOLLOW_INTERVAL_S)
         else:
             run()
+
+
+def _check_source(warehouse: str | None, *, from_brokers: bool) -> None:
+    """Raise UsageError, and WarehouseError, for what would fail once Spark has started."""
+    from kafka2011.warehouse.table.locations import check_reachable
+
+    if (warehouse is None) != from_brokers:
+        raise click.UsageError("give --warehouse or --from-brokers, one of them")
+    if warehouse is not None:
+        check_reachable(warehouse)
 
 
 def _repeat(run: Callable[[], None], interval_s: float) -> None:

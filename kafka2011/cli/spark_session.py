@@ -34,27 +34,25 @@ def spark_session(name: str, master: str | None = None, *, is_short: bool = Fals
 @contextlib.contextmanager
 def load_engine(master: str | None) -> Iterator[Engine]:
     """Open what runs the tasks of loads: Spark, or processes of this machine. Raises MissingExtraError, ConfigError."""
-    try:
-        from kafka2011.warehouse.loading.opening import local_engine_of
-    except ImportError as error:
-        raise missing_extra(error) from error
+    from kafka2011.warehouse.loading.opening import local_engine_of
+
     local = local_engine_of(master)
     if local is not None:
         with local:
             yield local
         return
-    with _imported().running_or_new_context("load", master) as context:
+    with _imported("load,spark").running_or_new_context("load", master) as context:
         from kafka2011.warehouse.loading.spark_engine import SparkEngine
 
         yield SparkEngine(context)
 
 
-def _imported() -> ModuleType:
-    """Return what starts Spark. Raises MissingExtraError without PySpark."""
+def _imported(extras: str = "") -> ModuleType:
+    """Return what starts Spark. Raises MissingExtraError without PySpark, which these extras install."""
     try:
         from kafka2011.warehouse.loading import running_spark
     except ImportError as error:
-        raise missing_extra(error) from error
+        raise missing_extra(error, extras) from error
     _quieten_py4j()
     return running_spark
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,13 +51,13 @@ def run(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("demo", "--tiers", "all"), "demo"),
         (("export", "FILE", "--into", "STATE"), "warehouse"),
         (("generate", *NOWHERE), "pipeline"),
-        (("load", *NOWHERE, "--warehouse", "STATE", "--topic", "t"), "pipeline,spark,warehouse"),
+        (("load", *NOWHERE, "--warehouse", "STATE", "--topic", "t"), "load,spark"),
+        (("load", *NOWHERE, "--warehouse", "STATE", "--topic", "t", "--master", "none"), "load"),
         (("mirror", "--from", "a:1", "--to", "a:1/x", "--group", "g", "--whitelist", "t", "--audit", "a"), "pipeline"),
         (("report", "--warehouse", "STATE", "--into", "STATE"), "pipeline,spark,warehouse"),
-        (("report", "--help"), "pipeline,spark,warehouse"),
         (("schemas", "list", *NOWHERE), "pipeline"),
         (("ui", *NOWHERE), "ui"),
-        (("tables", "compact", "--warehouse", "STATE", "--topic", "t"), "pipeline,warehouse"),
+        (("tables", "compact", "--warehouse", "STATE", "--topic", "t"), "load"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
@@ -94,18 +96,44 @@ def test_what_is_broken_is_no_missing_extra() -> None:
     assert "internal error: ModuleNotFoundError" in run("javaproperties", "broker").stderr
 
 
-def test_commands_that_need_no_extra(tmp_path: Path) -> None:
-    """Brokers and clients."""
-    for name in (
-        "broker",
-        "produce",
-        "consume",
-        "fetch",
-        "topics",
-        "groups",
-        "offsets",
-        "mirror",
-        "replay",
-        "dump-log",
-    ):
-        assert run(ALL, name, "--help").returncode == 0, name
+def test_a_load_on_spark_needs_both_extras(tmp_path: Path) -> None:
+    """Where only that of loads is installed."""
+    done = run("pyspark,py4j", "load", *NOWHERE, "--warehouse", str(tmp_path), "--topic", "t")
+    assert done.stderr.endswith("pyspark is not installed: pip install 'kafka2011[load,spark]'\n")
+
+
+def test_the_extra_of_loads_suffices_without_spark(tmp_path: Path) -> None:
+    """The load gets as far as ZooKeeper, where nobody is."""
+    others = "jinja2,matplotlib,psutil,pyspark,py4j,pandas,starlette,uvicorn,prometheus_client"
+    timeout = ("--option", "zk.connectiontimeout.ms=50")
+    done = run(others, "load", *NOWHERE, "--warehouse", str(tmp_path), "--topic", "t", "--master", "none", *timeout)
+    assert "no ZooKeeper answered" in done.stderr
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    names = {re.split(r"[>\[]", text)[0] for text in (*extras["load"], *extras["warehouse"])} - {"kafka2011"}
+    assert not names & set(others.split(","))
+
+
+HELPS = """
+import click
+from kafka2011.cli.app import cli
+def walk(group, names):
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        status = main([*names, name, "--help"])
+        if status:
+            print("no help:", *names, name)
+        if isinstance(command, click.Group):
+            walk(command, [*names, name])
+walk(cli, [])
+"""
+
+
+def test_help_needs_no_extra() -> None:
+    """Of any command."""
+    program = WITHOUT.replace("sys.exit(main(sys.argv[2:]))", HELPS)
+    done = subprocess.run([sys.executable, "-c", program, ALL], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: kafka2011 tables clean" in done.stdout
+    assert "--scraper-rate" in done.stdout
+    assert "no help:" not in done.stdout

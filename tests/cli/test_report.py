@@ -9,6 +9,7 @@ import click
 
 from kafka2011.cli.report import command
 from kafka2011.reports.catalog import REPORTS
+from kafka2011.reports.settings import SETTINGS
 
 
 def test_settings_of_reports_are_options() -> None:
@@ -21,6 +22,11 @@ def test_settings_of_reports_are_options() -> None:
         else:
             assert setting.name not in found
     assert [found["own_sites"].multiple, found["scraper_views_per_minute"].multiple] == [True, False]
+
+
+def test_all_settings_of_reports_are_known_without_reports() -> None:
+    """The command shows them where PySpark is not installed, and reports cannot be imported."""
+    assert set(SETTINGS) == {setting for report in REPORTS for setting in report.settings}
 
 
 def test_without_pyspark_it_says_so() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from kafka2011.reports.catalog import REPORTS
-from kafka2011.reports.jobs.referrers import OWN_SITES
-from kafka2011.reports.jobs.scrapers import VIEWS_PER_MINUTE
-from kafka2011.reports.jobs.search_clicks import CLICK_WITHIN_S
 from kafka2011.reports.report import ReportSettings
+from kafka2011.reports.settings import CLICK_WITHIN_S, OWN_SITES, VIEWS_PER_MINUTE
 
 
 def test_settings_of_all_reports_are_written_down() -> None:

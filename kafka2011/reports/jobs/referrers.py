@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from kafka2011.reports.event_frames import visitor
-from kafka2011.reports.report import Report, ReportSetting, ReportSettings
+from kafka2011.reports.report import Report, ReportSettings
 from kafka2011.reports.sections import NOTHING, TOP, Section, share, shown, table_of
+from kafka2011.reports.settings import OWN_SITES
 from kafka2011.reports.tables import distinct, top, total
 
 if TYPE_CHECKING:
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-OWN_SITES: ReportSetting[tuple[str, ...]] = ReportSetting(
-    "own_sites", (), option="--own-site", metavar="HOST", meaning="No referrer: the site itself. May be repeated."
-)
 
 _SITE = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:@]+)"
 

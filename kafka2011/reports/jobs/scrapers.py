@@ -9,19 +9,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 
 from kafka2011.reports.event_frames import DAY_S
-from kafka2011.reports.report import Report, ReportSetting, ReportSettings
+from kafka2011.reports.report import Report, ReportSettings
 from kafka2011.reports.sections import TOP, Figure, Section, shown, table_of
+from kafka2011.reports.settings import VIEWS_PER_MINUTE
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-VIEWS_PER_MINUTE = ReportSetting(
-    "scraper_views_per_minute",
-    60,
-    option="--scraper-rate",
-    meaning="Page views within a minute, above which a client is a scraper.",
-)
 
 _MINUTE_S = 60
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from kafka2011.reports.report import Report, ReportSetting
+from kafka2011.reports.report import Report
+from kafka2011.reports.settings import CLICK_WITHIN_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-CLICK_WITHIN_S = ReportSetting("click_within_s", 3600)
 
 
 def search_clicks(searches: DataFrame, clicks: DataFrame, within_s: int = CLICK_WITHIN_S.default) -> DataFrame:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from kafka2011.reports.jobs.search_clicks import CLICK_WITHIN_S, search_clicks
+from kafka2011.reports.jobs.search_clicks import search_clicks
 from kafka2011.reports.report import Report, ReportSettings
 from kafka2011.reports.sections import NOTHING, TOP, Figure, Section, hours_of, share, shown, table_of
+from kafka2011.reports.settings import CLICK_WITHIN_S
 from kafka2011.reports.tables import top, total
 
 if TYPE_CHECKING:

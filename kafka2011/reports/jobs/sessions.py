@@ -8,18 +8,17 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 
 from kafka2011.reports.event_frames import visitor
-from kafka2011.reports.report import Report, ReportSetting, ReportSettings
+from kafka2011.reports.report import Report, ReportSettings
 from kafka2011.reports.sections import NOTHING, Figure, Section, hours_of, share, shown, table_of
+from kafka2011.reports.settings import SESSION_GAP_S
 from kafka2011.reports.tables import top, total
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-GAP_S = ReportSetting("session_gap_s", 1800)
 
-
-def sessions(views: DataFrame, gap_s: int = GAP_S.default) -> DataFrame:
+def sessions(views: DataFrame, gap_s: int = SESSION_GAP_S.default) -> DataFrame:
     """Return `date`, `hour`, `sessions`, `views`, `bounces`, `duration_s`, by the hour in which sessions began.
 
     Views with one `session_id` are one session. Of visitors without, a session ends when more than `gap_s` pass before
@@ -68,7 +67,7 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
     )
     text = (
         "Views with one session id; for visitors without one, views with at most"
-        f" {settings[GAP_S] // 60} minutes between them. Sessions end at midnight, UTC."
+        f" {settings[SESSION_GAP_S] // 60} minutes between them. Sessions end at midnight, UTC."
     )
     charts = hours_of(rows, {"sessions": "sessions"}, "Sessions by the hour in which they began, UTC.")
     return Section("Sessions", text, charts, table, [Figure("sessions", shown(total(rows, "sessions")))])
@@ -77,8 +76,8 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
 REPORT = Report(
     name="sessions",
     topics=("page_views",),
-    settings=(GAP_S,),
-    make=lambda of, settings: sessions(of["page_views"], settings[GAP_S]),
+    settings=(SESSION_GAP_S,),
+    make=lambda of, settings: sessions(of["page_views"], settings[SESSION_GAP_S]),
     order=("hour",),
     section=_section,
 )

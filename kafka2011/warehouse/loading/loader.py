@@ -15,6 +15,7 @@ from kafka2011.warehouse.loading.load_settings import LoadSettings
 from kafka2011.warehouse.loading.opening import opened_engine
 from kafka2011.warehouse.loading.redrive import redrive
 from kafka2011.warehouse.loading.topic_load import Loaded, TopicLoad
+from kafka2011.warehouse.table.locations import check_reachable
 from kafka2011.warehouse.table.quarantine import open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable
 from zk.brokers import BrokerRegistry
@@ -210,6 +211,7 @@ def load(
     one that is started here for a `master`; of the master `none`, processes of this machine do the work. All topics are
     tried; then the first error is raised, a KafkaError: of the topics that failed nothing is loaded.
     """
+    check_reachable(warehouse)
     read = LoadSettings(zk_connect=zk_connect, **settings)
     with opened_engine(master, spark) as engine, Loader(engine, warehouse, read, topics=topics) as loader:
         done = loader.run()

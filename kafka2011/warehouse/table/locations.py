@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from kafka2011.message.topic import validate_topic
 from kafka2011.warehouse.errors import WarehouseError
 from kafka2011.warehouse.table.files import LocalFiles
+from kafka2011.warehouse.table.s3_environment import check_environment
 from kafka2011.warehouse.table.stored_files import StoredFiles
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ def location_of(warehouse: str | Path) -> str:
     if "@" in parts.netloc:
         raise WarehouseError(f"{scheme}://...@{parts.hostname}: nobody's name or password belongs into a path")
     return "/".join([f"{_STORES[scheme]}://{parts.netloc}", *names])
+
+
+def check_reachable(warehouse: str | Path) -> None:
+    """Raise WarehouseError where a warehouse's place cannot be one, or the environment does not say how to reach it.
+
+    No request is sent.
+    """
+    if scheme_of(location_of(warehouse)) == "s3":
+        check_environment(str(warehouse))
 
 
 def files_of(location: str) -> Files:

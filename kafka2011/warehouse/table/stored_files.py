@@ -8,7 +8,6 @@ role, and from Hadoop's configuration in HADOOP_CONF_DIR. Neither keys nor passw
 
 from __future__ import annotations
 
-import os
 import time
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +16,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector, FileSystem, Fil
 
 from kafka2011.errors import missing_extra
 from kafka2011.warehouse.table.files import FileStatus
+from kafka2011.warehouse.table.s3_environment import check_environment, endpoint, region
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,12 +38,14 @@ class StoredFiles:
 
     def __init__(self, uri: str, clock_s: Callable[[], float] = time.time) -> None:
         scheme, _, rest = uri.partition("://")
+        if scheme == "s3":
+            check_environment(uri)
         self._has_directories = scheme == "hdfs"
         self._root = f"{scheme}://" if scheme == "s3" else f"{scheme}://{rest.partition('/')[0]}"
         self._clock_s = clock_s
         self.may_overwrite = scheme == "s3"
         self.storage_options = _s3_options() if scheme == "s3" else {}
-        self.file_system = _s3(_endpoint(), _region()) if scheme == "s3" else _hdfs(rest.partition("/")[0])
+        self.file_system = _s3(endpoint(), region()) if scheme == "s3" else _hdfs(rest.partition("/")[0])
 
     def inside(self, path: str) -> str:
         """Return the path as `file_system` takes it."""
@@ -152,29 +154,21 @@ def _s3_options() -> dict[str, str]:
         "max_retries": str(TRIES - 1),
         "retry_timeout": f"{REQUEST_TIMEOUT_S * TRIES}s",
     }
-    if _endpoint().startswith("http://"):
+    if endpoint().startswith("http://"):
         options["allow_http"] = "true"
     return options
 
 
 @cache
-def _s3(endpoint: str, region: str) -> FileSystem:
+def _s3(url: str, name: str) -> FileSystem:
     return S3FileSystem(
-        endpoint_override=endpoint or None,
-        region=region or None,
+        endpoint_override=url or None,
+        region=name or None,
         connect_timeout=CONNECT_TIMEOUT_S,
         request_timeout=REQUEST_TIMEOUT_S,
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=TRIES),
         allow_delayed_open=True,  # a small file is one request then
     )
-
-
-def _endpoint() -> str:
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-
-
-def _region() -> str:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
 
 
 @cache
