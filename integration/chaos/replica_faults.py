@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from integration.chaos.faults import Begun, Faults
@@ -11,6 +12,7 @@ from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
 from integration.chaos.replica_set import BROKER_ID, LAG_MS, SESSION_MS
 from kafka2011.admin.replicas import candidates, elect
+from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -156,7 +158,8 @@ class ReplicaFaults(Faults):
         def undo() -> None:
             replica.launch()
             _wait(lambda: replica.name not in self._replicas.gone_back & self._replicas.in_sync())
-            self._replicas.sound()
+            with suppress(ZkUnavailable):
+                self._replicas.sound()
 
         return Begun((replica.name,), undo)
 
@@ -346,7 +349,10 @@ def _tail(fault: Fault) -> Tail:
 def _wait(condition: Callable[[], bool]) -> bool:
     """Wait a moment for a condition, and say whether it has come true."""
     ends_s = time.monotonic() + _WAIT_S
-    while not (is_true := condition()) and time.monotonic() < ends_s:
+    is_true = False
+    while not is_true and time.monotonic() < ends_s:
+        with suppress(ZkUnavailable):
+            is_true = condition()
         time.sleep(_LOOK_S)
     return is_true
 
