@@ -126,7 +126,7 @@ def test_all_that_is_done_with_a_warehouse(
         SchemaRegistry(client).register(topic, unknown)
     assert main(["tables", "redrive", *where, "--topic", topic]) == 0
     assert main(["tables", "compact", "--warehouse", warehouse]) == 0
-    assert main(["tables", "clean", "--warehouse", warehouse, "--older-than", "0"]) == 0
+    assert main(["tables", "clean", "--warehouse", warehouse, "--older-than", "0", "--force-at-rest"]) == 0
     capfd.readouterr()
     assert main(["tables", "status", "--warehouse", warehouse, "--json"]) == 0
     [status] = json.loads(capfd.readouterr().out)
@@ -195,7 +195,10 @@ def test_a_rebuilt_table_takes_the_place_of_its_topic(
     assert main(loads) == 0
     account(cluster, warehouse, topic)
     assert main(["tables", "compact", "--warehouse", warehouse, "--topic", topic]) == 0
-    assert main(["tables", "clean", "--warehouse", warehouse, "--topic", topic, "--older-than", "0"]) == 0
+    assert (
+        main(["tables", "clean", "--warehouse", warehouse, "--topic", topic, "--older-than", "0", "--force-at-rest"])
+        == 0
+    )
     account(cluster, warehouse, topic)
     assert open_table(warehouse, again).to_table().num_rows == kept  # it has files of its own
 
@@ -222,7 +225,7 @@ def test_a_load_is_killed(store: Store, cluster: LocalCluster, topic: str, step:
     with LocalEngine(2) as engine:
         assert new(cluster, warehouse, topic, engine).load().number == (2 if newest else 1)
     account(cluster, warehouse, topic)
-    clean(TopicTable(warehouse, topic), older_than_s=-60)
+    clean(TopicTable(warehouse, topic), older_than_s=-60, at_rest=True)
     account(cluster, warehouse, topic)
 
 

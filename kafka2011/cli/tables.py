@@ -105,16 +105,23 @@ def compact(tables: Tables, target_file_mb: int) -> None:
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="Spare what was written within this time; must be longer than any load takes.",
+    help="Spare what was replaced or written within this time, and what no commit names yet for 1 at least.",
 )
-def clean(tables: Tables, older_than_h: float) -> None:
+@click.option(
+    "--force-at-rest",
+    "at_rest",
+    is_flag=True,
+    help="Spare what no commit names yet no longer than --older-than: no load or compaction of these tables may run.",
+)
+def clean(tables: Tables, older_than_h: float, at_rest: bool) -> None:
     """Remove files left by loads that died, and files that no commit needs any more.
 
-    Cleans all tables, unless topics are named. Prints one line of JSON.
+    Rows that were committed stay, whatever the age; a load whose files are removed fails, and loads again. Cleans all
+    tables, unless topics are named. Prints one line of JSON.
     """
     from kafka2011.warehouse.table.upkeep import clean_tables
 
-    _show(clean_tables(*tables, older_than_s=3600 * older_than_h), "cleaned")
+    _show(clean_tables(*tables, older_than_s=3600 * older_than_h, at_rest=at_rest), "cleaned")
 
 
 @command.command(

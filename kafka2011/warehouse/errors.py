@@ -17,6 +17,10 @@ class OvertakenError(WarehouseError):
     """Another loader has committed first: nothing of this load is in the table."""
 
 
+class GivenUpError(WarehouseError):
+    """A cleaning has given up the files of a commit before it was made: nothing of it is in the table."""
+
+
 class CoverageError(WarehouseError):
     """What was written does not cover the range that was to be loaded, so nothing was committed."""
 

@@ -45,6 +45,8 @@ def test_a_table_is_compacted_and_cleaned(tmp_path: Path) -> None:
     assert cleaned == {"topic": TOPIC, "files": 0, "size_bytes": 0, "entries": 0}
     [cleaned] = run("clean", *here, "--older-than", "0")["topics"]
     assert cleaned["files"] == 2
+    assert (tmp_path / dead).exists()  # for all that is known, a load is running
+    run("clean", *here, "--older-than", "0", "--force-at-rest")
     assert not (tmp_path / dead).exists()
     result = CliRunner().invoke(command, ["status", *here, "--json"])
     [status] = json.loads(result.stdout)

@@ -53,7 +53,7 @@ def kill_and_check(warehouse: Path, what: str, step: int) -> bool:
     assert offsets_in(table) == [100 * number for number in range(rows)]
     load(table, [FIRST_MS])
     compact(table)
-    clean(table, older_than_s=-1)  # as if it all were old
+    clean(table, older_than_s=-1, at_rest=True)  # as if it all were old
     load(table, [FIRST_MS])
     assert offsets_in(table) == [100 * number for number in range(rows + 2)]
     live = {f"{table.path}/{each.path}" for each in live_files(table.delta())}

@@ -22,7 +22,7 @@ from kafka2011.spark.cluster_lookup import RegistryLookup
 from kafka2011.spark.lookup import OffsetLookup
 from kafka2011.spark.plan import DataLoss, plan
 from kafka2011.spark.reader import ReadSettings
-from kafka2011.warehouse.errors import CoverageError, OvertakenError, WarehouseError
+from kafka2011.warehouse.errors import CoverageError, GivenUpError, OvertakenError, WarehouseError
 from kafka2011.warehouse.loading.coverage import Coverage
 from kafka2011.warehouse.loading.gaps import explain
 from kafka2011.warehouse.loading.load_job import LoadJob
@@ -193,7 +193,7 @@ class TopicLoad:
     def _commit(self, staging: str, commit: Commit, files: Sequence[DataFile]) -> None:
         try:
             self._table.commit(staging, commit, files)
-        except OvertakenError:  # after any other error it may have been committed all the same
+        except (OvertakenError, GivenUpError):  # after any other error it may have been committed all the same
             self._clean(commit.number, staging, staging.rpartition("/")[2])
             raise
 

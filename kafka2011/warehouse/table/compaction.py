@@ -16,7 +16,7 @@ from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import RemoveAction
 
-from kafka2011.warehouse.errors import OvertakenError, WarehouseError
+from kafka2011.warehouse.errors import GivenUpError, OvertakenError, WarehouseError
 from kafka2011.warehouse.table.data_files import DATE
 from kafka2011.warehouse.table.dataset import check_whole, dataset_over, live_files
 from kafka2011.warehouse.table.history import COMPACTION
@@ -56,7 +56,7 @@ def compact(table: TopicTable, target_bytes: int = TARGET_BYTES) -> Rewritten:
     """Rewrite the small files of each date into few, sorted by time; about `target_bytes` of them in one entry.
 
     Rows and offsets are the same afterwards, and loads may commit meanwhile. Raises OvertakenError when another
-    compaction has rewritten the same files.
+    compaction has rewritten the same files, and GivenUpError when a cleaning took its files for those of a dead one.
     """
     if table.newest() is None:
         return Rewritten()
@@ -122,7 +122,7 @@ def rewrite(table: TopicTable, files: Sequence[LiveFile], target_bytes: int) -> 
         raise
     try:
         _swap(table, files, actions)
-    except OvertakenError:  # after any other error they may have been swapped in all the same
+    except (OvertakenError, GivenUpError):  # after any other error they may have been swapped in all the same
         table.abandon(staging)
         raise
     return len(actions)

@@ -194,19 +194,7 @@ class History:
         return int(version)
 
     def _entry(self, version: int) -> dict[str, Any] | None:
-        """Return what an entry says of itself, None where it is no longer in the log.
-
-        The library's `history` does not serve: it goes on to entries that were written after the table was opened, and
-        counts their versions back from the one that was.
-        """
-        if version < 0:
-            return None
-        try:
-            lines = self._files.read(entry_path(self._path, version)).splitlines()
-        except FileNotFoundError:
-            return None
-        said = (json.loads(line)[_INFORMATION] for line in lines if line.startswith(_BEGINNING))
-        return {"timestamp": 0, **next(said, {}), "version": version}
+        return read_entry(self._files, self._path, version)
 
     def _foreign(self, entry: Mapping[str, Any]) -> WarehouseError:
         at = datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat(timespec="seconds")
@@ -222,6 +210,22 @@ class History:
 def entry_path(table: str, version: int) -> str:
     """Return where the entry of a version lies, in the log of the table at a path."""
     return f"{table}/{LOG}/{version:020d}.json"
+
+
+def read_entry(files: Files, table: str, version: int) -> dict[str, Any] | None:
+    """Return what an entry of the table at a path says of itself, None where it is no longer in the log.
+
+    The library's `history` does not serve: it goes on to entries that were written after the table was opened, and
+    counts their versions back from the one that was. Raises OSError.
+    """
+    if version < 0:
+        return None
+    try:
+        lines = files.read(entry_path(table, version)).splitlines()
+    except FileNotFoundError:
+        return None
+    said = (json.loads(line)[_INFORMATION] for line in lines if line.startswith(_BEGINNING))
+    return {"timestamp": 0, **next(said, {}), "version": version}
 
 
 def note_of(commit: Commit) -> dict[str, str]:

@@ -35,6 +35,11 @@ class KeptTable:
         self._open_table = open_table
         self._known: _Known | None = None
 
+    @property
+    def version(self) -> int | None:
+        """The version that `now` returned last, None where there was none."""
+        return None if self._known is None else self._known.version
+
     def now(self) -> DeltaTable | None:
         """Return the table as it is now, None where there is none. Raises as opening does, and OSError."""
         known, self._known = self._known, None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.warehouse.errors import OvertakenError, WarehouseError
+from kafka2011.warehouse.errors import GivenUpError, OvertakenError, WarehouseError
 from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.dataset import check_whole, live_files
 from kafka2011.warehouse.table.files import bring
@@ -94,6 +94,10 @@ def _commit(table: TopicTable, staging: str, made: Commit, lines: list[str], col
         except OvertakenError:
             quarantine.remove(commit.number, attempt)
             continue
+        except GivenUpError:
+            quarantine.remove(commit.number, attempt)
+            table.abandon(staging)
+            raise
         ends = {where: made.offsets.get(where, 0) for where in before.offsets}
         behind = {where: end - ends[where] for where, end in before.offsets.items() if ends[where] < end}
         return Swapped(commit, behind)

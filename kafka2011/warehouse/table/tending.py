@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka2011.errors import KafkaError
-from kafka2011.warehouse.errors import OvertakenError
+from kafka2011.warehouse.errors import GivenUpError, OvertakenError
 from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.compaction import MANY, TARGET_BYTES, compact_some
 from zk.clock import SYSTEM_CLOCK
@@ -63,7 +63,7 @@ class Tending:
             while self._has_time() and self._commits[name] >= MANY:
                 if not self._timed(lambda: compact_some(table, self._target_bytes)).files_before:
                     self._commits[name] = 0
-        except OvertakenError as error:
+        except (OvertakenError, GivenUpError) as error:
             self._commits[name] = 0
             logger.info("%s", error)
         except KafkaError as error:

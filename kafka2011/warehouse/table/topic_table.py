@@ -20,12 +20,14 @@ from uuid import uuid4
 
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
 
-from kafka2011.warehouse.errors import OvertakenError, UnknownOutcomeError, WarehouseError
+from kafka2011.warehouse.errors import GivenUpError, OvertakenError, UnknownOutcomeError, WarehouseError
 from kafka2011.warehouse.table.columns import FIRST, first_schema, missing_columns
 from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.data_files import DATE, columns_of, is_hidden, read_data_file
 from kafka2011.warehouse.table.dataset import live_files
+from kafka2011.warehouse.table.given_up import is_given_up
 from kafka2011.warehouse.table.history import APPLICATION, COMPACTION, LOG, History, note_of
 from kafka2011.warehouse.table.kept_table import KeptTable
 from kafka2011.warehouse.table.locations import files_of, location_of, table_of
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from deltalake import Field, Schema
-    from deltalake.transaction import AddAction, RemoveAction
+    from deltalake.transaction import RemoveAction
 
     from kafka2011.warehouse.table.data_files import DataFile
     from zk.clock import Clock
@@ -74,13 +76,14 @@ class TopicTable:
         self.warehouse = str(warehouse)
         self.name = name or topic
         self.path = table_of(location_of(warehouse), self.name)
+        if any(sign in self.path for sign in "#?% "):
+            raise WarehouseError(f"{self.path} has a #, ?, % or space, which the log of a Delta table writes otherwise")
         self.files = files_of(self.path)
         self.clock = clock
         self.where = f"topic {topic}, table {self.path}"
         self._table = KeptTable(self.files, self.path, self.opened)
         self._in_doubt: set[str] = set()  # attempts that may yet turn out to be in the table
-        if any(sign in self.path for sign in "#?% "):
-            raise WarehouseError(f"{self.path} has a #, ?, % or space, which the log of a Delta table writes otherwise")
+        self._begun: dict[str, int] = {}  # attempts, and the version that the table had when each began
 
     def delta(self) -> DeltaTable:
         """Return the table as the library knows it, as it is now. Raises WarehouseError when it is not there."""
@@ -117,10 +120,14 @@ class TopicTable:
 
     def begin(self) -> str:
         """Make a directory for the files of one commit, in the table's own, where readers see no file of it yet."""
+        version = self._table.version
+        if version is None and (table := self.opened()) is not None:
+            version = table.version()
         with self.translated_errors():
             staging = f"{self.path}/{DATA}/{uuid4().hex}"
             self.files.make_directory(staging)
-            return staging
+        self._begun[attempt_of(staging)] = -1 if version is None else version
+        return staging
 
     def output(self, staging: str) -> Output:
         """Return what tasks write files with below a directory that `begin` made."""
@@ -138,7 +145,7 @@ class TopicTable:
 
         `written` are the files that are meant, as whoever has written them to an `output` says; without that, all that
         is there. With `instead` they take the place of the table's, and these columns those of the table.
-        Raises OvertakenError when the number is taken, and UnknownOutcomeError.
+        Raises OvertakenError when the number is taken, GivenUpError, and UnknownOutcomeError.
         """
         with self.translated_errors():
             files = self.staged(staging) if written is None else self._kept(written)
@@ -147,6 +154,7 @@ class TopicTable:
         size_bytes = sum(file.action.size for file in files)
         commit = replace(commit, attempt=attempt_of(staging), size_bytes=size_bytes)
         self._commit_once(commit, [file.action for file in files], columns_of(files) if files else FIRST, instead)
+        self._begun.pop(commit.attempt, None)
 
     def abandon(self, staging: str) -> None:
         """Remove what `begin` made, as far as it is still there, and unless it was committed or may yet be."""
@@ -156,6 +164,7 @@ class TopicTable:
         if attempt in self._in_doubt or any(commit.attempt == attempt for commit in self.commits()):
             logger.warning("%s: %s stays, it was committed or may have been", self.where, staging)
             return
+        self._begun.pop(attempt, None)
         with self.translated_errors():
             self.files.delete(staging)
 
@@ -319,7 +328,15 @@ class TopicTable:
         entry: CommitProperties,
         instead: Schema | None = None,
     ) -> None:
-        """Write an entry behind the version that was opened; see `commit`. Raises CommitFailedError."""
+        """Write an entry behind the version that was opened; see `commit`. Raises CommitFailedError, GivenUpError."""
+        paths = (action.path for action in actions if isinstance(action, AddAction))
+        attempts = {attempt for attempt in map(attempt_in, paths) if attempt is not None}
+        for attempt in attempts:
+            if is_given_up(table, self.files, self.path, attempt, self._begun.get(attempt, -1)):
+                raise GivenUpError(
+                    f"{self.where}: a cleaning took the files of attempt {attempt} for those of a load that has died,"
+                    " and nothing of it is in the table. Load again, and clean with a larger --older-than"
+                )
         self.asking(
             lambda: table.create_write_transaction(
                 list(actions),
@@ -330,6 +347,8 @@ class TopicTable:
                 post_commithook_properties=HOOKS,
             )
         )
+        for attempt in attempts:
+            self._begun.pop(attempt, None)
 
     def _add_columns(self, table: DeltaTable, missing: list[Field]) -> None:
         self.asking(
@@ -361,6 +380,13 @@ class TopicTable:
 def attempt_of(staging: str) -> str:
     """Return the name of the attempt whose files are in a directory that `begin` has made."""
     return staging.rpartition("/")[2]
+
+
+def attempt_in(path: str) -> str | None:
+    """Return the attempt that wrote a file of the table, by its path there; None for a file from elsewhere."""
+    directory, _, rest = path.partition("/")
+    attempt, _, name = rest.partition("/")
+    return attempt if directory == DATA and name else None
 
 
 def _once(commit: Commit | None = None) -> CommitProperties:

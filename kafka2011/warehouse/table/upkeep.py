@@ -43,15 +43,20 @@ def compact_tables(
 
 
 def clean_tables(
-    warehouse: str, topics: Iterable[str] = (), pattern: str = "", *, older_than_s: float = ORPHAN_LIFETIME_S
+    warehouse: str,
+    topics: Iterable[str] = (),
+    pattern: str = "",
+    *,
+    older_than_s: float = ORPHAN_LIFETIME_S,
+    at_rest: bool = False,
 ) -> Tended:
     """Remove what dead loads have left, and what nothing names any more, where all of it is so old.
 
-    A load must not take longer than that: it would fail when it commits.
+    What a running load may have written is spared for an hour at least, unless the tables are `at_rest`.
     """
 
     def work(name: str) -> dict[str, Any]:
-        return clean(existing_table(warehouse, name), older_than_s)._asdict()
+        return clean(existing_table(warehouse, name), older_than_s, at_rest=at_rest)._asdict()
 
     return _tend(table_names(warehouse, topics, pattern), work, "cleaned")
 
