@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zk import paths
 from zk.cluster import broker_id_from, text_from
-from zk.errors import MalformedNode, NodeExists
+from zk.errors import MalformedNode, NodeExists, NoNode
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
@@ -41,6 +41,14 @@ class AuditNodes:
         except NodeExists:
             return self.cluster_id()
         return made
+
+    def clock_ms(self) -> int:
+        """Return ZooKeeper's time now, in ms since 1970. It takes a write, since only that has a time."""
+        while True:
+            try:
+                return self._nodes.write(paths.AUDIT_CLOCK, b"").modified_ms
+            except NoNode:
+                self._nodes.ensure_persistent(paths.AUDIT_CLOCK)
 
     def note_brokers(self, broker_ids: Iterable[int]) -> None:
         """Note brokers that may hold reports."""

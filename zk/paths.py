@@ -12,6 +12,7 @@
     /schemas/topics/{topic}/{number}                    persistent  a schema of the topic's events, numbered from 1
     /audit/cluster                                      persistent  the id of the cluster in the audit's reports
     /audit/brokers/{id}                                 persistent  a broker that may hold reports
+    /audit/clock                                        persistent  written to learn ZooKeeper's time
     /requests/{id}/{topic}                              persistent  what a broker is to do with a topic
     /replicas/{id}/state                                persistent  which replica of a broker id leads, who is in sync
     /replicas/{id}/leader                               ephemeral   the replica that leads
@@ -40,6 +41,7 @@ SCHEMA_FINGERPRINTS = "/schemas/fingerprints"
 SCHEMA_TOPICS = "/schemas/topics"
 AUDIT_CLUSTER = "/audit/cluster"
 AUDIT_BROKERS = "/audit/brokers"
+AUDIT_CLOCK = "/audit/clock"
 REQUESTS = "/requests"
 REPLICAS = "/replicas"
 

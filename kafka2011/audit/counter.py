@@ -65,6 +65,9 @@ class EndsLookup(Protocol):
     def look_up(self, topic: str) -> Mapping[TopicPartition, tuple[int, int] | None] | None:
         """Return each partition's bounds, None if its broker is away; None altogether if nothing can be looked up."""
 
+    def clock_ms(self) -> int | None:
+        """Return the time of the cluster, in ms since 1970; None if it cannot be asked."""
+
     def close(self) -> None:
         """Let go of what it has opened."""
 
@@ -320,15 +323,24 @@ class AuditCounter(Closing):
         return 2 * self._held_messages() >= self._limits.max_messages or 2 * held_windows >= self._limits.max_windows
 
     def _ends_now(self) -> dict[str, TimedEnds]:
-        """Look up where the partitions that are read end, as far as they can be looked up."""
+        """Look up where the partitions that are read end, as far as they can be looked up, and when that was.
+
+        When is the earlier of this clock's time and the cluster's. By a clock that is ahead alone, what was published
+        after the look would count as published before it, and so as missing, until it is read.
+        """
         self._ends_known_s = self._clock.monotonic_s()
         if self._ends_lookup is None:
             return {}
         with self._lock:
             topics = self.unpublished.read_topics
         ends: dict[str, TimedEnds] = {}
+        if not topics:
+            return ends
+        cluster_ms = self._ends_lookup.clock_ms()
+        if cluster_ms is None:
+            return ends
         for topic in topics:
-            now_ms = self._now_us() // 1000
+            now_ms = min(self._now_us() // 1000, cluster_ms)
             looked_up = self._ends_lookup.look_up(topic)
             if looked_up is not None:
                 ends[topic] = (now_ms, looked_up)

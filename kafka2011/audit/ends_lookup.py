@@ -47,6 +47,16 @@ class ClusterEndsLookup:
         self._outages.over()
         return ends
 
+    def clock_ms(self) -> int | None:
+        """Return the time of the cluster's ZooKeeper, in ms since 1970; None if it does not answer."""
+        try:
+            now_ms = AuditNodes(self._connected()).clock_ms()
+        except KafkaError as error:
+            self._outages.failed("ZooKeeper's time is not known now: %s", error)
+            return None
+        self._outages.over()
+        return now_ms
+
     def close(self) -> None:
         """Close the connection."""
         if self._client is not None and self._pid == os.getpid():

@@ -8,7 +8,8 @@ or passed on; its last one, *closed*, says that nothing more will come.
     before, or was reported as failed to its publisher; and it will stamp nothing before T any more
     a reader says which offsets of partitions it has reported, and where partitions ended at a time R
 
-Times are ms since 1970, by the instance's clock.
+Times are ms since 1970, by the instance's clock. R is never later than ZooKeeper's time: a reader whose clock is ahead
+does not claim to have read what was published after it looked.
 """
 
 from __future__ import annotations

@@ -337,6 +337,27 @@ def test_a_reader_says_what_it_has_reported_and_where_partitions_end(
     assert lookup.is_closed
 
 
+@pytest.mark.parametrize(
+    ("cluster_ms", "at_ms"),
+    [(5_000, 5_000), (11_000, 11_000), (400_000, 11_000), (None, None)],
+    ids=["this clock is ahead", "both agree", "this clock is behind", "the cluster does not say"],
+)
+def test_ends_are_as_of_the_earlier_clock(
+    sink: ReportsInMemory, stamps: list[Stamp], clock: ManualClock, cluster_ms: int | None, at_ms: int | None
+) -> None:
+    """A reader that is late and whose clock is ahead would else claim to have read what came after its look."""
+    lookup = EndsInMemory({TopicPartition(TOPIC, 0, 0): (0, 50)}, cluster_ms)
+    with AuditCounter("live", sink, clock=clock, home="here", ends_lookup=lookup) as counter:
+        counter.count_messages(messages_of([payload_of(stamp) for stamp in stamps[:3]]))
+        counter.report()
+        clock.now_s = 11
+        counter.wake.set()
+        eventually(lambda: len(sink.progress_reports) == 3 or lookup.asked > 0, what="a lookup")
+        counter.report()
+    said = {each.ends_at_ms for each in sink.progress_reports if each.ends}
+    assert said == ({at_ms} if at_ms else set())
+
+
 def test_a_mirror_says_which_reports_it_has_copied(
     open_counter: Callable[..., AuditCounter], sink: ReportsInMemory, stamps: list[Stamp]
 ) -> None:

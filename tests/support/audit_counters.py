@@ -55,12 +55,18 @@ class ReportsInMemory:
 class EndsInMemory:
     """Partitions that end where they are told to."""
 
-    def __init__(self, ends: dict[TopicPartition, tuple[int, int] | None]) -> None:
+    def __init__(self, ends: dict[TopicPartition, tuple[int, int] | None], cluster_ms: int | None = 2**60) -> None:
         self.ends = ends
+        self.cluster_ms = cluster_ms
+        self.asked = 0
         self.is_closed = False
 
     def look_up(self, _topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
         return self.ends
+
+    def clock_ms(self) -> int | None:
+        self.asked += 1
+        return self.cluster_ms
 
     def close(self) -> None:
         self.is_closed = True

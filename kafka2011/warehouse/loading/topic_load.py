@@ -32,6 +32,7 @@ from kafka2011.warehouse.loading.resolving import in_our_words, once_registered,
 from kafka2011.warehouse.loading.watermark import WATERMARK, Watermark, is_news
 from kafka2011.warehouse.rows.decode import BatchDecoder
 from kafka2011.warehouse.table.commits import Commit, LoadedRange, Operation
+from zk.audit import AuditNodes
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ class TopicLoad:
             if account is not None:
                 account.read(stored, None if newest is None else newest.complete_through_ms)
             seen_ms = int(self._clock.wall_s() * 1000)
+            if account is not None:  # a clock that is ahead must not claim what comes after this look
+                seen_ms = min(seen_ms, AuditNodes(client).clock_ms())
             resolved, checks = self._resolve(lookup, newest, stored)
             self._on_step(Step.RESOLVED)
             watermark = Watermark.after(newest, resolved, seen_ms)
