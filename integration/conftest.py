@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.jvm_archives import use_archives
 from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _chroots = count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have all JVMs that tests start use the archives of classes, if those were made."""
+    if not hasattr(config, "workerinput"):  # workers have the environment of the process that started them
+        use_archives(os.environ)
 
 
 @pytest.fixture(scope="session")

@@ -101,6 +101,8 @@ _PORT_TRIES = 5
 _LOG_TAIL_BYTES = 2000
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (only who asks for it listens there)
 _JARS_VARIABLE = "ZOOKEEPER_JARS"
+JVM_OPTIONS_VARIABLE = "ZOOKEEPER_JVM_OPTIONS"
+"""The environment variable with further options for the JVM of a local ZooKeeper, separated by spaces."""
 _PORT_TAKEN = "Address already in use"
 
 
@@ -310,13 +312,15 @@ class _PortTakenError(LocalZooKeeperError):
 def server_command(main_class: str, settings: Path, options: Sequence[str] = ()) -> list[str]:
     """Return the command of a ZooKeeper server; how it logs is written into a file beside its settings.
 
-    `options` are further ones of Java. Raises LocalZooKeeperError when there is no Java, or no ZooKeeper.
+    `options` are further ones of Java, as are those in ZOOKEEPER_JVM_OPTIONS. Raises LocalZooKeeperError when there is
+    no Java, or no ZooKeeper.
     """
     java, class_path = find_java(), find_jars()
     logging_settings = settings.with_name("log4j2.properties")
     logging_settings.write_text(_LOGGING)
     logging_option = f"-Dlog4j2.configurationFile={logging_settings}"
-    return [java, *_JVM_OPTIONS, logging_option, *options, "-cp", class_path, main_class, str(settings)]
+    given = os.environ.get(JVM_OPTIONS_VARIABLE, "").split()
+    return [java, *_JVM_OPTIONS, *given, logging_option, *options, "-cp", class_path, main_class, str(settings)]
 
 
 def find_java() -> str:

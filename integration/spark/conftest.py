@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 
+from integration.jvm_archives import LIGHT_JVM, SPARK_JVM_VARIABLE, spark_options
 from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local_cluster import LocalCluster
@@ -33,9 +34,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEGMENT_BYTES = 20_000
 PARTITIONS = 2
-
-LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""It starts sooner: a driver that lives for a minute does not earn the better compiler's work back."""
 
 SESSION = {
     "spark.ui.enabled": "false",
@@ -70,7 +68,8 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def light_spark() -> dict[str, str]:
     """Return the environment for programs that start a Spark of their own."""
-    return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": f"{LIGHT_JVM} -Dspark.ui.enabled=false"}
+    options = f"{spark_options()} -Dspark.ui.enabled=false"
+    return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", SPARK_JVM_VARIABLE: options}
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pyspark
 
+from integration.jvm_archives import spark_options
 from tests.support.waiting import eventually
 from zk.child import ChildProcess
 
@@ -26,12 +27,9 @@ SPARK_HOME = Path(pyspark.__file__).parent
 TIMEOUT_S = 170.0
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
-_DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": f"{_DAEMON_OPTIONS} -Dlog4j2.configurationFile={_QUIET.as_uri()}",
-    "spark.executor.extraJavaOptions": _DAEMON_OPTIONS,
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.sql.shuffle.partitions": "2",
@@ -70,7 +68,12 @@ class Standalone:
 
     def submit(self, program: Path, *arguments: str | Path, timeout_s: float = TIMEOUT_S) -> str:
         """Run `spark-submit --master` with this cluster's, and return what the program printed."""
-        options = [part for key, value in _SETTINGS.items() for part in ("--conf", f"{key}={value}")]
+        settings = {
+            **_SETTINGS,
+            "spark.driver.extraJavaOptions": f"{spark_options()} -Dlog4j2.configurationFile={_QUIET.as_uri()}",
+            "spark.executor.extraJavaOptions": spark_options(),
+        }
+        options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
         command = (SPARK_HOME / "bin" / "spark-submit", "--master", self.url, *options, program, *arguments)
         return _run(*command, cwd=self._directory, timeout_s=timeout_s, **self._environment)
 
@@ -87,7 +90,7 @@ def standalone(python: Path, directory: Path) -> Iterator[Standalone]:
         SPARK_HOME=str(SPARK_HOME),
         SPARK_LOCAL_IP="127.0.0.1",
         SPARK_DAEMON_MEMORY="256m",
-        SPARK_DAEMON_JAVA_OPTS=_DAEMON_OPTIONS,
+        SPARK_DAEMON_JAVA_OPTS=spark_options(),
         PYSPARK_PYTHON=str(python),
     )
     spark_class = str(SPARK_HOME / "bin" / "spark-class")

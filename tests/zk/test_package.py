@@ -59,6 +59,17 @@ def test_without_jars_the_error_names_both_ways_to_them(monkeypatch: pytest.Monk
         local.find_jars()
 
 
+def test_an_environment_variable_adds_options_of_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They come after the defaults, so that they win, and before the class."""
+    monkeypatch.setattr(local, "find_java", lambda: "java")
+    monkeypatch.setattr(local, "find_jars", lambda: "jars")
+    before = local.server_command("Main", tmp_path / "zoo.cfg")
+    monkeypatch.setenv("ZOOKEEPER_JVM_OPTIONS", "-Xmx1g  -Dname=value")
+    command = local.server_command("Main", tmp_path / "zoo.cfg")
+    assert [word for word in command if word not in before] == ["-Xmx1g", "-Dname=value"]
+    assert command.index("-Xmx128m") < command.index("-Xmx1g") < command.index("Main")
+
+
 def test_without_java_the_error_names_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user without Java is told which one to install."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
