@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from zk.local_zookeeper import LocalZooKeeper
 
 OWN_SITES = ("mail.example",)
+UNCOMPILED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""With rows this few, compiling a query costs far more than running it, and so does changing its plan on the way."""
 SETTINGS = ReportSettings({settings.OWN_SITES: OWN_SITES})
 
 
@@ -67,6 +73,16 @@ class Warehouse:
         for name, rows in expected.items():
             rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
             assert read_results(self.results / "latest", name) == rows, name
+
+
+@pytest.fixture(autouse=True)
+def _uncompiled(spark: SparkSession) -> Iterator[None]:
+    """Have queries of these tests interpreted; those of commands and examples, which start a Spark, are compiled."""
+    for key, value in UNCOMPILED.items():
+        spark.conf.set(key, value)
+    yield
+    for key in UNCOMPILED:
+        spark.conf.unset(key)
 
 
 @pytest.fixture
