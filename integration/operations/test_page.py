@@ -14,6 +14,7 @@ import pytest
 
 from integration.operations.ensemble import Ensemble
 from integration.operations.machine import PAGE, ROOT, ZK_CONNECT, Machine, blocks_of
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,7 @@ DONE = (
     "Moving a topic, or a partition",
     "Upgrade and rolling restart",
     "Backup and restore",
+    "Clocks",
     "Full disks",
     "I consume, and nothing comes",
 )
@@ -190,6 +192,23 @@ def test_a_full_disk(machine: Machine) -> None:
     left = stored(machine)
     assert left
     assert set(left) < set(lines)
+
+
+def test_a_wait_for_the_clock_is_ended(machine: Machine) -> None:
+    """A broker that cannot tell whether its clock has moved deletes nothing by age, until its notes are removed."""
+
+    def waits() -> bool:
+        return "deletes no segments because of their age" in machine.run("kafka2011 doctor --seconds 0 || true")
+
+    notes = machine.path("/var/lib/kafka2011/broker-1/clock")
+    eventually(notes.exists, what="the clock is noted")
+    machine.run("systemctl stop kafka2011-broker@1")
+    notes.write_text("damaged")
+    machine.run("systemctl start kafka2011-broker@1")
+    eventually(waits, what="doctor says so")
+    machine.do("Clocks")
+    eventually(lambda: not waits(), what="it waits no longer")
+    eventually(notes.exists, what="the clock is noted again")
 
 
 def test_collector_and_mirror(machine: Machine, tmp_path: Path) -> None:
