@@ -95,7 +95,8 @@ class Term:
         self._at_takeover = self._appended()
         self._readable = {where: readable.get(where, log.start_offset) for where, log in logs.items()}
         self._followers = {each: _Follower(now_s) for each in sorted(state.in_sync) if each != me}
-        self._present: frozenset[Replica] | None = None
+        self._able: frozenset[Replica] | None = None
+        self._last_connection: dict[Replica, int] = {}  # of those who went away
 
     def end(self) -> None:
         """Note that the lead is lost: the session has ended, or the state was written by another."""
@@ -183,6 +184,8 @@ class Term:
         follower = self._followers.get(fetch.follower)
         if follower is not None and follower.connection is not None and fetch.connection < follower.connection:
             raise WrongEpochError(f"{fetch.follower} has connected again since it sent this")
+        if 0 < fetch.connection <= self._last_connection.get(fetch.follower, 0):
+            raise WrongEpochError(f"{fetch.follower} went away after it had sent this")
         if follower is None or follower.connection != fetch.connection:
             is_counted = follower is not None and fetch.follower in self._in_sync.counted()
             since_s = follower.caught_up_s if follower is not None and is_counted else now_s
@@ -268,9 +271,18 @@ class Term:
         """Say whether everyone who may be in in_sync has a partition, with or without messages."""
         return all(self._flushed_by(each, where) >= 0 for each in self._in_sync.counted() if each != self.me)
 
-    def note_members(self, replicas: Iterable[Replica]) -> None:
-        """Note whose member nodes are there."""
-        self._present = frozenset(replicas)
+    def note_members(self, able: Iterable[Replica], alive: Iterable[Replica] | None = None) -> None:
+        """Note who may be in sync, and whose member nodes are there: the same replicas unless that is said.
+
+        What one who is gone has said counts no more: it may come back with another disk.
+        """
+        self._able = frozenset(able)
+        there = self._able if alive is None else frozenset(alive)
+        for replica in self._followers.keys() - there:
+            gone = self._followers[replica]
+            if gone.connection is not None:
+                self._last_connection[replica] = gone.connection
+                self._followers[replica] = _Follower(gone.caught_up_s)
 
     def wanted(self, now_s: float) -> StateWrite | StateRead | None:
         """Return what to do with the state's znode next; exactly one of the methods below is called after that."""
@@ -285,7 +297,7 @@ class Term:
 
     def _belongs(self, replica: Replica, now_s: float) -> bool:
         follower = self._followers[replica]
-        if self._present is not None and replica not in self._present:
+        if self._able is not None and replica not in self._able:
             return False
         if now_s - follower.caught_up_s > self._rules.max_lag_s:
             return False
@@ -301,10 +313,9 @@ class Term:
         """
         return {where: max(end, self._at_takeover.get(where, 0)) for where, end in self._readable.items()}
 
-    def written(self, now_s: float) -> None:
-        """Note that the state was written."""
+    def written(self) -> None:
+        """Note that the state was written: more may be readable now."""
         self._in_sync.succeeded()
-        self.advance(now_s)
 
     def not_answered(self) -> None:
         """Note that the write of the state was not answered."""
@@ -315,14 +326,13 @@ class Term:
         self.end()
         self._in_sync.refused()
 
-    def found(self, state: ReplicaState, version: int, now_s: float) -> None:
+    def found(self, state: ReplicaState, version: int) -> None:
         """Note what a read of the state has found. Raises LeadLostError; the term has ended."""
         try:
             self._in_sync.found(state, version)
         except LeadLostError:
             self.end()
             raise
-        self.advance(now_s)
 
     # Clients
 

@@ -127,7 +127,8 @@ def test_clients_may_read_more_when_one_that_was_waited_for_is_no_longer_in_sync
     wanted = lead.term.wanted(lead.clock.monotonic_s())
     assert isinstance(wanted, StateWrite)
     assert wanted.state.in_sync == {A}
-    lead.term.written(lead.clock.monotonic_s())
+    lead.term.written()
+    lead.term.advance(lead.clock.monotonic_s())
     lead.leading.publish_all()
     assert lead.readable_by_clients == 2
 

@@ -79,7 +79,8 @@ def test_who_lags_is_put_out_and_who_has_caught_up_is_put_in() -> None:
     for now_s in (5, 6, 7, 8.1):
         _has(term, B, 2, now_s)
     assert term.wanted(now_s=9.2) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
-    term.written(0)
+    term.written()
+    term.advance(0)
     assert term.readable(VIEWS) == 4
     term.note_members([A, B])
     _has(term, B, 4, now_s=10)
@@ -115,7 +116,8 @@ def test_a_partition_is_at_all_in_sync_once_each_has_said_so() -> None:
     term.note_members([A, B])
     term.wanted(now_s=0)
     assert not term.is_at_all_in_sync(VIEWS)  # until the write is answered, C may be in sync
-    term.written(0)
+    term.written()
+    term.advance(0)
     assert term.is_at_all_in_sync(VIEWS)
 
 
@@ -127,7 +129,8 @@ def test_nothing_new_can_be_read_before_all_in_sync_are_known_to_have_the_epoch(
     _has(term, B, 2)
     assert term.readable(VIEWS) == 0
     assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A, B}), settled=7), 12)
-    term.written(0)
+    term.written()
+    term.advance(0)
     assert term.readable(VIEWS) == 2
 
 
@@ -149,7 +152,8 @@ def test_nobody_comes_in_that_has_not_asked_in_this_epoch() -> None:
     term = Term(A, ReplicaState(7, A, frozenset({A, B})), 12, TermRules(LAG_S, 1, 4), logs={}, readable={}, now_s=0.0)
     term.note_members([A])
     assert term.wanted(now_s=0) == StateWrite(ReplicaState(7, A, frozenset({A}), settled=7), 12)
-    term.written(0)
+    term.written()
+    term.advance(0)
     term.note_members([A, B])
     assert term.wanted(now_s=0) is None
     term.hear(ReplicaFetch(7, B), 0)

@@ -91,7 +91,7 @@ class LeaderState:
             readable=parts.knowledge.known.readable,
             now_s=now_s,
         )
-        term.note_members(_able(members))
+        term.note_members(_able(members), members)
         session.lease.renew()
         leading = Leading(
             term,
@@ -124,7 +124,7 @@ class LeaderState:
             raise LeadLostError(f"epoch {state.epoch} has begun, led by {state.leader}")
         if why := self._parts.knowledge.why_too_old(state, nodes.version, members):
             raise LeadLostError(why)
-        term.note_members(_able(members))
+        term.note_members(_able(members), members)
         self.leading.followers = members.keys() - {self._parts.knowledge.me}
         troubles = {replica: member.trouble for replica, member in members.items() if member.trouble}
         for replica, trouble in troubles.items() - self._troubles.items():
@@ -152,10 +152,11 @@ class LeaderState:
                 state = ReplicaState.of(nodes.state, "ZooKeeper")
                 if state.epoch == term.epoch:
                     self._parts.knowledge.enter(state, nodes.version)  # before what it allows is done
-                term.found(state, nodes.version, SYSTEM_CLOCK.monotonic_s())
+                term.found(state, nodes.version)
             else:
                 logger.info("replica %s: in sync from now on: %s", self._parts.knowledge.me, _names(wanted.state))
                 self._write(term, wanted.state, wanted.version)
+            term.advance(SYSTEM_CLOCK.monotonic_s())
             leading.publish_all()
         self._register_when_due()
         self._note_floor_when_due(term)
@@ -187,7 +188,7 @@ class LeaderState:
             term.not_answered()
             raise
         else:
-            term.written(SYSTEM_CLOCK.monotonic_s())
+            term.written()
 
     def delete(self, topic: str, request: str) -> None:
         """Begin the epoch in which a topic is deleted, which ends this term; return if this request was done before it.

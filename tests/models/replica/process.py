@@ -267,7 +267,8 @@ class Process:
                 nodes = self.world.registry.read(self.session, after_sync=wanted.after_sync)
                 if nodes.state.epoch == term.epoch:
                     self._enter(nodes.state, nodes.version)
-                term.found(nodes.state, nodes.version, self.world.now_s)
+                term.found(nodes.state, nodes.version)
+                term.advance(self.world.now_s)
                 self.world.count("doubts")
             elif wanted is not None:
                 is_more = wanted.state.in_sync > self.world.registry.now.state.in_sync
@@ -286,7 +287,8 @@ class Process:
         elif sent.outcome == "done":
             assert self.wanted is not None
             self._enter(self.wanted.state, self.wanted.version + 1)
-            term.written(self.world.now_s)
+            term.written()
+            term.advance(self.world.now_s)
         else:
             term.refused()
         self.sent = None

@@ -620,6 +620,25 @@ def what_differs_below_the_readable_end_is_kept() -> World:
     return world
 
 
+def one_who_went_away_comes_back_with_an_older_disk() -> World:
+    """Have its leader have seen it go, within its patience, and see it come before it says anything."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _confirm(world, leader, b"s1")
+    late = one.ask()
+    assert late is not None
+    _leave(world, one)
+    _write(world, leader)
+    assert one.me not in world.registry.now.state.in_sync
+    _put_back(world, one, copy, after_s=0)
+    leader.answer(late)
+    _write(world, leader)
+    assert one.me not in world.registry.now.state.in_sync, "it has said nothing since it came back"
+    world.rest()
+    return world
+
+
 def what_a_follower_said_long_ago_counts_no_more() -> World:
     """Have it come back without that, and its leader get no answer to the write that puts it out."""
     world = calm()
@@ -863,4 +882,5 @@ SCENARIOS = {
     "ZooKeeper goes back within an epoch": zookeeper_goes_back_within_an_epoch,
     "one who knows comes during a takeover": one_who_knows_comes_during_a_takeover,
     "what a follower said long ago counts no more": what_a_follower_said_long_ago_counts_no_more,
+    "one who went away comes back with an older disk": one_who_went_away_comes_back_with_an_older_disk,
 }
