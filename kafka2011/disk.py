@@ -48,6 +48,14 @@ class Sync(Protocol):
         """Take note that it is on disk, or why it is not. Does not wait."""
 
 
+_NEW_SUFFIX = ".new"
+
+
+def is_replaced_file(name: str, of: str) -> bool:
+    """Say whether a file is called `of`, or is what was to take its place and was left by a crash."""
+    return name in {of, of + _NEW_SUFFIX}
+
+
 class Disk:
     """The operating system's own calls, made where they are asked for.
 
@@ -76,11 +84,14 @@ class Disk:
         fsync_directory(directory, self.fsync)
 
     @contextmanager
-    def replacing(self, path: Path, new: Path) -> Iterator[BinaryIO]:
-        """Give a file, called `new` at first, that takes the place of another one once all of it is on disk.
+    def replacing(self, path: Path, new: Path | None = None) -> Iterator[BinaryIO]:
+        """Give a file that takes the place of another one once all of it is on disk.
 
-        A crash or a failure leaves the one before.
+        It is called `new` at first; by default as `is_replaced_file` knows it. A crash or a failure leaves the one
+        before.
         """
+        if new is None:
+            new = path.with_name(path.name + _NEW_SUFFIX)
         with new.open("wb") as file:
             yield file
             file.flush()

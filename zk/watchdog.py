@@ -87,7 +87,7 @@ class SessionWatchdog(Closing):
                 self.told = line
 
     def beat(self, within_ms: int) -> None:
-        """Have the child kill this process unless it beats again within so many ms; 0: whatever happens, it does not.
+        """Have the child kill this process unless it beats again within this time, in ms. With 0 it does not kill it.
 
         A process that is killed loses what it has in memory, and its connections are reset: those who send to it find
         out at once. Then its session is ended, as ever. May be called from any thread, and does not wait.

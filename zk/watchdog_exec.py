@@ -3,7 +3,7 @@
 Each line there is JSON and says which session there is by now, or it is a word:
 
 - `done`: the session is to be left alone.
-- `beat 3000`: the process that writes here is killed unless another line comes within so many ms, and then its session
+- `beat 3000`: the process that writes here is killed unless another line comes within 3000 ms, and then its session
   is ended. `beat 0` ends that.
 
 Uses nothing but the standard library, and little of it: a process that watches over another one is to be small.
@@ -25,9 +25,9 @@ from typing import Any
 _DONE = b"done"
 _BEAT = b"beat "
 _LOOKS = 10
-"""So many looks in a row must find nothing, each of them at its time: this process may have been stopped as well."""
+"""How many looks in a row must find nothing, each of them in time: this process may have been stopped as well."""
 _LATE = 2.0
-"""A look that comes after so many times its interval was not at its time."""
+"""A look that comes later than this, in intervals, was not in time."""
 _KILLED_S = 0.5
 """How long a process that was killed may take to be gone."""
 _CONNECT = struct.Struct(">iqiqi")

@@ -84,9 +84,8 @@ class AuditState:
 
     def save(self, path: Path) -> None:
         """Write the file; a crash leaves the one before. Raises AuditStateError."""
-        new = path.with_name(f"{path.name}.new")
         try:
-            with SYSTEM_DISK.replacing(path, new) as file:
+            with SYSTEM_DISK.replacing(path) as file:
                 file.write(json.dumps(self._document(), separators=(",", ":")).encode())
         except OSError as error:
             raise AuditStateError(f"cannot write {path}: {error}") from error

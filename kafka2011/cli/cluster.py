@@ -179,7 +179,9 @@ def _check_alone(context: click.Context, what: str, *also: str) -> None:
         name = parameter.name or ""
         is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if is_given and name not in {what, "directory", *also}:
-            raise click.UsageError(f"--{what} goes with --directory only, not with {parameter.opts[0]}")
+            raise click.UsageError(
+                f"--{what} and {parameter.opts[0]} cannot be used together: it takes --directory alone"
+            )
 
 
 def _check(properties: dict[str, str]) -> None:

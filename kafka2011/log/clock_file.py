@@ -9,6 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka2011.disk import is_replaced_file
 from kafka2011.errors import LogError
 from kafka2011.log.clock_trust import NotedClock, WrongPeriod
 
@@ -18,14 +19,13 @@ if TYPE_CHECKING:
     from kafka2011.disk import Disk
 
 FILE_NAME = "clock"
-_NEW_NAME = f"{FILE_NAME}.new"
 _COPY_MS = 60_000
 """More than a file system rounds a time by."""
 
 
 def is_clock_file(name: str) -> bool:
     """Say whether a file in log.dir is this one, or was to be."""
-    return name in {FILE_NAME, _NEW_NAME}
+    return is_replaced_file(name, FILE_NAME)
 
 
 class ClockNotes(NamedTuple):
@@ -82,7 +82,7 @@ def load_clock_notes(log_dir: Path) -> ClockNotes | None:
 
 def store_clock_notes(log_dir: Path, notes: ClockNotes, disk: Disk) -> None:
     """Replace the file in a log.dir, on disk. Lets OSError through."""
-    with disk.replacing(log_dir / FILE_NAME, log_dir / _NEW_NAME) as file:
+    with disk.replacing(log_dir / FILE_NAME) as file:
         disk.write_all(file.fileno(), notes.text.encode())
         wall_ns = int(notes.clock.wall_ms) * 1_000_000
         os.utime(file.fileno(), ns=(wall_ns, wall_ns))

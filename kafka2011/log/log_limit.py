@@ -1,4 +1,4 @@
-"""How many logs a broker may have: each keeps a file open, and a process may hold only so many."""
+"""How many logs a broker may have: each keeps a file open, and the files of a process are limited."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TopicRoom:
         self.refused = 0
 
     def check(self, topic: str, partitions: int, there: Mapping[str, int]) -> None:
-        """Raise TooManyLogsError if there is no room for so many partitions of a topic.
+        """Raise TooManyLogsError if there is no room for that number of partitions of a topic.
 
         `there` has how many partitions the topics have that are there. All of them count, with logs or without yet, so
         that a topic which is there never lacks room.

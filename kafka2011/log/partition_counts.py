@@ -10,7 +10,7 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from kafka2011.disk import SYSTEM_DISK
+from kafka2011.disk import SYSTEM_DISK, is_replaced_file
 from kafka2011.errors import LogError
 from zk.cluster import MAX_INT32
 
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE_NAME = ".kafka2011_partitions"
-_NEW_NAME = f"{FILE_NAME}.new"
 
 
 def is_partition_counts(name: str) -> bool:
     """Say whether a file in log.dir holds the numbers of topics that have grown, or was to."""
-    return name in {FILE_NAME, _NEW_NAME}
+    return is_replaced_file(name, FILE_NAME)
 
 
 class PartitionCounts:
@@ -78,6 +77,6 @@ class PartitionCounts:
             self._write({name: count for name, count in self._grown.items() if name != topic})
 
     def _write(self, grown: dict[str, int]) -> None:
-        with self._disk.replacing(self._log_dir / FILE_NAME, self._log_dir / _NEW_NAME) as file:
+        with self._disk.replacing(self._log_dir / FILE_NAME) as file:
             self._disk.write_all(file.fileno(), json.dumps(grown, indent=2, sort_keys=True).encode() + b"\n")
         self._grown = grown

@@ -30,7 +30,7 @@ NOTE_MS = 600_000
 """How often the clock is noted at least; while it is wrong, and at passes of retention, that is every minute."""
 NOTE_SOON_MS = 60_000
 WARNED_OF = 5
-"""So many segments with wrong times are named in the log."""
+"""How many segments with wrong times the log names."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 

@@ -61,7 +61,7 @@ class ScrubPace:
         self._paid_s = 0.0
 
     def spend(self, count: int) -> None:
-        """Wait until so many more bytes may be read. Raises ScrubStoppedError."""
+        """Wait until `count` more bytes may be read. Raises ScrubStoppedError."""
         now_s = self._monotonic_s()
         self._paid_s = max(self._paid_s, now_s - BURST_S) + count / self._bytes_per_s
         if self._wait(max(0.0, self._paid_s - now_s)):

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from kafka2011.disk import SYSTEM_DISK
+from kafka2011.disk import SYSTEM_DISK, is_replaced_file
 from kafka2011.errors import LogError
 from kafka2011.json_document import read_document
 from kafka2011.log.segment import os_error_text
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kafka2011.disk import Disk
 
 FILE_NAME = "scrub"
-_NEW_SUFFIX = ".new"
 
 
 class SegmentKey(NamedTuple):
@@ -163,9 +162,8 @@ class ScrubFile:
 
     def store(self, record: ScrubRecord) -> None:
         """Write it whole, and bring it to disk. Raises LogError."""
-        new = self._path.with_name(FILE_NAME + _NEW_SUFFIX)
         try:
-            with self._disk.replacing(self._path, new) as file:
+            with self._disk.replacing(self._path) as file:
                 file.write(record.text.encode())
         except OSError as error:
             raise LogError(os_error_text("cannot write", self._path, error)) from error
@@ -173,7 +171,7 @@ class ScrubFile:
 
 def is_scrub_file(name: str) -> bool:
     """Say whether a file in log.dir is that of a scrub."""
-    return name in {FILE_NAME, FILE_NAME + _NEW_SUFFIX}
+    return is_replaced_file(name, FILE_NAME)
 
 
 def _segment(value: Any) -> SegmentKey:

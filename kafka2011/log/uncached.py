@@ -44,7 +44,7 @@ class UncachedFile:
             self._read_by_cache()
 
     def read(self, _fd: int, size: int, position: int) -> AnyBytes:
-        """Return at most so many bytes, in memory that the next call uses again; the file is this one."""
+        """Return at most `size` bytes of this file, in memory that the next call uses again."""
         size = min(size, READ_BYTES)
         start = position - position % PAGE
         wanted = -(-(position + size - start) // PAGE) * PAGE

@@ -151,7 +151,7 @@ class FieldReader:
             raise ProtocolError(f"{len(self._data)} bytes between replicas end in the middle of a field") from error
 
     def bytes_of(self, size: int) -> bytes:
-        """Return so many bytes."""
+        """Return the next `size` bytes."""
         start, end = self._position, self._position + size
         if size < 0 or end > len(self._data):
             raise ProtocolError(f"a field of {size} bytes in {len(self._data)} bytes between replicas")
@@ -174,7 +174,7 @@ class FieldReader:
         return count
 
     def ranges(self, count: int) -> tuple[Range, ...]:
-        """Return so many ranges."""
+        """Return the next `count` ranges."""
         found = []
         for _ in range(count):
             start, end = self.take(_RANGE)

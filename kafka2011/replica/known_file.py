@@ -6,7 +6,7 @@ import errno
 import secrets
 from typing import TYPE_CHECKING
 
-from kafka2011.disk import SYSTEM_DISK
+from kafka2011.disk import SYSTEM_DISK, is_replaced_file
 from kafka2011.replica.known import Known
 from kafka2011.replica.state import Replica, ReplicaStateError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kafka2011.disk import Disk
 
 FILE_NAME = "replica"
-_NEW_SUFFIX = ".new"
 _DISK_ID_BYTES = 12
 
 
@@ -60,9 +59,8 @@ class KnownFile:
         Raises NotStoredNowError if the process lacks something for a moment, and ReplicaStateError if the disk does not
         take it.
         """
-        new = self._path.with_name(FILE_NAME + _NEW_SUFFIX)
         try:
-            with self._disk.replacing(self._path, new) as file:
+            with self._disk.replacing(self._path) as file:
                 file.write(known.text.encode())
         except OSError as error:
             kind = NotStoredNowError if error.errno in _PASSING else ReplicaStateError
@@ -71,4 +69,4 @@ class KnownFile:
 
 def is_known_file(name: str) -> bool:
     """Say whether a file in log.dir is that of a replica."""
-    return name in {FILE_NAME, FILE_NAME + _NEW_SUFFIX}
+    return is_replaced_file(name, FILE_NAME)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Key = TypeVar("_Key")
 
 MOST_BEGUN = 16
-"""So many epochs stand in the state. Of one that is older nothing is told: the bytes are compared."""
+"""The most epochs that the state names. Of an older one it tells nothing: the bytes are compared."""
 
 DRAW_BYTES = 4
 """Of the random text, which has two characters for each."""

@@ -146,7 +146,10 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("dump-log", "/no/such/file"), "does not exist"),
         (("cluster", "--override", "brokerid=1"), "the cluster chooses it"),
         (("cluster", "--override", "prot=1"), "unknown setting 'prot' of the broker"),
-        (("cluster", "--status", "--brokers", "2"), "--status goes with --directory only, not with --brokers"),
+        (
+            ("cluster", "--status", "--brokers", "2"),
+            "--status and --brokers cannot be used together: it takes --directory alone",
+        ),
         (("cluster", "--status", "--directory", "/no/such"), "--directory /no/such: there is no such directory"),
         (("broker", "--override", "port=x"), "--override port=x: port: 'x' is not a whole number"),
         (("broker", "/no/such/file"), "cannot read the settings in /no/such/file"),

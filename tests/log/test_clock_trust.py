@@ -351,7 +351,7 @@ def test_a_disk_that_takes_no_note_does_not_stop_retention(directory: Path, capl
     """It may be what makes room there."""
 
     class FullDisk(DiskWith):
-        def replacing(self, path: Path, new: Path) -> Any:
+        def replacing(self, path: Path, new: Path | None = None) -> Any:
             raise OSError(28, "No space left on device")
 
     clock = new_clock()

@@ -94,7 +94,7 @@ def test_a_disk_that_is_not_in_sync_waits() -> None:
 
 
 def _line(*draws: str) -> tuple[ReplicaState, int]:
-    """Return the state after so many takeovers from the first one, and its version; one write of in_sync after each."""
+    """Return the state after a takeover for each draw, and its version; in_sync is written after each."""
     state, version = ReplicaState.first(A, "first"), 0
     for draw in draws:
         state = state.led_by(B, version, draw).with_in_sync(frozenset({A, B}), 0)

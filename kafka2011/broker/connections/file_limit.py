@@ -19,7 +19,7 @@ def max_connections() -> int:
 
 
 def log_limit(connections: int) -> LogLimit | None:
-    """Return how many logs there may be beside so many connections; None where files have no limit.
+    """Return how many logs there may be beside that number of connections; None where files have no limit.
 
     Some descriptors stay in reserve: for ZooKeeper, for other replicas, and for files that are open for a moment, such
     as a new segment, or one that somebody reads.

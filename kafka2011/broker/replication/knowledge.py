@@ -71,6 +71,8 @@ class Knowledge:
 
     def _delete(self, topics: frozenset[str]) -> None:
         """Delete topics, so that a crash leaves either all to do again, or nothing that would be missed."""
+        if not topics:  # as at nearly every look
+            return
         assert self._logs is not None, "it was not loaded"
         doomed = topics & {where.topic for where in (*self.known.readable, *(where for where, _ in self._logs.all()))}
         if not doomed:

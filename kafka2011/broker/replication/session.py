@@ -118,7 +118,7 @@ class ReplicaSession:
             self._threads.apply(self._watchdog.close)
 
     def beat(self, within_ms: int) -> None:
-        """Have this process killed unless it beats again within so many ms; 0: never."""
+        """Have this process killed unless it beats again within this time, in ms. It is not killed if that is 0."""
         if self._watchdog is not None:
             self._watchdog.beat(within_ms)
 

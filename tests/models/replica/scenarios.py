@@ -672,7 +672,7 @@ def what_a_follower_said_long_ago_counts_no_more() -> World:
 def _zookeeper_back(world: World, takeovers: int = 0) -> tuple[Process, Process]:
     """Have the leader confirm what only it has, and ZooKeeper go back to when others were in sync. All are down then.
 
-    The leader loses its session so many times in between, and takes the lead again.
+    Of `takeovers` in between it loses its session each time, and takes the lead again.
     """
     leader, one, other = _roles(world)
     nodes = world.registry.now
@@ -702,10 +702,10 @@ def _confirm_alone(world: World, leader: Process, message: bytes) -> None:
     assert not client.waiting
 
 
-def zookeeper_goes_back() -> World:
+def zookeeper_goes_back(takeovers: int = 0) -> World:
     """Have one that was in sync look first, while the one that went on alone is a member."""
     world = calm()
-    leader, one = _zookeeper_back(world)
+    leader, one = _zookeeper_back(world, takeovers)
     one.start()
     leader.start()
     _be_well(world, one, leader, times=4)
@@ -745,14 +745,7 @@ def one_who_was_not_in_sync_knows_as_much() -> World:
 
 def zookeeper_goes_back_by_two_epochs() -> World:
     """Have who is elected lead in an epoch that is newer than those."""
-    world = calm()
-    leader, one = _zookeeper_back(world, takeovers=2)
-    one.start()
-    leader.start()
-    _be_well(world, one, leader, times=4)
-    assert one.term is leader.term is None
-    world.rest()
-    return world
+    return zookeeper_goes_back(takeovers=2)
 
 
 def zookeeper_goes_back_within_an_epoch() -> World:
