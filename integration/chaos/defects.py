@@ -16,6 +16,8 @@ from tests.planted.planting import planted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tests.planted.patches import Defect
+
 VARIABLE = "CHAOS_DEFECT"
 """Names the defect that the processes of a run have."""
 
@@ -57,9 +59,14 @@ def plant(process: str) -> None:
         planted_defects.enter_context(planted(read_defects("chaos")[name]))
 
 
+def replica_defects() -> dict[str, Defect]:
+    """Return the defects that replicas may have: those of their model, and those of the order of what a broker does."""
+    return read_defects("replica") | read_defects("order")
+
+
 def plant_in_replica() -> None:
-    """Have the defect that the environment names, for good, if it is one that the model of replicas is tried with."""
-    defect = read_defects("replica").get(os.environ.get(VARIABLE, ""))
+    """Have the defect that the environment names, for good, if it is one that replicas may have."""
+    defect = replica_defects().get(os.environ.get(VARIABLE, ""))
     if defect is not None:
         planted_defects.enter_context(planted(defect))
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from integration.chaos.broker import clear
-from integration.chaos.defects import announced
+from integration.chaos.defects import announced, replica_defects
 from integration.chaos.faults import now_s
 from integration.chaos.going_back import Copies, ZooKeeperCopy
 from integration.chaos.records import Place, identify
@@ -32,7 +32,6 @@ from integration.chaos.replica_watch import ReplicaWatch
 from integration.chaos.schedule import draw_schedule, swarm_of
 from kafka2011.message.message_set import decode
 from kafka2011.message.topic import parse_log_directory_name
-from tests.planted.patches import read_defects
 from tests.support.waiting import eventually
 from zk.cluster import TopicPartition
 
@@ -227,7 +226,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     parser.add_argument("--faults", default="", help=f"these kinds alone, of: {','.join(WEIGHTS)}")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
-    parser.add_argument("--plant", choices=list(read_defects("replica")), help="what all replicas do wrong")
+    parser.add_argument("--plant", choices=list(replica_defects()), metavar="DEFECT", help="what all replicas do wrong")
     parser.add_argument("--directory", type=Path, help="where to keep everything (build/chaos/replicas-SEED)")
     return parser
 
