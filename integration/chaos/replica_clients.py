@@ -31,6 +31,18 @@ PAUSE_S = 0.1
 _CONFIRM_S = 90.0
 
 
+def producer_settings(zk_connect: str) -> dict[str, object]:
+    """Return the settings of a producer that confirms."""
+    return {
+        "zk.connect": zk_connect,
+        "producer.type": "async",
+        "queue.time": 1,
+        "confirm": "true",
+        "confirm.timeout.ms": 60_000,
+        "zk.sessiontimeout.ms": 20_000,
+    }
+
+
 class Producers:
     """Threads that send batches, each confirmed before the next; a context manager. `stop` ends them."""
 
@@ -43,16 +55,8 @@ class Producers:
         ]
 
     def _run(self, name: str) -> None:
-        settings = {
-            "zk.connect": self._zk_connect,
-            "producer.type": "async",
-            "queue.time": 1,
-            "confirm": "true",
-            "confirm.timeout.ms": 60_000,
-            "zk.sessiontimeout.ms": 20_000,
-        }
         number = 0
-        with Producer(settings) as producer:
+        with Producer(producer_settings(self._zk_connect)) as producer:
             while not self._over.wait(PAUSE_S):
                 sent: list[tuple[MessageId, Future[Sent]]] = []
                 for _ in range(BATCH):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from integration.chaos.going_back import Copies, ZooKeeperCopy
     from integration.chaos.power_cut import Tail
+    from integration.chaos.remade_topic import RemadeTopic
     from integration.chaos.replica_set import ChaosReplica, ReplicaSet
     from integration.chaos.schedule import Fault
 
@@ -41,6 +42,8 @@ WEIGHTS: Mapping[str, float] = {
     "end lost": 2,
     "zookeeper put back": 1,
     "bit flip": 2,
+    "topic deleted": 2,
+    "init again": 1,
 }
 LINKS = ("follower-leader", "follower-leader", "all-leader", "replica-zookeeper", "replica-zookeeper")
 LASTS_S: Mapping[str, tuple[float, float]] = {
@@ -59,6 +62,8 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "no": (0.5, 5.0),
     "end": (1.5, 4.0),
     "bit": (0.0, 0.0),
+    "topic": (0.0, 0.0),
+    "init": (0.0, 3.0),
 }
 ZOOKEEPER = "zookeeper"
 _LEADER_SHARE = 0.6
@@ -76,9 +81,12 @@ _WAIT_S = 4 * SESSION_MS / 1000
 class ReplicaFaults(Faults):
     """The faults that replicas may suffer."""
 
-    def __init__(self, replicas: ReplicaSet, copies: Copies, zookeeper: ZooKeeperCopy) -> None:
+    def __init__(
+        self, replicas: ReplicaSet, copies: Copies, zookeeper: ZooKeeperCopy, remade_topic: RemadeTopic
+    ) -> None:
         self._replicas = replicas
         self._copies = copies
+        self._remade_topic = remade_topic
         self._zookeeper = zookeeper
         self._leader = replicas.leader()
         kinds = {
@@ -102,6 +110,8 @@ class ReplicaFaults(Faults):
             "end lost": lambda fault: self._hurt(fault, lambda replica: self._copies.lose_end(replica, fault.pick)),
             "zookeeper put back": self._put_zookeeper_back,
             "bit flip": self._flip,
+            "topic deleted": self._delete_topic,
+            "init again": self._init_again,
         }
         super().__init__(kinds, replicas.all.values())
 
@@ -113,7 +123,7 @@ class ReplicaFaults(Faults):
 
     def role_of(self, begun: Begun) -> str:
         """Say of whom a fault is, if it is of one replica: of the leader, as far as is known, or a follower."""
-        if len(begun.whom) > 1 or begun.whom[0] == ZOOKEEPER:
+        if len(begun.whom) != 1 or begun.whom[0] == ZOOKEEPER:
             return ""
         return " of the leader" if begun.whom[0] == self._leader else " of a follower"
 
@@ -211,6 +221,27 @@ class ReplicaFaults(Faults):
             _wait(self._is_proposed_elected)  # or nobody has seen more than the copy has
 
         return Begun((*self._replicas.all, ZOOKEEPER), undo)
+
+    def _delete_topic(self, _: Fault) -> Begun | None:
+        """Delete a topic, as an operator does; its producer makes it anew."""
+        if ZOOKEEPER in self.suffering or not self._remade_topic.delete(self._replicas.client):
+            return None
+        return Begun((), lambda: None)
+
+    def _init_again(self, fault: Fault) -> Begun | None:
+        """Forget the replicas, and begin anew with the leader's disk; an empty and a used directory are refused."""
+        leader = self._leader
+        if not self._are_well() or self._replicas.sound() != set(self._replicas.all):
+            return None
+        every = list(self._replicas.all.values())
+        for each in every:
+            each.kill()
+        if not _wait(self._replicas.are_forgotten):
+            return Begun(tuple(self._replicas.all), lambda: _launch(every))
+        other = every[int(fault.pick * 997) % len(every)]
+        self._replicas.begin_again(leader, other.name)
+        self._replicas.all[leader].launch()
+        return Begun(tuple(self._replicas.all), lambda: _launch(every))
 
     def _is_proposed_elected(self) -> bool:
         """Elect whoever is proposed, once all are there; those that only the copy has go with their sessions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -11,6 +11,7 @@ from integration.chaos.broker import ChaosBroker
 from integration.chaos.links import Links
 from integration.chaos.power_cut import lose_unsynced
 from integration.chaos.step_clock import build_step_clock
+from kafka2011.admin.replicas import ReplicaChangeError, begin_replicas, remove_replicas
 from kafka2011.admin.topics import create_topic
 from kafka2011.replica.known_file import KnownFile
 from kafka2011.replica.state import ReadableFloor, ReplicaState, Wait, choose_role
@@ -88,7 +89,9 @@ class ChaosReplica(ChaosBroker):
     def flip_closed(self, pick: float) -> Flip | None:
         """Turn over a bit in a closed segment, as it is on disk; None if it has none."""
         closed = [
-            path for directory in sorted(self.logs.glob("*-*")) for path in sorted(directory.glob("*.kafka"))[:-1]
+            path
+            for directory in sorted(self.logs.glob(f"{TOPIC}-*"))
+            for path in sorted(directory.glob("*.kafka"))[:-1]
         ]
         if not closed:
             return None
@@ -110,7 +113,11 @@ class ChaosReplica(ChaosBroker):
 
     def segments(self) -> dict[str, bytes]:
         """Return the bytes of each segment."""
-        return {str(path.relative_to(self.logs)): path.read_bytes() for path in sorted(self.logs.glob("*/*.kafka"))}
+        found = {}
+        for path in sorted(self.logs.glob("*/*.kafka")):
+            with suppress(FileNotFoundError):  # its topic has just been deleted
+                found[str(path.relative_to(self.logs))] = path.read_bytes()
+        return found
 
 
 class ReplicaSet:
@@ -189,6 +196,26 @@ class ReplicaSet:
             floor=floor,
         )
         return isinstance(role, Wait) and role.has_gone_back
+
+    def are_forgotten(self) -> bool:
+        """Have ZooKeeper forget all replicas, once none is alive; say whether that has been done."""
+        try:
+            remove_replicas(self.client, BROKER_ID)
+        except ReplicaChangeError:
+            return False
+        return True
+
+    def begin_again(self, leader: str, used: str) -> None:
+        """Have replicas again, of which one has everything; an operator's mistakes must be refused first."""
+        empty = self._directory / "empty"
+        empty.mkdir(exist_ok=True)
+        for name, log_dir in (("x", empty), (used, self.all[used].logs)):
+            try:
+                begin_replicas(self.client, BROKER_ID, name, log_dir)
+            except ReplicaChangeError:
+                continue
+            raise AssertionError(f"{log_dir} may have replicas follow it")
+        begin_replicas(self.client, BROKER_ID, leader, self.all[leader].logs, accept_loss=True)
 
     def sound(self) -> set[str]:
         """Return who is in sync with a disk that has not gone back, and on which no byte was turned over."""

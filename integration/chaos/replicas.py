@@ -25,9 +25,10 @@ from integration.chaos.defects import announced, replica_defects
 from integration.chaos.faults import now_s
 from integration.chaos.going_back import Copies, ZooKeeperCopy
 from integration.chaos.records import Place, identify
-from integration.chaos.replica_clients import Members, Producers
+from integration.chaos.remade_topic import RemadeTopic
+from integration.chaos.replica_clients import Members, Producers, producer_settings
 from integration.chaos.replica_faults import LASTS_S, LINKS, WEIGHTS, ReplicaFaults
-from integration.chaos.replica_set import BROKER_ID, ReplicaSet
+from integration.chaos.replica_set import BROKER_ID, TOPIC, ReplicaSet
 from integration.chaos.replica_watch import ReplicaWatch
 from integration.chaos.schedule import draw_schedule, swarm_of
 from kafka2011.message.message_set import decode
@@ -110,7 +111,7 @@ def stored(segments: Mapping[str, bytes]) -> Iterator[tuple[Place, MessageId | N
             yield Place(where, message.offset, message.index_in_set), known[0] if known else None
 
 
-def settle(replicas: ReplicaSet, members: Members, account: Account) -> None:
+def settle(replicas: ReplicaSet, members: Members, remade_topic: RemadeTopic, account: Account) -> None:
     """Compare what there is in the end with what was confirmed and read. If something is wrong already, wait less."""
     patience_s = SHORT_PATIENCE_S if account.problems else PATIENCE_S
     first, *others = replicas.all.values()
@@ -123,7 +124,9 @@ def settle(replicas: ReplicaSet, members: Members, account: Account) -> None:
         eventually(lambda: not differing(), patience_s, what="the same bytes everywhere")
     except AssertionError:
         account.problems.append(f"other bytes than {first.name} have {', '.join(differing())}")
-    found = dict(stored(first.segments()))
+    everything = dict(stored(first.segments()))
+    account.problems += remade_topic.problems(everything.values())
+    found = {place: message for place, message in everything.items() if place.where.topic == TOPIC}
     messages = Counter(found.values())
     account.epochs = replicas.state().epoch
     account.repeated = sum(messages.values()) - len(messages)
@@ -168,23 +171,25 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
         ReplicaSet(directory / "processes", clocks_of(seed, count), seed % count) as replicas,
         Members(replicas.zk_connect, directory / "processes") as members,
         Producers(replicas.zk_connect, PRODUCERS) as producers,
+        RemadeTopic(producer_settings(replicas.zk_connect)) as remade_topic,
         ReplicaWatch({name: each.direct_port for name, each in replicas.all.items()}) as watch,
     ):
         copies = directory / "copies"
         copies.mkdir(exist_ok=True)
         zookeeper = ZooKeeperCopy(replicas.zookeeper, replicas.zookeeper_data, copies / "zookeeper")
-        executor = ReplicaFaults(replicas, Copies(replicas, copies), zookeeper)
+        executor = ReplicaFaults(replicas, Copies(replicas, copies), zookeeper, remade_topic)
         suffer(executor, faults, seconds, account, watch, lambda text: _say(events.write, text))
         replicas.heal()
         try:
             replicas.await_all(SHORT_PATIENCE_S if account.problems or watch.problems else PATIENCE_S)
             producers.stop()
+            remade_topic.stop()
         except AssertionError as error:
             account.problems.append(str(error))
         account.confirmed = producers.confirmed.copy()
         account.problems += watch.problems
         account.answers = watch.answers
-        settle(replicas, members, account)
+        settle(replicas, members, remade_topic, account)
         account.problems += members.end()
         for each in replicas.all.values():
             complaints = each.output_path.read_text(errors="replace").count(_COMPLAINT)
