@@ -198,6 +198,14 @@ def __getattr__(name: str) -> object:
         return version("kafka2011")
     home = _HOME_OF.get(name)
     if home is None:
+        from kafka2011.config.later_names import LATER_CLASSES  # noqa: PLC0415  # only for this error
+
+        here = LATER_CLASSES.get(name)
+        if here is not None:  # no AttributeError, whose text `from kafka2011 import` would not show
+            raise ImportError(
+                f"{name} is a class of clients of later Kafka, here it is {__name__}.{here}"
+                " (docs/coming-from-later-kafka.md)"
+            )
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(home), name)
     globals()[name] = value

@@ -360,7 +360,8 @@ def test_names_of_later_kafka_lead_to_ours(component: type[Settings], key: str, 
     """Whoever brings settings of Kafka 0.8 or later is told what they are called here."""
     with pytest.raises(
         ConfigError,
-        match=f"unknown setting '{key}' of the {component.COMPONENT}: (a name of Kafka 0.8 or later, )?{words}",
+        match=f"unknown setting '{key}' of the {component.COMPONENT}: (a name of Kafka 0.8 or later, )?{words}"
+        r".* \(docs/coming-from-later-kafka.md\)$",
     ):
         component.from_properties({key: "x"})
 
@@ -475,3 +476,24 @@ def test_garbage_is_refused_with_one_error(properties: dict[str, object]) -> Non
             BrokerConfig.from_properties({**BROKER, key: value})
         except ConfigError:
             pass
+
+
+def test_a_bad_value_is_one_error() -> None:
+    """Not two tracebacks, of which the first is of no use."""
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.of({**PRODUCER, "batch.size": "many"})
+    assert caught.value.__suppress_context__
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("127.0.0.1:6667", "'127.0.0.1:6667' is not id:host:port: write 0:127.0.0.1:6667 if that broker's id is 0"),
+        ("0:a:1,b", "'b' is not id:host:port"),
+    ],
+)
+def test_a_broker_list_of_later_clients_is_named_as_it_was_given(given: str, words: str) -> None:
+    """Whoever leaves the id out learns what is missing."""
+    with pytest.raises(ConfigError, match=f"^broker.list: {words}$"):
+        ProducerConfig.of({"broker.list": given})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import kafka2011
+from kafka2011.config.later_names import LATER_CLASSES
 from kafka2011.consumer.topic_count import TopicCount
 
 if TYPE_CHECKING:
@@ -78,6 +80,18 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         exec("from kafka2011 import Producerr")
 
 
+@pytest.mark.parametrize(("later", "here"), LATER_CLASSES.items())
+def test_classes_of_later_clients_lead_to_ours(later: str, here: str) -> None:
+    """Whoever imports what other clients call it is told the name here, which there is."""
+    with pytest.raises(
+        ImportError, match=f"{later} is a class of clients of later Kafka, here it is kafka2011.{here} "
+    ):
+        exec(f"from kafka2011 import {later}")
+    home, _, name = f"kafka2011.{here}".rpartition(".")
+    assert isinstance(getattr(importlib.import_module(home), name), type)
+    assert not hasattr(kafka2011, "__wrapped__")  # as doctest asks of every module
+
+
 def test_star_import_gives_all() -> None:
     """`from kafka2011 import *` is for a session at the prompt."""
     assert run("from kafka2011 import *; print(SyncProducer.__name__, LATEST)").split() == ["SyncProducer", "-1"]
@@ -130,6 +144,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: kafka2011.Whitelist(cast("Any", 5)), "a topic filter is a regex as text, not int"),
     (lambda: kafka2011.MessageSet(cast("Any", "x")), "payloads are a list of bytes, not str"),
     (lambda: kafka2011.MessageSet(cast("Any", b"x")), "payloads are a list of bytes, not bytes"),
+    (lambda: kafka2011.MessageSet(cast("Any", [b"x", "y"])), "a payload is bytes, not str"),
     (
         lambda: TopicCount.static(cast("Any", ["views"])),
         "a subscription is a dict, topic to number",

@@ -235,7 +235,8 @@ def _resolved(consumer: SimpleConsumer, where: TopicPartition, to: int | str) ->
     """Return the offset that a word, a time or an offset means in a partition. Raises KafkaError."""
     if isinstance(to, int):
         return to
-    if to not in _TIMES and not (to.startswith("@") and to[1:].isascii() and to[1:].isdigit()):
+    is_time = isinstance(to, str) and to.startswith("@") and to[1:].isascii() and to[1:].isdigit()
+    if to not in _TIMES and not is_time:
         raise KafkaError(f"{to!r} is not earliest, latest, @ and a time in ms since 1970, or an offset")
     return offset_before(consumer, where.topic, where.partition, _TIMES[to] if to in _TIMES else int(to[1:]))
 

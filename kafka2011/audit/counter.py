@@ -20,6 +20,7 @@ from kafka2011.audit.unpublished import FOREVER_S, UnpublishedReports
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
 from kafka2011.events.codec import read_stamps
+from kafka2011.left_open import note_closed, note_opened
 from kafka2011.outages import Outages
 from zk import forks
 from zk.clock import SYSTEM_CLOCK
@@ -119,6 +120,7 @@ class AuditCounter(Closing):
         self._clock = clock
         self._begin(tuple(follows))
         forks.register(self)
+        note_opened(self)
 
     def __repr__(self) -> str:
         return f"<AuditCounter of {self._tier}, {self.instance}>"
@@ -235,6 +237,7 @@ class AuditCounter(Closing):
 
         Raises KafkaError when it cannot be reported.
         """
+        note_closed(self)
         self._closing.set()
         self.wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -246,6 +249,10 @@ class AuditCounter(Closing):
             self.publisher.close()
             if self._ends_lookup is not None:
                 self._ends_lookup.close()
+
+    def close_at_exit(self) -> None:
+        """Close it for a program that has not."""
+        self.close()
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of messages `counted`, `unreadable`, `dropped`, of `reports` and `failed_reports`."""

@@ -304,7 +304,7 @@ class BrokerList:
     def read(self, value: object) -> tuple[Broker, ...]:
         """Return the addresses. Raises ValueError."""
         if isinstance(value, str):
-            value = [part.split(":") for part in _parts(value)]
+            value = [self._entry(part) for part in _parts(value)]
         if not isinstance(value, (list, tuple)):
             raise ValueError(f"{value!r} is not id:host:port,id:host:port")
         brokers = tuple(self._broker(entry) for entry in value)
@@ -312,6 +312,14 @@ class BrokerList:
         if len(set(ids)) != len(ids):
             raise ValueError(f"a broker id is given twice: {', '.join(map(str, ids))}")
         return brokers
+
+    @staticmethod
+    def _entry(part: str) -> list[str]:
+        entry = part.split(":")
+        if len(entry) != 3:
+            hint = f": write 0:{part} if that broker's id is 0" if len(entry) == 2 else ""
+            raise ValueError(f"{part!r} is not id:host:port{hint}")
+        return entry
 
     def _broker(self, entry: object) -> Broker:
         if isinstance(entry, Broker):

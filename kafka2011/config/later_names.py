@@ -1,4 +1,4 @@
-"""The names here of settings from Kafka 0.8 and later, for the error about an unknown setting."""
+"""What names from Kafka 0.8 and later are here, for the errors about unknown settings and unknown classes."""
 
 from __future__ import annotations
 
@@ -79,3 +79,18 @@ LATER_NAMES = {
     "zookeeper.sync.time.ms": ("zk.synctime.ms",),
 }
 """Maps a later name to the names here, of any component; to none where there is no such thing."""
+
+LATER_CLASSES = {
+    "AdminClient": "Admin",
+    "AIOConsumer": "aio.AsyncioConsumer",
+    "AIOKafkaConsumer": "aio.AsyncioConsumer",
+    "AIOKafkaProducer": "aio.AsyncioProducer",
+    "Consumer": "ConsumerConnector",
+    "DeserializingConsumer": "ConsumerConnector",
+    "KafkaAdminClient": "Admin",
+    "KafkaClient": "Admin",
+    "KafkaConsumer": "ConsumerConnector",
+    "KafkaProducer": "Producer",
+    "SerializingProducer": "Producer",
+}
+"""Maps the name of a class of later clients to the one here."""

@@ -104,6 +104,11 @@ class ProducerConfig(SyncProducerConfig):
         "Wait until the broker has answered a request sent after the set, which proves that the set was written.",
     )
     confirm_timeout_ms: int = setting(30000, Integer(1), "How long to keep trying a confirmed send before it fails.")
+    close_timeout_ms: int = setting(
+        10000,
+        Integer(0),
+        "How long the program's exit may take to send what is queued in a producer that was not closed.",
+    )
 
     def _check(self) -> None:
         if self.broker_list and self.zk_connect:

@@ -186,11 +186,12 @@ class Settings:
         later = LATER_NAMES.get(key)
         if later is not None:
             here = " or ".join(repr(name) for name in later if name in known)
-            return (
-                f"{text}: a name of Kafka 0.8 or later, here it is {here}"
+            why = (
+                f"a name of Kafka 0.8 or later, here it is {here}"
                 if here
-                else (f"{text}: there is no such thing here, it came with Kafka 0.8 or later")
+                else "there is no such thing here, it came with Kafka 0.8 or later"
             )
+            return f"{text}: {why} (docs/coming-from-later-kafka.md)"
         near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
         if near:
             return f"{text}: did you mean {near[0]!r}?"
@@ -218,7 +219,7 @@ def _read(item: Setting, value: object, source: str = "") -> Any:
     try:
         return item.kind.read(value)
     except ValueError as error:
-        raise ConfigError(f"{_prefix(source)}{item.key}: {error}") from error
+        raise ConfigError(f"{_prefix(source)}{item.key}: {error}") from None  # whose text is all that it says
 
 
 def _prefix(source: str) -> str:

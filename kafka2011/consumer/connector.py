@@ -7,12 +7,14 @@ under an application's own gevent patching too.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import secrets
 import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -28,23 +30,27 @@ from kafka2011.consumer.stream import MessageStream
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.consumer.zk_group import ZkGroup
 from kafka2011.errors import ConfigError, KafkaError
+from kafka2011.left_open import note_closed, note_opened
 from kafka2011.metrics.histogram import UP_TO_MINUTES, Histogram
 from kafka2011.wire.protocol import EARLIEST
 from zk import forks
+from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
 from zk.connecting import connect
+from zk.errors import ZkError
 from zk.sessions import SessionEvents
 from zk.watchdog import SessionWatchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
     from types import TracebackType
 
     from kafka2011.consumer.owned_partition import OwnedPartition
     from kafka2011.consumer.rebalance_listener import RebalanceListener
     from kafka2011.consumer.topic_filter import TopicFilter
     from kafka2011.metrics.histogram import Distribution
+    from zk.client import ZkClient
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +117,7 @@ class ConsumerConnector:
         self._check_not_joined()
         self._streams = {topic: self._new_streams(count) for topic, count in streams_by_topic.items()}
         self._join(topic_count)
+        _warn_of_unknown(self._client, streams_by_topic)
         return {topic: list(streams) for topic, streams in self._streams.items()}
 
     def create_message_streams_by_filter(self, topic_filter: TopicFilter, streams: int = 1) -> list[MessageStream]:
@@ -131,12 +138,20 @@ class ConsumerConnector:
         that is not owned here, or no longer, and ZkUnavailable when ZooKeeper does not answer.
         """
         self._check_is_ours()
+        if self._shutting_down is not None:
+            raise KafkaError(
+                f"{self.consumer_id} is shut down: what was done by then was committed, and it owns nothing"
+            )
         if offsets is None:
             for stream in self._all_streams():
                 stream.count_in_hand_as_done()
             if self._membership is not None:
                 self._membership.commit()
             return
+        if not isinstance(offsets, Mapping) or not all(
+            isinstance(where, tuple) and len(where) == 3 for where in offsets
+        ):
+            raise TypeError("offsets are a dict: (topic, broker id, partition) to the next offset")
         given = [(self._owned(*where), offset) for where, offset in offsets.items()]
         for owned, offset in given:
             if not 0 <= offset < 2**63:
@@ -196,9 +211,14 @@ class ConsumerConnector:
             stream.count_in_hand_as_done()
         self._shutdown()
 
+    def close_at_exit(self) -> None:
+        """Leave the group as `shutdown` does; the message in hand comes again."""
+        self._shutdown()
+
     def _shutdown(self) -> None:
         if self._is_parents:
             return
+        note_closed(self)
         if self._membership is not None and self._membership.is_rebalancing_here():
             # A listener called this: the rebalance that it is called from must end first.
             self._membership.begin_leave()
@@ -355,6 +375,7 @@ class ConsumerConnector:
         except BaseException:
             self._membership = None
             raise
+        note_opened(self)
 
     def _application_watch(self) -> ApplicationWatch | None:
         longest_s = self.config.max_poll_interval_ms / 1000
@@ -381,10 +402,23 @@ class ConsumerConnector:
         where = TopicPartition(topic, broker_id, partition)
         owned = self._owned_now().get(where)
         if owned is None:
-            raise KafkaError(f"{self.consumer_id} does not own partition {where}")
+            hint = "" if self._owned_now() else ": it owns nothing yet, wait for `on_assigned` of a listener"
+            raise KafkaError(f"{self.consumer_id} does not own partition {where}{hint}")
         return owned
 
 
 def _unique_name() -> str:
     """Return a consumer's name as 0.7 makes it: host, time and 8 random hex digits."""
     return f"{socket.gethostname()}-{int(time.time() * 1000)}-{secrets.token_hex(4)}"
+
+
+def _warn_of_unknown(client: ZkClient, topics: Collection[str]) -> None:
+    """Log which topics nobody has sent to yet, and what may have been meant."""
+    try:
+        known = BrokerRegistry(client).topics()
+    except ZkError:  # the member finds out by itself
+        return
+    for topic in sorted(set(topics) - set(known)):
+        near = difflib.get_close_matches(topic, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        logger.warning("topic %r is unknown, and waited for: no broker has registered it%s", topic, hint)

@@ -147,11 +147,16 @@ class OffsetCommitter:
     def _commit(
         self, session: GroupSession, offsets: Mapping[OwnedPartition, int], errors: dict[OwnedPartition, KafkaError]
     ) -> None:
-        outcomes = session.commit_offsets(
-            OffsetCommit(owned.where, offset, owned.version)
+        commits = {
+            owned: OffsetCommit(owned.where, offset, owned.version)
             for owned, offset in offsets.items()
             if owned.version is not None
-        )
+        }
+        # Before the write: an exception out of a signal handler may come while its answer is on its way.
+        unsure = {owned for owned in commits if owned.unanswered_offset is None}
+        for owned in unsure:
+            owned.unanswered_offset = offsets[owned]
+        outcomes = session.commit_offsets(commits.values())
         away: ZkUnavailable | None = None
         for owned, offset in offsets.items():
             outcome = outcomes.get(owned.where)
@@ -160,8 +165,10 @@ class OffsetCommitter:
                 self.counts["commits"] += 1
             elif outcome is not None and not isinstance(outcome, VersionConflict):
                 errors[owned] = outcome
-                if not isinstance(outcome, NotConnected):  # then nothing was sent
+                if not isinstance(outcome, NotConnected):
                     owned.unanswered_offset = offset
+                elif owned in unsure:  # nothing was sent
+                    owned.unanswered_offset = None
             elif away is not None:
                 errors[owned] = away  # without waiting for ZooKeeper again
             else:

@@ -87,6 +87,7 @@ class MessageStream:
         self._decoded_messages = 0
         self._asks = 0  # how often the application has asked
         self._askers = 0  # and how often it waits for an answer now
+        self._is_waiting = False  # a thread may be in `_come_back`, without the lock
         self._breathe_at_s = 0.0
         forks.register(self)
 
@@ -118,8 +119,6 @@ class MessageStream:
         processor's caches. Waits for the first message as iteration does, and ends and raises as it does. A list is
         consumed when the application comes back for the next.
         """
-        if max_messages < 1:
-            raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
         while True:
             self._breathe()
             messages = self._next_list(max_messages, self._timeout_s)
@@ -164,8 +163,6 @@ class MessageStream:
 
         An empty one comes after `shutdown`, too. Raises as iteration does.
         """
-        if max_messages < 1:
-            raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
         return self._next_list(max_messages, timeout_s)
 
     def poll_arrow(self, max_messages: int = 10_000, timeout_s: float = 0.0) -> pa.RecordBatch | None:
@@ -286,6 +283,8 @@ class MessageStream:
 
     def _next_list(self, max_messages: int, timeout_s: float | None) -> list[Message]:
         """Wait for messages of one partition and hand them out; none after the timeout and after the end."""
+        if max_messages < 1:
+            raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
         delivered_messages = self.delivered_messages
         try:
             with self._lock:
@@ -375,8 +374,11 @@ class MessageStream:
         That is up to `ahead` messages, and there may be more that were decoded earlier; or what `look`, which goes by
         the bytes, finds in an open chunk.
         """
+        if self._is_waiting:
+            raise KafkaError(f"{self.stream_id} is read by another thread: each needs a stream of its own")
         self._asks += 1
         self._askers += 1
+        self._is_waiting = True
         try:
             if self._open is not None:
                 self._open.come_back()
@@ -385,6 +387,7 @@ class MessageStream:
             chunk = self._await_ready(timeout_s, look=look, ahead=ahead)
         finally:
             self._askers -= 1
+            self._is_waiting = False
         if chunk is not None:
             chunk.reader = threading.current_thread()
         return chunk
@@ -507,12 +510,9 @@ class MessageStream:
         return self._decode(data, *chunk.feed.where, offset)
 
     def _drop_open(self) -> None:
-        self._decoded_messages -= len(self._ready)
-        self._ready.clear()
-        self._messages = None
         self._batch = None
-        self._error = None
         if self._open is not None:
+            self._undecode(self._open)
             self._open.flows_until_s = 0.0
             self._open.feed.open_chunk = None
             self._open = None

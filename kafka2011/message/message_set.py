@@ -137,7 +137,13 @@ def _encode_all(items: list[bytes], magic: int) -> tuple[bytes, int]:
     """Return the messages for all payloads, and the size of the largest payload."""
     if magic not in {0, 1}:
         raise InvalidMessageError(f"there is no magic {magic}")
-    return runs.chosen.encode(items, magic) or runs_python.encode(items, magic)
+    try:
+        return runs.chosen.encode(items, magic) or runs_python.encode(items, magic)
+    except TypeError:
+        for item in items:
+            if not isinstance(item, (bytes, bytearray, memoryview)):
+                raise TypeError(f"a payload is bytes, not {type(item).__name__}: encode it first") from None
+        raise
 
 
 class Wrapper(NamedTuple):

@@ -33,6 +33,9 @@ class BrokerPartitionInfo(Protocol):
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the partitions that a message without a key may go to."""
 
+    def lacks(self, partition: TopicPartition, /) -> bool:
+        """Say whether a partition's broker is known to have the topic without it."""
+
     def broker(self, broker_id: int) -> Broker | None:
         """Return where a broker listens, or None when it is not alive."""
 
@@ -75,6 +78,10 @@ class ListedBrokers:
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return every broker, with the partition left to it."""
         return self._everywhere(topic, ANY_PARTITION)
+
+    def lacks(self, _partition: TopicPartition) -> bool:
+        """Return False: only the broker knows."""
+        return False
 
     def broker(self, broker_id: int) -> Broker | None:
         """Return a broker's entry."""

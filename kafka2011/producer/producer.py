@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 from kafka2011.config import ProducerConfig
+from kafka2011.left_open import note_closed, note_opened
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.accumulator import Accumulator
 from kafka2011.producer.completion import Completion
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from kafka2011.producer.partition_info import BrokerPartitionInfo
     from kafka2011.producer.sync_producer import Messages
     from zk.cluster import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 0.1
 _MOMENT_S = 0.01
@@ -69,6 +73,7 @@ class Producer(Closing):
         self._begin()
         self._router = self._open_router()
         forks.register(self)
+        self._note_opened()
 
     def __repr__(self) -> str:
         where = self._config.zk_connect or f"{len(self._config.broker_list)} brokers"
@@ -123,6 +128,7 @@ class Producer(Closing):
         Takes as long as the sends may: confirm.timeout.ms, or one more attempt to reach a broker that is away. With
         `timeout_s`, what is not confirmed by then fails with ConfirmTimeoutError.
         """
+        note_closed(self)
         self._closing.set()
         self._accumulator.end(timeout_s)
         while self._senders:
@@ -135,7 +141,19 @@ class Producer(Closing):
         if not self._forked:  # what a child has not used belongs to the parent
             self._router.info.close()
 
+    def close_at_exit(self) -> None:
+        """Send what the program has left queued, for close.timeout.ms at most, and log how much was not sent."""
+        failed_before = self.counts.messages_failed
+        self.close(self._config.close_timeout_ms / 1000)
+        if failed := self.counts.messages_failed - failed_before:
+            logger.error("%d messages were not sent by a producer that was not closed before the program ended", failed)
+
     # Inside ------------------------------------------------------------------------------------------------------
+
+    def _note_opened(self) -> None:
+        """Have it closed at the exit where messages may wait in it."""
+        if self._is_async:
+            note_opened(self)
 
     def _begin(self) -> None:
         self._accumulator = Accumulator(self._config, SYSTEM_CLOCK, self._new_sender)
@@ -228,6 +246,7 @@ class Producer(Closing):
             if self._forked:
                 self._router = self._open_router()
                 self._forked = False
+                self._note_opened()
 
 
 def _open_info(config: ProducerConfig) -> BrokerPartitionInfo:

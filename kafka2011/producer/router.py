@@ -7,12 +7,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from kafka2011.producer.errors import InvalidPartitionError, NoBrokersError
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from kafka2011.producer.partition_info import BrokerPartitionInfo
     from kafka2011.producer.partitioner import Partitioner
     from zk.clock import Clock
-    from zk.cluster import TopicPartition
 
 _MAX_TURNS = 10_000
 """How many topics' turns are remembered."""
@@ -64,14 +64,30 @@ class Router:
         raise NoBrokersError(f"broker {chosen.broker_id}, which has {chosen}, is not alive")
 
     def named(self, topic: str, partition: TopicPartition) -> TopicPartition:
-        """Return a partition that an application names, if its broker lives. Raises as `by_key`."""
+        """Return a partition that an application names, if its broker lives and is not known to lack it.
+
+        Raises as `by_key`, InvalidPartitionError, and TypeError for what names no partition.
+        """
+        if not isinstance(partition, TopicPartition):
+            kind = type(partition).__name__
+            raise TypeError(f"a partition is a TopicPartition(topic, broker_id, partition), not {kind}")
         if partition.topic != topic:
             raise InvalidPartitionError(f"{partition} is no partition of topic {topic}")
+        is_lacking = False
         for attempt in range(self._read_retries + 1):
             if attempt:
                 self.info.refresh()
-            if self.info.broker(partition.broker_id) is not None:
+            if self.info.broker(partition.broker_id) is None:
+                continue
+            is_lacking = self.info.lacks(partition)
+            if not is_lacking:
                 return partition
+        if is_lacking:
+            count = sum(each.broker_id == partition.broker_id for each in self.info.partitions(topic))
+            raise InvalidPartitionError(
+                f"there is no {partition}: broker {partition.broker_id} has {count} partitions of topic {topic},"
+                " numbered from 0"
+            )
         raise NoBrokersError(f"broker {partition.broker_id}, which has {partition}, is not alive")
 
     def next(self, topic: str) -> TopicPartition:

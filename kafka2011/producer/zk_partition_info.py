@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from kafka2011.producer.errors import BrokersUnreadableError
 from kafka2011.producer.partition_info import on_every_broker
+from kafka2011.wire.protocol import ANY_PARTITION
 from zk.brokers import BrokerRegistry
 from zk.cluster import Broker, TopicPartition
 from zk.connecting import connect
@@ -17,7 +18,7 @@ from zk.known_nodes import KnownTopic
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kafka2011.config import ProducerConfig
     from zk.client import ZkClient
@@ -44,6 +45,7 @@ class ZkBrokerPartitionInfo:
         self._last_known: dict[int, Broker] = {}  # those that have gone, too
         self._tell_moved: Callable[[int], object] | None = None
         self._registered: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, those asked for so far
+        self._counts: dict[str, Mapping[int, int]] = {}  # of the same, by topic and broker
         self._assumed: dict[str, frozenset[int]] = {}  # brokers by topic, assumed when no broker had it
         self._partitions: dict[str, tuple[TopicPartition, ...]] = {}  # by topic, registered and assumed
         self._reading = threading.Lock()  # a read that began earlier must not overwrite a later one
@@ -77,6 +79,17 @@ class ZkBrokerPartitionInfo:
         return self._partitions[topic]
 
     choices = partitions
+
+    def lacks(self, partition: TopicPartition) -> bool:
+        """Say whether a partition's broker has registered the topic without it; False where that cannot be read."""
+        if partition.partition == ANY_PARTITION:
+            return False
+        try:
+            self.partitions(partition.topic)
+        except BrokersUnreadableError:
+            return False
+        count = self._counts[partition.topic].get(partition.broker_id)
+        return count is not None and not 0 <= partition.partition < count
 
     def broker(self, broker_id: int) -> Broker | None:
         """Return where a live broker listens."""
@@ -177,7 +190,7 @@ class ZkBrokerPartitionInfo:
             ]
             self._registry.follow(every)
             for known in every:
-                counts = self._registry.counts_of(known)
+                self._counts[known.topic] = counts = self._registry.counts_of(known)
                 self._registered[known.topic] = tuple(TopicPartition.all_of(known.topic, counts))
                 self._merge(known.topic)
 

@@ -124,6 +124,11 @@ class PlannedPartitions:
         """Return a topic's partitions, sorted."""
         return self._partitions.get(topic) or on_every_broker(self._brokers, topic, 0)
 
+    def lacks(self, partition: TopicPartition) -> bool:
+        """Say whether the topic was there, without this partition."""
+        known = self._partitions.get(partition.topic)
+        return known is not None and partition not in known
+
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return the same; for a topic that did not exist, whichever partition a broker picks."""
         return self._partitions.get(topic) or on_every_broker(self._brokers, topic, ANY_PARTITION)

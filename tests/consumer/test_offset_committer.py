@@ -313,6 +313,32 @@ def test_a_commit_whose_answer_was_lost_is_made_good(
     assert caplog.text == ""
 
 
+class InterruptedCommitError(Exception):
+    """What a signal handler raises out of whatever runs just then."""
+
+
+def test_a_commit_that_a_signal_has_interrupted_is_not_taken_for_anothers(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The exception of its handler comes between the write and its answer."""
+    owner = Owner(world)
+    owned = owner.take()
+    commit = owned.session.commit_offsets
+
+    def interrupted(commits: Iterable[OffsetCommit]) -> dict[TopicPartition, int | ZkError]:
+        commit(commits)
+        raise InterruptedCommitError
+
+    owned.session.commit_offsets = interrupted  # type: ignore[method-assign]
+    with pytest.raises(InterruptedCommitError):
+        owner.commit(owned, 20)
+    owned.session.commit_offsets = commit  # type: ignore[method-assign]
+    owner.commit(owned, 25)
+    assert offset_of(world) == 25
+    assert owner.committer.counts["moved_offsets"] == 0
+    assert caplog.text == ""
+
+
 def test_an_owners_write_whose_answer_was_lost_is_an_error_and_still_ours(world: World) -> None:
     """It may have been carried out, so the offset that is found next is not taken for another's."""
     owner = Owner(world)

@@ -23,6 +23,7 @@ from kafka2011.message.message_set import Message, MessageSet, decode, decode_sh
 from tests.support.clocks import ManualClock
 from tests.support.leases import LeaseInMemory
 from tests.support.waiting import eventually, is_waiting
+from zk.clock import SYSTEM_CLOCK
 from zk.cluster import Broker, TopicPartition
 
 if TYPE_CHECKING:
@@ -1375,3 +1376,18 @@ def test_a_forked_child_is_told_that_the_stream_is_the_parents(is_locked: bool) 
             os._exit(refused)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
     assert [next(iteration).payload for _ in range(2)] == [b"b", b"c"]
+
+
+def test_a_second_thread_that_waits_for_the_same_stream_gets_an_error() -> None:
+    """Each would take the other's message in hand for done."""
+    stream = MessageStream("g_m-0", max_chunks=1, timeout_ms=-1, shallow=False, clock=SYSTEM_CLOCK)
+    ended: list[object] = []
+    reader = threading.Thread(target=lambda: ended.append(next(stream, None)), daemon=True)
+    reader.start()
+    eventually(lambda: stream.is_asked)
+    with pytest.raises(KafkaError, match="g_m-0 is read by another thread: each needs a stream of its own"):
+        next(stream)
+    stream.close()
+    reader.join(WAIT_S)
+    assert ended == [None]
+    assert next(stream, None) is None  # one after the other they may

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from kafka2011.producer import router as router_module
@@ -106,6 +108,23 @@ def test_a_partition_that_is_named_is_taken_if_its_broker_lives() -> None:
         Router(StaleInfo(3), DefaultPartitioner(), 2, CLOCK).named("t", wanted)
     with pytest.raises(InvalidPartitionError, match="t/1-7 is no partition of topic u"):
         Router(StaleInfo(0), DefaultPartitioner(), 2, CLOCK).named("u", wanted)
+
+
+class Short(StaleInfo):
+    """It is known, after some refreshes, that broker 1 has seven partitions of the topic."""
+
+    def lacks(self, partition: TopicPartition) -> bool:
+        return partition.partition >= (7 if self._missing > 0 else 8)
+
+
+def test_a_partition_that_is_named_must_be_there() -> None:
+    """The broker would drop what is sent to another one; and what names no partition is an error in words."""
+    wanted = TopicPartition("t", 1, 7)
+    with pytest.raises(InvalidPartitionError, match="there is no t/1-8: broker 1 has 2 partitions of topic t"):
+        Router(Short(0), DefaultPartitioner(), 2, CLOCK).named("t", wanted._replace(partition=8))
+    assert Router(Short(1), DefaultPartitioner(), 2, CLOCK).named("t", wanted) == wanted
+    with pytest.raises(TypeError, match=r"a partition is a TopicPartition\(topic, broker_id, partition\), not int"):
+        Router(Short(0), DefaultPartitioner(), 2, CLOCK).named("t", cast("TopicPartition", 0))
 
 
 class Unborn(Growing):

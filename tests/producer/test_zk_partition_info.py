@@ -445,3 +445,14 @@ def test_closing_ends_the_thread_and_the_session(zookeeper: ZooKeeperInMemory, f
     info.close()
     assert is_ended == [True]
     assert zookeeper.listeners == set()
+
+
+def test_a_partition_is_lacking_only_where_its_broker_has_registered_fewer(
+    zookeeper: ZooKeeperInMemory, follow: Follow
+) -> None:
+    """Nobody knows of a topic that a broker has not registered how many it will have there."""
+    zookeeper.add_partitions("views", 0, 2)
+    info = follow()
+    lacking = {where: info.lacks(where) for where in partitions((0, 0), (0, 1), (0, 2), (0, -1), (1, 5), (2, 0))}
+    assert [where for where, is_lacking in lacking.items() if is_lacking] == [*partitions((0, 2))]
+    assert not info.lacks(TopicPartition("unborn", 0, 7))

@@ -76,6 +76,9 @@ class ClusterInTrouble:
         counts = {broker_id: self.brokers[broker_id].partitions for broker_id in dict(self._registered)}
         return tuple(TopicPartition.all_of(topic, counts))
 
+    def lacks(self, _partition: TopicPartition) -> bool:
+        return False
+
     def choices(self, topic: str) -> tuple[TopicPartition, ...]:
         return on_every_broker(dict(self._registered), topic, ANY_PARTITION) if self._picks else self.partitions(topic)
 
