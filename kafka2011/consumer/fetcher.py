@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kafka2011.consumer.simple_consumer import MAX_FETCH_BYTES, FetchedSet, SimpleConsumer, sets_for
 from kafka2011.counters import Counters
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
+from kafka2011.message.header import MessageHeader, read_header
 from kafka2011.outages import Outages
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.errors import ZkError
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Up to this size a message is fetched that is larger than fetch.size."""
 MAX_PARTS = 1000
 MAX_STARTS = 1000
 """So many starts are found together."""
@@ -145,6 +148,7 @@ class BrokerFetcher:
         self.lacks_room = False  # for something that the fetch under way would ask for
         self._changed = threading.Event()
         self._stopped = False
+        self._warned_topics: set[str] = set()  # those with messages larger than fetch.size
         self._outages = Outages(logger)  # of partitions, and of the broker itself
         self._thread = threading.Thread(target=self._run, name=f"fetcher of broker {broker.id}", daemon=True)
         self._thread.start()
@@ -344,6 +348,12 @@ class BrokerFetcher:
     def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet, room: int = 1) -> bool:
         if fetched.error is None:
             self._outages.over(owned.where)
+        if fetched.data and not fetched.complete_bytes:
+            try:
+                fetched = self._whole_first(owned.where, fetched)
+            except BaseException:
+                owned.feed.cancel()
+                raise
         if fetched.data:
             self._counts.add(fetched_bytes=len(fetched.data))
             owned.feed.deliver(epoch, offset, fetched.data, fetched.complete_bytes, room)
@@ -361,6 +371,23 @@ class BrokerFetcher:
             self._report(fetched.error, owned.where)
             owned.feed.postpone(self._backoff_s)
         return False
+
+    def _whole_first(self, where: TopicPartition, fetched: FetchedSet) -> FetchedSet:
+        """Fetch the first message, which is larger than fetch.size, by itself; the same as before if that is no use."""
+        header = read_header(fetched.data)
+        if not isinstance(header, MessageHeader) or not len(fetched.data) < header.message_bytes <= MAX_MESSAGE_BYTES:
+            return fetched  # the stream says what is wrong
+        if where.topic not in self._warned_topics:
+            self._warned_topics.add(where.topic)
+            logger.warning(
+                "the message in %s at offset %d has %d bytes, and fetch.size is %d: it and all that are larger are fetched"
+                " one by one; set fetch.size to the size of the largest",
+                where,
+                fetched.offset,
+                header.message_bytes,
+                self._fetch_bytes,
+            )
+        return self._consumer.fetch(where.topic, where.partition, fetched.offset, header.message_bytes)
 
     def _find_starts(self, partitions: Iterable[OwnedPartition]) -> None:
         """Find the starts that are missing, up to the first request that the broker answers by hanging up.

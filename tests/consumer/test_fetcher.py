@@ -19,6 +19,7 @@ from kafka2011.consumer.stream import MessageStream
 from kafka2011.errors import (
     BrokerConnectionError,
     BrokerError,
+    InvalidMessageSizeError,
     KafkaError,
     OffsetOutOfRangeError,
     UnknownError,
@@ -42,6 +43,8 @@ MIB = 1024 * 1024
 CONFIG = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1})
 PATIENT = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1_000_000, "fetch.size": 11})
 """A fetcher that sleeps once has missed the test's deadline; each message of one byte is a fetch of its own."""
+
+SMALL = ConsumerConfig.of({"groupid": "g", "zk.connect": "h:1", "fetcher.backoff.ms": 1, "fetch.size": 30})
 
 HANGING_ID = 9
 
@@ -214,6 +217,10 @@ class ScriptedBroker:
                 break
             offset = sets[-1].next_offset
         return sets
+
+    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> FetchedSet:
+        [fetched] = self.multifetch([(topic, partition, offset, max_bytes)])
+        return fetched
 
     def get_many_offsets_before(self, asked: Iterable[tuple[str, int, int, int]]) -> list[list[int]]:
         every = list(asked)
@@ -944,3 +951,30 @@ def test_fetchers_keep_no_process_alive(broker: ScriptedBroker) -> None:
     broker.own()
     [thread] = [each for each in threading.enumerate() if each.name == "fetcher of broker 0"]
     assert thread.daemon
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_message_larger_than_fetch_size_is_fetched_by_itself(
+    open_broker: Callable[..., ScriptedBroker], partitions: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether the member lags or waits at the end; one warning names the setting."""
+    broker = open_broker(SMALL)
+    payloads = [b"a", b"x" * 100, b"b", b"y" * 200]
+    for number in range(partitions):
+        broker.own(number)
+        broker.write(number, bytes(MessageSet(payloads)))
+    assert sorted(broker.read(4 * partitions)) == sorted(payloads * partitions)
+    assert caplog.text.count("has 110 bytes, and fetch.size is 30") == 1
+    assert caplog.text.count("fetch.size is") == 1
+
+
+def test_what_only_looks_like_a_large_message_is_an_error_of_the_stream(
+    open_broker: Callable[..., ScriptedBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks for two gigabytes because of four damaged bytes."""
+    monkeypatch.setattr(fetcher, "MAX_MESSAGE_BYTES", 109)
+    broker = open_broker(SMALL)
+    broker.own()
+    broker.write(0, bytes(MessageSet([b"x" * 100])))
+    with pytest.raises(InvalidMessageSizeError, match="needs 110"):
+        broker.read(1)
