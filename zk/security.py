@@ -127,6 +127,19 @@ class ZkAddress(NamedTuple):
     security: Security
 
 
+def _check_order(hosts: str, chroot: str, path: str | None) -> None:
+    """Raise ZkError if a chroot stands behind ?security=FILE, where it is a part of the file's name."""
+    if path is None:
+        return
+    file = next((parent for parent in Path(path).parents if parent.is_file()), None)
+    if file is not None:
+        late = "/".join(part.strip("/") for part in (chroot, path.removeprefix(str(file))) if part.strip("/"))
+        raise ZkError(
+            f"a chroot stands before the ? in zk.connect: write {hosts}/{late}?{_PARAMETER}={file} (what stands behind"
+            f" {file} is taken for a part of its name)"
+        )
+
+
 def read_address(zk_connect: str) -> ZkAddress:
     """Read `host:port,host:port/chroot?security=FILE`, and the file. Raises ZkError."""
     places, question, parameters = zk_connect.partition("?")
@@ -135,6 +148,7 @@ def read_address(zk_connect: str) -> ZkAddress:
     if set(given) - {_PARAMETER} or (question and not given.get(_PARAMETER)):
         raise ZkError(f"zk.connect {zk_connect!r}: behind a ? there is security=FILE, and nothing else")
     path = given.get(_PARAMETER)
+    _check_order(hosts, chroot, path)
     return ZkAddress(
         hosts,
         f"/{chroot.strip('/')}" if chroot.strip("/") else "",

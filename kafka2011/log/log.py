@@ -273,6 +273,16 @@ class Log:
             self._hooks.on_awaited(self)
         return start.offset
 
+    def roll_if_due(self) -> None:
+        """Begin a segment if the next append would: as 0.7.2 does for a set without messages. Raises as `append`."""
+        with self.append_lock:
+            self._check_open()
+            try:
+                if self._is_roll_due():
+                    self._roll_or_wait()
+            except OSError as error:
+                self._fail("append to", error)
+
     def be_awaited(self) -> None:
         """Note that a reader waits at the flushed end: tell of what was appended after it, and of what will be."""
         self.is_awaited = True

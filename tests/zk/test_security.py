@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,15 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """It is an error that names it, not a session without security."""
     with pytest.raises(ZkError, match=r"gone\.toml"):
         read_address(f"a:1?security={tmp_path}/gone.toml")
+
+
+def test_a_chroot_behind_the_file_is_an_error_that_says_where_it_belongs(tmp_path: Path) -> None:
+    """There it would be a part of the file's name, and nobody would find the file."""
+    path = written(tmp_path, 'user = "u"\npassword = "p"')
+    with pytest.raises(ZkError, match=re.escape(f"write a:1,b:2/leaving/1?security={path} ")):
+        read_address(f"a:1,b:2?security={path}/leaving/1")
+    with pytest.raises(ZkError, match=re.escape(f"write a:1/kafka/leaving?security={path} ")):
+        read_address(f"a:1/kafka?security={path}/leaving")
 
 
 def test_files_of_tls_that_are_not_there(tmp_path: Path) -> None:

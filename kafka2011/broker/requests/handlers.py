@@ -202,11 +202,11 @@ class RequestHandlers:
     def append_run(self, buffer: ReceiveBuffer, run: Run, client: Client) -> bool:
         """Append the sets of produces that C has found good; do nothing and return False if they are not as usual.
 
-        That is, if they are the first for their partition, or the segment has no room for all of them.
+        That is, if they are the first for their partition, are empty, or the segment has no room for all of them.
         """
         topic, partition, _, _, _, size, sets, messages = run
         log = self._logs.existing(topic, partition)
-        if log is None or (sets > 1 and size > log.active_room_bytes):
+        if log is None or not size or (sets > 1 and size > log.active_room_bytes):
             return False
         self.counts["produce"] += sets
         self._append(log, buffer.sets(run), messages, client)
@@ -224,6 +224,8 @@ class RequestHandlers:
         if not all(complete_prefix_bytes(messages) == len(messages) for messages in sets):
             return False
         data = b"".join(sets)
+        if not data:
+            return False
         try:
             checked = client.checker.check(data)
             log = self._logs.get_or_create(topic, partition)
@@ -234,8 +236,7 @@ class RequestHandlers:
         if not len(checked.data) == len(data) <= log.active_room_bytes:
             return False
         self.counts["produce"] += len(sets)
-        if data:
-            self._append(log, data, checked.messages, client)
+        self._append(log, data, checked.messages, client)
         return True
 
     def _produce(self, request: ProduceRequest, client: Client) -> None:
@@ -264,6 +265,8 @@ class RequestHandlers:
             raise RefusedError(f"produce to {request.topic}-{partition}: {error}") from error
         if checked.data:
             self._append(log, checked.data, checked.messages, client)
+        elif client.appended is None:  # replicas begin segments where messages are
+            log.roll_if_due()
 
     def _fetch(self, request: FetchRequest, client: Client) -> Reply | None:
         self.counts["fetch"] += 1
