@@ -19,6 +19,7 @@ from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.child import stop_all
 from zk.connecting import connect
+from zk.errors import ZkUnavailable
 from zk.local_zookeeper import LocalZooKeeper
 from zk.replicas import ReplicaRegistry
 
@@ -232,7 +233,9 @@ class ReplicaSet:
 
     def leader(self) -> str:
         """Return who is registered as the broker, or was last."""
-        found = self._brokers.brokers().get(BROKER_ID)
+        found = None
+        with suppress(ZkUnavailable):
+            found = self._brokers.brokers().get(BROKER_ID)
         for name, each in self.all.items():
             if found is not None and each.direct_port == found.port:
                 self._leader = name

@@ -380,8 +380,8 @@ class BrokerFetcher:
         if where.topic not in self._warned_topics:
             self._warned_topics.add(where.topic)
             logger.warning(
-                "the message in %s at offset %d has %d bytes, and fetch.size is %d: it and all that are larger are fetched"
-                " one by one; set fetch.size to the size of the largest",
+                "the message in %s at offset %d has %d bytes, and fetch.size is %d: it and all that are larger are"
+                " fetched one by one; set fetch.size to the size of the largest",
                 where,
                 fetched.offset,
                 header.message_bytes,

@@ -237,7 +237,7 @@ class Log:
     # Appending
 
     def append(self, data: AnyBytes, messages: int, at: Place | None = None) -> int:
-        """Append whole, validated messages and return the offset where they start.
+        """Append whole, validated messages and return the offset where they start; none begin a segment if one is due.
 
         `messages` counts them, including those inside compressed sets. With `at` they are appended there and nowhere
         else, and a segment is begun there and nowhere else: LogError says if they do not belong at the end.
@@ -245,26 +245,22 @@ class Log:
         """
         with self.append_lock:
             self._check_open()
-            if not data:
-                return self._ends.appended.offset
             try:
-                if at is not None:
-                    self._go_to(at)
-                elif self._is_roll_due():
-                    self._roll_or_wait()
-                segment = self._files.list.active
-                segment.append(data)
+                self._go_to(at)
+                if data:
+                    self._files.list.active.append(data)
             except OSError as error:
                 self._fail("append to", error)
             start = self._ends.appended
+            if not data:
+                return start.offset
             self._ends.appended = end = End(start.offset + len(data), start.messages + messages)
             if self._timer.waiting_since_s is None:
                 self._timer.waiting_since_s = self._clock.monotonic_s()
             if self._first_append_s is None:
                 self._first_append_s = self._clock.monotonic_s()
-            is_flush_due = not self.is_flush_requested and (
-                end.messages - self._ends.flushing.messages >= self.settings.flush_interval
-            )
+            unflushed = end.messages - self._ends.flushing.messages
+            is_flush_due = not self.is_flush_requested and unflushed >= self.settings.flush_interval
             if is_flush_due:
                 self.is_flush_requested = True
         if is_flush_due:
@@ -272,16 +268,6 @@ class Log:
         elif self.is_awaited:
             self._hooks.on_awaited(self)
         return start.offset
-
-    def roll_if_due(self) -> None:
-        """Begin a segment if the next append would: as 0.7.2 does for a set without messages. Raises as `append`."""
-        with self.append_lock:
-            self._check_open()
-            try:
-                if self._is_roll_due():
-                    self._roll_or_wait()
-            except OSError as error:
-                self._fail("append to", error)
 
     def be_awaited(self) -> None:
         """Note that a reader waits at the flushed end: tell of what was appended after it, and of what will be."""
@@ -317,8 +303,15 @@ class Log:
                 return error
         return None
 
-    def _go_to(self, place: Place) -> None:
-        """Roll if a segment begins at this place. Needs the append lock. Raises LogError."""
+    def _go_to(self, place: Place | None) -> None:
+        """Roll if a segment begins at this place; without one, if it is time. Needs the append lock.
+
+        Raises LogError.
+        """
+        if place is None:
+            if self._is_roll_due():
+                self._roll_or_wait()
+            return
         offset, segment = place
         end, active = self._ends.appended.offset, self._files.list.starts[-1]
         if offset != end:

@@ -161,7 +161,7 @@ def test_an_empty_set_makes_the_topic(broker: Broker) -> None:
 def test_an_empty_set_begins_a_segment_behind_a_full_one(tmp_path: Path) -> None:
     """As 0.7.2 does, which looks whether one is full before it looks what there is to append."""
     broker = Broker(tmp_path, max_segment_bytes=20)
-    try:
+    with broker.logs:
         log = broker.logs.get_or_create("t", 0)
         broker.produce(HELLO)
         broker.produce(b"")
@@ -170,8 +170,6 @@ def test_an_empty_set_begins_a_segment_behind_a_full_one(tmp_path: Path) -> None
         broker.produce(b"")
         broker.produce(b"")
         assert log.segment_offsets == (0, 30)
-    finally:
-        broker.logs.close()
 
 
 def test_the_broker_picks_a_partition_at_random(broker: Broker) -> None:

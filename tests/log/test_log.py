@@ -169,11 +169,15 @@ def test_offsets_are_byte_positions(make_log: Callable[..., Log]) -> None:
     assert log.unflushed_messages == 3
 
 
-def test_an_empty_set_changes_nothing(make_log: Callable[..., Log]) -> None:
+def test_an_empty_set_appends_nothing_but_begins_a_segment_behind_a_full_one(make_log: Callable[..., Log]) -> None:
+    """As in 0.7.2; one that is not full is left as it is."""
     log = make_log(ROLLS_EARLY)
-    fill(log, 1)
-    assert log.append(b"", 0) == 100
+    assert log.append(b"", 0) == 0
     assert list(log.segment_offsets) == [0]
+    fill(log, 1)
+    for _ in range(2):
+        assert log.append(b"", 0) == 100
+        assert list(log.segment_offsets) == [0, 100]
 
 
 def test_only_flushed_bytes_are_readable(make_log: Callable[..., Log]) -> None:
