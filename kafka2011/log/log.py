@@ -304,10 +304,7 @@ class Log:
         return None
 
     def _go_to(self, place: Place | None) -> None:
-        """Roll if a segment begins at this place; without one, if it is time. Needs the append lock.
-
-        Raises LogError.
-        """
+        """Roll if a segment begins at this place, or it is time. Needs the append lock. Raises LogError."""
         if place is None:
             if self._is_roll_due():
                 self._roll_or_wait()
