@@ -98,8 +98,17 @@ class InvalidMessageSizeError(BrokerError):
     code = 4
 
 
+class NotAllowedError(BrokerError):
+    """The broker's rules (allow.file) do not let this client consume the topic; the text says whom, and which rules.
+
+    No number of 0.7: only clients of this package are answered it, and others get an empty set.
+    """
+
+    code = 29
+
+
 class ErrorCodes:
-    """The numbers of 0.7's error table, both ways."""
+    """The numbers of 0.7's error table, and one of ours, both ways."""
 
     NONE: ClassVar[int] = 0
     _BY_CODE: ClassVar[dict[int, type[BrokerError]]] = {
@@ -110,6 +119,7 @@ class ErrorCodes:
             InvalidMessageError,
             WrongPartitionError,
             InvalidMessageSizeError,
+            NotAllowedError,
         )
     }
 

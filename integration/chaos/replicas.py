@@ -145,7 +145,7 @@ def settle(replicas: ReplicaSet, members: Members, remade_topic: RemadeTopic, ac
     except AssertionError:
         missed = found.keys() - account.read.keys()
         account.problems.append(f"the group was not handed {len(missed)} messages, the first at {min(missed)}")
-    apart = {each.place for each in members.receipts() if account.read[each.place] != each.message}
+    apart = {each.place for each in members.receipts() if account.read.get(each.place, each.message) != each.message}
     if apart:
         account.problems.append(f"at {len(apart)} places two messages were read, the first at {min(apart)}")
     changed = [place for place, message in account.read.items() if found.get(place) != message]

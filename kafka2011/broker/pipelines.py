@@ -97,6 +97,7 @@ class Pipelines:
             partial(connection.park, self._parking),
             f"{connection.principal} at {connection.name}",
             None if led is None else led.appended,
+            self._config.allow_file,
         )
 
     def _replica_frames(self, led: LedClient, connection: Connection, may_use: MayUse | None) -> ReplicaFrames:

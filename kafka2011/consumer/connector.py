@@ -124,6 +124,7 @@ class ConsumerConnector:
         """Join the group and return that many streams of all topics that a filter allows, now or later."""
         topic_count = TopicCount.filtered(topic_filter, streams)
         self._check_not_joined()
+        self._fetchers.skips_refused = True
         self._filtered_streams = self._new_streams(streams)
         self._join(topic_count)
         return list(self._filtered_streams)
@@ -148,10 +149,7 @@ class ConsumerConnector:
             if self._membership is not None:
                 self._membership.commit()
             return
-        if not isinstance(offsets, Mapping) or not all(
-            isinstance(where, tuple) and len(where) == 3 for where in offsets
-        ):
-            raise TypeError("offsets are a dict: (topic, broker id, partition) to the next offset")
+        _check_offsets(offsets)
         given = [(self._owned(*where), offset) for where, offset in offsets.items()]
         for owned, offset in given:
             if not 0 <= offset < 2**63:
@@ -410,6 +408,13 @@ class ConsumerConnector:
 def _unique_name() -> str:
     """Return a consumer's name as 0.7 makes it: host, time and 8 random hex digits."""
     return f"{socket.gethostname()}-{int(time.time() * 1000)}-{secrets.token_hex(4)}"
+
+
+def _check_offsets(offsets: object) -> None:
+    """Raise TypeError for what are no offsets by partition."""
+    keys = list(offsets) if isinstance(offsets, Mapping) else [None]
+    if not all(isinstance(where, tuple) and len(where) == 3 for where in keys):
+        raise TypeError("offsets are a dict: (topic, broker id, partition) to the next offset")
 
 
 def _warn_of_unknown(client: ZkClient, topics: Collection[str]) -> None:

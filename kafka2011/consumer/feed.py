@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kafka2011.consumer.chunk_queue import ChunkQueue
     from kafka2011.consumer.group_registries import Lease
+    from kafka2011.errors import KafkaError
     from kafka2011.message.message_set import Message
     from zk.clock import Clock
 
@@ -49,6 +50,7 @@ class Chunk:
         "data",
         "end_offset",
         "epoch",
+        "error",
         "feed",
         "flows_until_s",
         "in_hand",
@@ -60,7 +62,14 @@ class Chunk:
     )
 
     def __init__(
-        self, feed: PartitionFeed, epoch: int, offset: int, end_offset: int, data: bytes, room: int = 1
+        self,
+        feed: PartitionFeed,
+        epoch: int,
+        offset: int,
+        end_offset: int,
+        data: bytes,
+        room: int = 1,
+        error: KafkaError | None = None,
     ) -> None:
         self.feed = feed
         self.epoch = epoch
@@ -68,6 +77,7 @@ class Chunk:
         self.end_offset = end_offset
         self.data = data
         self.room = room
+        self.error = error  # which the application gets in place of messages
         self.in_hand: Message | StoredSet | Stretch | None = (
             None  # the last one that the application has not come back from
         )
@@ -93,6 +103,12 @@ class Chunk:
     def is_busy(self) -> bool:
         """Whether the application has a message of it, or is within a compressed set of it."""
         return self.feed.epoch == self.epoch and (self.in_hand is not None or self.is_within_set)
+
+    def refused(self) -> KafkaError:
+        """Return its error, for the application; what it stands for is fetched again when that goes on."""
+        assert self.error is not None
+        self.feed.restart(self.feed.consumed_offset)
+        return self.error
 
     def come_back(self) -> None:
         """Count what is in hand as consumed, unless the partition was given up or rewound meanwhile."""
@@ -239,6 +255,18 @@ class PartitionFeed:
             if complete_bytes:
                 self.fetch_offset = end_offset
             else:  # less than one message: the application must be told before anything else is fetched
+                self.not_before_s = math.inf
+
+    def refuse(self, epoch: int, error: KafkaError) -> None:
+        """Queue an error that the application must be told, unless the partition was given up or rewound since.
+
+        Fetch nothing until it was.
+        """
+        with self.queue.lock:
+            if self.queue.is_closed or epoch != self.epoch or self.state is not State.ACTIVE:
+                return
+            offset = self.fetch_offset or 0
+            if self.queue.put(Chunk(self, epoch, offset, offset, b"", 1, error), self.where.broker_id):
                 self.not_before_s = math.inf
 
     @property

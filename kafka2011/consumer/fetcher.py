@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.consumer.simple_consumer import MAX_FETCH_BYTES, FetchedSet, SimpleConsumer, sets_for
 from kafka2011.counters import Counters
-from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
+from kafka2011.errors import BrokerConnectionError, KafkaError, NotAllowedError, OffsetOutOfRangeError
 from kafka2011.message.header import MessageHeader, read_header
 from kafka2011.outages import Outages
 from kafka2011.wire.protocol import EARLIEST, LATEST
@@ -69,6 +69,9 @@ class FetcherManager:
         self._config = config
         self._starts_found = starts_found
         self._connect = connect
+        self.skips_refused = False
+        """Whether partitions that may not be consumed are left out, as where a filter chose the topics."""
+        self._skipped: set[str] = set()  # topics of which that was told
         self._lock = threading.Lock()
         self._fetchers: dict[tuple[int, str, int], BrokerFetcher] = {}
         self.counts = FetchCounts()
@@ -79,7 +82,9 @@ class FetcherManager:
         with self._lock:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = BrokerFetcher(broker, self._config, self._starts_found, self.counts, self._connect)
+                fetcher = BrokerFetcher(
+                    broker, self._config, self._starts_found, self.counts, self._connect, self._refuse
+                )
                 self._fetchers[key] = fetcher
             fetcher.add(owned)
 
@@ -107,6 +112,17 @@ class FetcherManager:
                 if fetcher.lacks_room:
                     fetcher.wake()
 
+    def _refuse(self, owned: OwnedPartition, epoch: int, error: NotAllowedError) -> None:
+        """Let the application have the error in place of messages; or leave the partition alone for a while."""
+        self.counts.add(fetch_errors=1)
+        if not self.skips_refused:
+            owned.feed.refuse(epoch, error)
+            return
+        owned.feed.postpone(LONGEST_PAUSE_S)
+        if owned.where.topic not in self._skipped:
+            self._skipped.add(owned.where.topic)
+            logger.warning("%s; other topics go on", error)
+
     def close(self) -> None:
         """Stop all fetchers and wait for their threads."""
         with self._lock:
@@ -129,7 +145,9 @@ class BrokerFetcher:
         starts_found: StartsFound,
         counts: FetchCounts,
         connect: Connect,
+        refuse: Callable[[OwnedPartition, int, NotAllowedError], None],
     ) -> None:
+        self._refuse = refuse
         self._broker = broker
         self._fetch_bytes = config.fetch_size
         self._wait_s = config.fetch_wait_max_ms / 1000
@@ -367,6 +385,8 @@ class BrokerFetcher:
             self._counts.add(resets=1)
             logger.warning("%s: starting anew as autooffset.reset says", fetched.error)
             self._find_start(owned, epoch)
+        elif isinstance(fetched.error, NotAllowedError):
+            self._refuse(owned, epoch, fetched.error)
         elif fetched.error is not None:
             self._report(fetched.error, owned.where)
             owned.feed.postpone(self._backoff_s)
@@ -421,6 +441,9 @@ class BrokerFetcher:
         where, feed = owned.where, owned.feed
         try:
             offsets = self._consumer.get_offsets_before(where.topic, where.partition, self._reset_time_of(owned), 1)
+        except NotAllowedError as error:
+            self._refuse(owned, epoch, error)
+            return True
         except KafkaError as error:
             self._report(error, where)
             feed.back_off(2 * self._backoff_s, LONGEST_PAUSE_S)

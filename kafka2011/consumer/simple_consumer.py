@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Self
 
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.consumer.columns import column_decoder
-from kafka2011.errors import ErrorCodes
+from kafka2011.errors import ErrorCodes, NotAllowedError
 from kafka2011.message.message_set import Message, complete_prefix_bytes, decode, scan
 from kafka2011.message.topic import partition_text
+from kafka2011.wire import refusal
 from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import (
     DEFAULT_MAX_FRAME_BYTES,
@@ -18,6 +19,7 @@ from kafka2011.wire.protocol import (
     FetchWait,
     MultiFetchRequest,
     OffsetsRequest,
+    RefusalRequest,
     decode_multifetch_body,
     decode_offsets_body,
     decode_response,
@@ -155,7 +157,7 @@ class SimpleConsumer(Closing):
 
         Empty at the end of the log, and for a topic that the broker does not know. With `wait_ms` the broker waits so
         long for `min_bytes` before it answers; one of 0.7 does not. Raises OffsetOutOfRangeError, WrongPartitionError
-        or UnknownError as the broker answers, BrokerConnectionError if it does not.
+        NotAllowedError or UnknownError as the broker answers, BrokerConnectionError if it does not.
         """
         max_bytes = self._config.fetch_size if max_bytes is None else max_bytes
         [fetched] = self.fetch_on(topic, partition, offset, max_bytes, 1, wait_ms=wait_ms, min_bytes=min_bytes)
@@ -230,7 +232,7 @@ class SimpleConsumer(Closing):
         `time_ms` is since the epoch, or LATEST for the flushed end, or EARLIEST for the first offset. For a topic that
         the broker does not know: [0] for LATEST and EARLIEST, else nothing.
         """
-        request = OffsetsRequest(topic, partition, time_ms, max_count)
+        request = OffsetsRequest(topic, partition, time_ms, max_count, is_ours=True)
         return self._offsets(request, self._ask(request))
 
     def get_many_offsets_before(self, asked: Iterable[tuple[str, int, int, int]]) -> list[list[int]]:
@@ -238,13 +240,24 @@ class SimpleConsumer(Closing):
 
         A round trip serves many, so each should ask for few offsets.
         """
-        requests = [OffsetsRequest(*request) for request in asked]
+        requests = [OffsetsRequest(*request, is_ours=True) for request in asked]
         frames = self._connection.request_many([encode_request(request) for request in requests])
         return [self._offsets(request, frame) for request, frame in zip(requests, frames, strict=True)]
 
     def _offsets(self, request: OffsetsRequest, frame: memoryview) -> list[int]:
         where = partition_text(request.topic, self.broker_id, request.partition)
-        return decode_offsets_body(decode_response(frame, f"the offsets of {where} before {request.time_ms}"))
+        try:
+            return decode_offsets_body(decode_response(frame, f"the offsets of {where} before {request.time_ms}"))
+        except NotAllowedError:
+            raise self._refusal(request.topic) from None
+
+    def _refusal(self, topic: str) -> NotAllowedError:
+        """Ask the broker why a topic may not be consumed. Raises BrokerConnectionError and ProtocolError."""
+        body = decode_response(self._ask(RefusalRequest(topic)), f"the reason why topic {topic} is refused")
+        principal, rules = refusal.decode_answer(bytes(body), f"topic {topic}")
+        place = f"{self._connection.host}:{self._connection.port}"
+        broker = f"the broker at {place}" if self.broker_id is None else f"broker {self.broker_id} at {place}"
+        return NotAllowedError(f"{principal} may not consume topic {topic!r}: {broker} goes by {rules}")
 
     def interrupt(self) -> None:
         """From another thread: let a fetch that waits at the broker be answered now, and none wait until `let_wait`."""
@@ -265,6 +278,8 @@ class SimpleConsumer(Closing):
         self, request: FetchRequest, code: int, data: bytes, complete_bytes: int | None = None
     ) -> FetchedSet:
         error = ErrorCodes.error_for(code, f"the broker refused {self._description(request)}") if code else None
+        if isinstance(error, NotAllowedError):
+            error = self._refusal(request.topic)
         return FetchedSet(request, self.broker_id, data, error, complete_bytes)
 
     def _description(self, request: FetchRequest) -> str:
@@ -283,7 +298,7 @@ def sets_for(fetch_bytes: int) -> tuple[int, int]:
     return most // together * together, together
 
 
-def _wait(wait_ms: int, min_bytes: int) -> FetchWait | None:
+def _wait(wait_ms: int, min_bytes: int) -> FetchWait:
     if wait_ms < 0:
         raise ValueError(f"wait_ms is {wait_ms}: no time to wait for")
-    return FetchWait(wait_ms, min_bytes) if wait_ms else None
+    return FetchWait(wait_ms, min_bytes) if wait_ms else FetchWait(0, 0)

@@ -283,8 +283,7 @@ class MessageStream:
 
     def _next_list(self, max_messages: int, timeout_s: float | None) -> list[Message]:
         """Wait for messages of one partition and hand them out; none after the timeout and after the end."""
-        if max_messages < 1:
-            raise ValueError(f"max_messages is {max_messages}: a list has at least one message")
+        _check_size(max_messages)
         delivered_messages = self.delivered_messages
         try:
             with self._lock:
@@ -335,8 +334,7 @@ class MessageStream:
 
     def _next_batch(self, max_messages: int, timeout_s: float | None) -> pa.RecordBatch | None:
         """Wait for a batch, and hand it out; None after the timeout and after the end."""
-        if max_messages < 1:
-            raise ValueError(f"max_messages is {max_messages}: a batch has at least one message")
+        _check_size(max_messages)
         decode_columns = column_decoder()
 
         def look(chunk: Chunk) -> bool:
@@ -416,6 +414,8 @@ class MessageStream:
                     return _State.EMPTY
             elif not chunk.is_wanted:
                 self._drop_open()
+            elif chunk.error is not None:
+                raise chunk.refused()
             elif not self._look(chunk):
                 return _State.UNSURE
             elif self._decode_some(chunk, ahead) if look is None else look(chunk):
@@ -526,6 +526,11 @@ class MessageStream:
                 if feed.epoch == self._open.epoch and feed.state is State.ACTIVE:
                     feed.restart(feed.consumed_offset)
                 self._drop_open()
+
+
+def _check_size(max_messages: int) -> None:
+    if max_messages < 1:
+        raise ValueError(f"max_messages is {max_messages}: what is handed out has at least one message")
 
 
 class _ParentsLock:

@@ -205,7 +205,7 @@ class BrokerConnection(Closing):
         return responses
 
     def fetch(self, frame: bytes, set_bytes: int, most: int, wait_ms: int = 0) -> list[Fetched]:
-        """Send a fetch of up to `set_bytes`, and return what it gives, and those that follow it in the log.
+        """Send a fetch of up to `set_bytes`, with a `wait`; return what it gives, and those that follow it in the log.
 
         Of each, that is the error code, the set, and how many bytes of it belong to whole messages. There is more than
         one, up to `most`, only where there is C code, as long as each is at least half as large as it may be and the
@@ -332,7 +332,7 @@ class BrokerConnection(Closing):
                 frame,
                 *(ends_s, self._waits_s),
                 *(room_bytes, most, SETS_WITHIN_MS),
-                *(WAIT_BYTES if wait_ms else 0, bool(wait_ms)),
+                *(WAIT_BYTES, bool(wait_ms)),
             )
             if isinstance(size := responses[-1], int):
                 self._check_size(size, limit_bytes)

@@ -12,7 +12,10 @@
 
 A topic is an int16 length and UTF-8. Bytes after a body are ignored, as in 0.7, but for 12 that 0.7 does not know: a
 fetch, or a multifetch of at least one part, may be followed by `WAIT`, max wait ms int32, min bytes int32. Then the
-answer may wait that long for so many bytes, of all parts together. Wrong bytes raise ProtocolError and nothing else.
+answer may wait that long for so many bytes, of all parts together. The same 12, with zeros, behind an offsets request
+say only that a client of ours asks, which is answered NotAllowedError's number where it may not consume. Wrong bytes
+raise ProtocolError and nothing else.
+
 Requests are tuples, not dataclasses, because one is made for every frame.
 """
 
@@ -33,6 +36,8 @@ FETCH = 1
 MULTIFETCH = 2
 MULTIPRODUCE = 3
 OFFSETS = 4
+REFUSAL = 102
+"""See `refusal`."""
 
 LATEST = -1
 """In an offsets request, as a time: the flushed end of the log."""
@@ -82,6 +87,9 @@ class FetchWait(NamedTuple):
     min_bytes: int
 
 
+_AT_ONCE = FetchWait(0, 0)
+
+
 class FetchRequest(NamedTuple):
     """Send at most `max_bytes` of one partition's log from `offset` on. One that is a part of others has no `wait`."""
 
@@ -106,18 +114,28 @@ class MultiProduceRequest(NamedTuple):
 
 
 class OffsetsRequest(NamedTuple):
-    """Up to `max_count` segment starts from before a time in ms, or before LATEST or EARLIEST, newest first."""
+    """Up to `max_count` segment starts from before a time in ms, or before LATEST or EARLIEST, newest first.
+
+    `is_ours` says that the client is one of this package.
+    """
 
     topic: str
     partition: int
     time_ms: int
     max_count: int
+    is_ours: bool = False
+
+
+class RefusalRequest(NamedTuple):
+    """Why a topic may not be consumed."""
+
+    topic: str
 
 
 FrameT = TypeVar("FrameT", bytes, memoryview)
 _Part = TypeVar("_Part", ProduceRequest, FetchRequest)
 
-Request = ProduceRequest | FetchRequest | MultiFetchRequest | MultiProduceRequest | OffsetsRequest
+Request = ProduceRequest | FetchRequest | MultiFetchRequest | MultiProduceRequest | OffsetsRequest | RefusalRequest
 
 
 def encode_request(request: Request) -> bytes:
@@ -134,15 +152,17 @@ def encode_request(request: Request) -> bytes:
             return multiproduce_frame(
                 [(topic_field(produce.topic), produce.partition, produce.messages) for produce in request.produces]
             )
+        if isinstance(request, RefusalRequest):
+            return _frame(REFUSAL, [topic_field(request.topic)])
         tail = _OFFSETS_TAIL.pack(request.partition, request.time_ms, request.max_count)
-        return _frame(OFFSETS, [topic_field(request.topic), tail])
+        return _frame(OFFSETS, [topic_field(request.topic), tail, _encode_wait(_AT_ONCE if request.is_ours else None)])
     except struct.error as error:
         raise ProtocolError(f"a value does not fit its field in {type(request).__name__}: {error}") from error
 
 
 def without_wait(frame: bytes) -> bytes:
     """Return the frame of a request with a `wait`, but so that it is answered at once."""
-    return frame[:-WAIT_BYTES] + _WAIT.pack(_WAIT_MARK, 0, 0)
+    return frame[:-WAIT_BYTES] + _encode_wait(_AT_ONCE)
 
 
 def produce_frame(topic: bytes, partition: int, messages: AnyBytes) -> bytes:
@@ -200,7 +220,11 @@ def decode_request(frame: AnyBytes) -> Request:
             return MultiProduceRequest(_decode_parts(frame, _decode_produce)[0])
         if request_type == OFFSETS:
             topic, position = _decode_topic(frame, _INT16.size)
-            return OffsetsRequest(topic, *_OFFSETS_TAIL.unpack_from(frame, position))
+            where, time_ms, most = _OFFSETS_TAIL.unpack_from(frame, position)
+            is_ours = _decode_wait(frame, position + _OFFSETS_TAIL.size) == _AT_ONCE
+            return OffsetsRequest(topic, where, time_ms, most, is_ours)
+        if request_type == REFUSAL:
+            return RefusalRequest(_decode_topic(frame, _INT16.size)[0])
     except struct.error as error:
         raise ProtocolError(f"a request of {len(frame)} bytes ends in the middle of a field") from error
     raise ProtocolError(f"request type {request_type} is unknown")

@@ -27,12 +27,15 @@ from kafka2011.wire.protocol import (
     EARLIEST,
     LATEST,
     FetchRequest,
+    FetchWait,
     MultiFetchRequest,
     MultiProduceRequest,
     OffsetsRequest,
     ProduceRequest,
+    RefusalRequest,
     Request,
 )
+from kafka2011.wire.refusal import Refusal, decode_answer
 from tests.support.disks import DiskWith
 from tests.support.files import count_open_files
 from tests.support.replies import bytes_of
@@ -165,11 +168,11 @@ def test_an_empty_set_begins_a_segment_behind_a_full_one(tmp_path: Path) -> None
         log = broker.logs.get_or_create("t", 0)
         broker.produce(HELLO)
         broker.produce(b"")
-        assert log.segment_offsets == (0,)
+        assert list(log.segment_offsets) == [0]
         broker.produce(HELLO)
         broker.produce(b"")
         broker.produce(b"")
-        assert log.segment_offsets == (0, 30)
+        assert list(log.segment_offsets) == [0, 30]
 
 
 def test_the_broker_picks_a_partition_at_random(broker: Broker) -> None:
@@ -228,6 +231,47 @@ def test_a_payload_over_the_limit_drops_its_set_and_no_more(broker: Broker, capl
     assert "1001" in caplog.text
     broker.produce(encode(bytes(1000)))
     assert len(broker.stored()) == 1010
+
+
+def test_a_client_of_07_gets_of_a_topic_that_it_may_not_consume_what_an_unknown_topic_has(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error would end its fetcher, which has topics that it may consume as well; the log names it once."""
+    broker.produce(HELLO, "secret")
+    broker.produce(HELLO, "open")
+    broker.client.refused_topics, broker.client.name = frozenset({"secret"}), "web at h:1"
+
+    def asked(topic: str) -> list[bytes | None]:
+        fetch = FetchRequest(topic, 0, 0, 100)
+        return [
+            broker.ask(fetch),
+            broker.ask(MultiFetchRequest((fetch, FetchRequest("open", 0, 0, 100)))),
+            *(broker.ask(OffsetsRequest(topic, 0, time_ms, 5)) for time_ms in (LATEST, EARLIEST, 5)),
+        ]
+
+    with caplog.at_level(logging.WARNING):
+        assert asked("secret") == asked("unknown")
+    assert HELLO in (asked("secret")[1] or b"")
+    assert caplog.text.count("web at h:1 may not consume: topic 'secret'") == 1
+    assert broker.handlers.counts["not_allowed_consume"] == 10
+    assert broker.logs.topics() == {"secret": 2, "open": 2}
+
+
+def test_a_client_of_this_package_is_told_that_it_may_not_consume(broker: Broker) -> None:
+    """By a number that 0.7 does not have, in each part, and it may ask why."""
+    broker.produce(HELLO, "open")
+    broker.client.refused_topics = frozenset({"secret"})
+    broker.client.name, broker.client.rules = "web at h:1", "/etc/allow.toml"
+    now = FetchWait(0, 1)
+    refused = b"\0\0\0\2\0\x1d"
+    assert broker.ask(FetchRequest("secret", 0, 0, 100, now)) == refused
+    assert broker.ask(OffsetsRequest("secret", 0, LATEST, 1, is_ours=True)) == refused
+    parts = (FetchRequest("secret", 0, 0, 100), FetchRequest("open", 0, 0, 100))
+    answer = broker.ask(MultiFetchRequest(parts, now)) or b""
+    assert answer[6:12] == refused
+    assert answer.endswith(HELLO)
+    why = broker.ask(RefusalRequest("secret")) or b""
+    assert decode_answer(why[6:], "it") == Refusal("web at h:1", "/etc/allow.toml")
 
 
 def test_what_was_dropped_is_never_confirmed(broker: Broker) -> None:

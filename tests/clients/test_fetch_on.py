@@ -19,7 +19,7 @@ from kafka2011.errors import (
 )
 from kafka2011.message.message_set import Message, decode, encode
 from kafka2011.wire import connection
-from kafka2011.wire.protocol import FetchRequest, encode_response_header
+from kafka2011.wire.protocol import FetchRequest, FetchWait, encode_response_header
 from tests.support.interruption import StoppedError, interruptible
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_sets_follow_one_another_to_the_end(serve: Serve) -> None:
     with consumer(broker.port) as client:
         sets = by_any((0, 40), (30, 40), (60, 40), (90, 40), (120, 30), (150, 0))
         assert fetch_on(client) == sets
-        assert broker.requests == [FetchRequest("views", 2, offset, MAX_BYTES) for offset, _ in sets]
+        assert broker.requests == [FetchRequest("views", 2, offset, MAX_BYTES, FetchWait(0, 0)) for offset, _ in sets]
         last = client.fetch_on("views", 2, 120, MAX_BYTES, 2)[0]
         assert [(each.payload, each.broker_id, each.next_offset) for each in last] == [
             (b"hello", 4, 135),

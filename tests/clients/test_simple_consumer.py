@@ -15,6 +15,7 @@ from kafka2011.errors import (
     BrokerConnectionError,
     InvalidMessageError,
     InvalidMessageSizeError,
+    NotAllowedError,
     OffsetOutOfRangeError,
     ProtocolError,
     UnknownError,
@@ -26,11 +27,14 @@ from kafka2011.wire.protocol import (
     EARLIEST,
     LATEST,
     FetchRequest,
+    FetchWait,
     MultiFetchRequest,
     OffsetsRequest,
+    RefusalRequest,
     encode_offsets_body,
     encode_response_header,
 )
+from kafka2011.wire.refusal import Refusal, encode_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from tests.support.scripted_broker import Peer, ScriptedBroker, Serve
 
 HELLO = encode(b"hello")
+AT_ONCE = FetchWait(0, 0)
 MIB = 1024 * 1024
 
 
@@ -75,7 +80,7 @@ def test_a_fetch_gives_messages(serve: Serve) -> None:
     ]
     assert list(fetched) == list(fetched)
     assert fetched.next_offset == end
-    assert broker.requests == [FetchRequest("views", 2, 1000, 500)]
+    assert broker.requests == [FetchRequest("views", 2, 1000, 500, AT_ONCE)]
 
 
 def test_the_fetch_size_is_a_setting(serve: Serve) -> None:
@@ -84,7 +89,7 @@ def test_the_fetch_size_is_a_setting(serve: Serve) -> None:
     with SimpleConsumer("127.0.0.1", broker.port, {"fetch.size": 77}) as client:
         assert list(client.fetch("t", 0, 5)) == []
         assert client.fetch("t", 0, 5, 0).next_offset == 5
-    assert broker.requests == [FetchRequest("t", 0, 5, 77), FetchRequest("t", 0, 5, 0)]
+    assert broker.requests == [FetchRequest("t", 0, 5, 77, AT_ONCE), FetchRequest("t", 0, 5, 0, AT_ONCE)]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_a_multifetch_keeps_errors_with_their_parts(serve: Serve) -> None:
     with pytest.raises(OffsetOutOfRangeError, match="b/4-1 at offset 9"):
         list(second)
     assert broker.requests[0] == MultiFetchRequest(
-        (FetchRequest("a", 0, 0, 100), FetchRequest("b", 1, 9, 100), FetchRequest("c", 0, 0, 100))
+        (FetchRequest("a", 0, 0, 100), FetchRequest("b", 1, 9, 100), FetchRequest("c", 0, 0, 100)), AT_ONCE
     )
 
 
@@ -154,7 +159,7 @@ def test_offsets(serve: Serve) -> None:
     with consumer(broker) as client:
         assert client.get_offsets_before("t", 1, LATEST, 2) == [34, 0]
         assert client.get_offsets_before("t", 1, EARLIEST) == []
-    assert broker.requests == [OffsetsRequest("t", 1, -1, 2), OffsetsRequest("t", 1, -2, 1)]
+    assert broker.requests == [OffsetsRequest("t", 1, -1, 2, is_ours=True), OffsetsRequest("t", 1, -2, 1, is_ours=True)]
 
 
 def test_offsets_of_many_partitions(serve: Serve) -> None:
@@ -166,7 +171,10 @@ def test_offsets_of_many_partitions(serve: Serve) -> None:
         with pytest.raises(ProtocolError, match="claims 2 offsets"):
             client.get_many_offsets_before([("t", 1, LATEST, 2)])
         assert client.get_many_offsets_before([]) == []
-    assert broker.requests[:2] == [OffsetsRequest("t", 1, -1, 2), OffsetsRequest("u", 0, -2, 1)]
+    assert broker.requests[:2] == [
+        OffsetsRequest("t", 1, -1, 2, is_ours=True),
+        OffsetsRequest("u", 0, -2, 1, is_ours=True),
+    ]
 
 
 def test_a_name_that_is_no_text_is_refused_before_connecting(serve: Serve) -> None:
@@ -296,3 +304,30 @@ def test_clients_work_under_gevents_monkey_patching() -> None:
         cwd=Path(__file__).parents[2],
     )
     assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+ASKS: dict[str, Callable[[SimpleConsumer], object]] = {
+    "fetch": lambda client: client.fetch("views", 0, 0),
+    "offsets": lambda client: client.get_offsets_before("views", 0, LATEST),
+    "offsets of many": lambda client: client.get_many_offsets_before([("views", 0, LATEST, 1)]),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+def test_who_may_not_consume_learns_why(serve: Serve, ask: Callable[[SimpleConsumer], object]) -> None:
+    """The broker is asked for the reason, and the error names principal, topic, broker and rules."""
+    broker = serve(answering(reply(b"", 29), encode_answer(Refusal("web at 1.2.3.4:5", "/etc/allow.toml"))))
+    words = (
+        f"web at 1.2.3.4:5 may not consume topic 'views': broker 4 at 127.0.0.1:{broker.port} goes by /etc/allow.toml"
+    )
+    with consumer(broker) as client, pytest.raises(NotAllowedError, match=words):
+        ask(client)
+    assert broker.requests[1] == RefusalRequest("views")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"principal": 1, "rules": ""}'])
+def test_a_reason_that_makes_no_sense_is_an_error(serve: Serve, body: bytes) -> None:
+    """It names the topic all the same."""
+    broker = serve(answering(reply(b"", 29), reply(body)))
+    with consumer(broker) as client, pytest.raises(ProtocolError, match="why it refused topic views"):
+        client.fetch("views", 0, 0)

@@ -21,6 +21,7 @@ from kafka2011.errors import (
     BrokerError,
     InvalidMessageSizeError,
     KafkaError,
+    NotAllowedError,
     OffsetOutOfRangeError,
     UnknownError,
     WrongPartitionError,
@@ -978,3 +979,39 @@ def test_what_only_looks_like_a_large_message_is_an_error_of_the_stream(
     broker.write(0, bytes(MessageSet([b"x" * 100])))
     with pytest.raises(InvalidMessageSizeError, match="needs 110"):
         broker.read(1)
+
+
+@pytest.mark.parametrize("start", [0, None])
+def test_a_partition_that_may_not_be_consumed_is_an_error_of_its_stream(
+    open_broker: Callable[..., ScriptedBroker], start: int | None
+) -> None:
+    """Whether a fetch is refused or the request for a start; what may be consumed comes."""
+    broker = open_broker()
+    broker.fetch_errors[1] = broker.start_errors[1] = refused = NotAllowedError("not you")
+    broker.write(0, log_of(b"a"))
+    broker.own(0)
+    broker.own(1, start)
+    found: list[object] = []
+
+    def read_on() -> bool:
+        try:
+            found.extend(message.payload for message in broker.stream)
+        except NotAllowedError as error:
+            found.append(error)
+        return b"a" in found and found.count(refused) >= 2
+
+    eventually(read_on)
+
+
+def test_topics_that_a_filter_chose_are_skipped_where_they_may_not_be_consumed(
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With one warning; whoever wants all that there is does not want to end with the first that is not for him."""
+    broker.fetchers.skips_refused = True
+    broker.fetch_errors[1] = broker.fetch_errors[2] = NotAllowedError("not you")
+    for number in range(3):
+        broker.own(number)
+    broker.write(0, log_of(b"a"))
+    assert broker.read(1) == [b"a"]
+    eventually(lambda: broker.fetchers.counts.as_dict()["fetch_errors"] >= 2)
+    assert caplog.text.count("not you; other topics go on") == 1

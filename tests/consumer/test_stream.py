@@ -17,7 +17,13 @@ import pytest
 from kafka2011.consumer.feed import RESTART_PAUSE_S, PartitionFeed, State
 from kafka2011.consumer.owned_partition import OwnedPartition
 from kafka2011.consumer.stream import BATCH_MESSAGES, LOOK_INTERVAL_S, MessageStream
-from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, KafkaError, MissingExtraError
+from kafka2011.errors import (
+    InvalidMessageError,
+    InvalidMessageSizeError,
+    KafkaError,
+    MissingExtraError,
+    NotAllowedError,
+)
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import Message, MessageSet, decode, decode_shallow, encode
 from tests.support.clocks import ManualClock
@@ -1376,6 +1382,33 @@ def test_a_forked_child_is_told_that_the_stream_is_the_parents(is_locked: bool) 
             os._exit(refused)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
     assert [next(iteration).payload for _ in range(2)] == [b"b", b"c"]
+
+
+READS: dict[str, Callable[[MessageStream], Any]] = {
+    "each": next,
+    "lists": lambda stream: next(stream.batches()),
+    "sets": lambda stream: next(stream.sets()),
+    "arrow": lambda stream: next(stream.arrow()),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_an_error_that_a_fetch_got_comes_behind_what_was_fetched_before(read: Callable[[MessageStream], Any]) -> None:
+    """And again when the application goes on, until the broker answers otherwise."""
+    rig = Rig()
+    feed = rig.own()
+    rig.fetch(feed, messages([b"a"]))
+    assert read(rig.stream) is not None
+    for _ in range(2):
+        feed.refuse(feed.epoch, NotAllowedError("not you"))
+        assert feed.reserve() is None
+        with pytest.raises(NotAllowedError, match="not you"):
+            read(rig.stream)
+        rig.now_s += RESTART_PAUSE_S
+    rig.fetch(feed, messages([b"b"]))
+    assert [message.payload for message in rig.stream] == [b"b"]
+    feed.refuse(feed.epoch - 1, NotAllowedError("of before a rewind"))
+    assert list(rig.stream) == []
 
 
 def test_a_second_thread_that_waits_for_the_same_stream_gets_an_error() -> None:

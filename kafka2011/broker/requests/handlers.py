@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.broker.requests.awaited_bytes import missing_bytes
 from kafka2011.broker.requests.request_times import RequestTimes
-from kafka2011.broker.security.access import CONSUME, PRODUCE, NotAllowedError
+from kafka2011.broker.security.access import CONSUME, PRODUCE
 from kafka2011.errors import (
     BrokerError,
     ErrorCodes,
@@ -31,6 +31,7 @@ from kafka2011.errors import (
     KafkaError,
     LogError,
     MessageSizeTooLargeError,
+    NotAllowedError,
     WrongPartitionError,
 )
 from kafka2011.log.log_limit import TooManyLogsError
@@ -38,6 +39,7 @@ from kafka2011.log.segment import LogSlice
 from kafka2011.message.message_set import complete_prefix_bytes
 from kafka2011.message.topic import InvalidTopicError
 from kafka2011.replica.serving import Answer, answer_to_fetch
+from kafka2011.wire import refusal
 from kafka2011.wire.protocol import (
     ANY_PARTITION,
     EARLIEST,
@@ -49,10 +51,12 @@ from kafka2011.wire.protocol import (
     MultiProduceRequest,
     OffsetsRequest,
     ProduceRequest,
+    RefusalRequest,
     Request,
     encode_offsets_body,
     encode_response_header,
 )
+from kafka2011.wire.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +74,9 @@ logger = logging.getLogger(__name__)
 _REFUSED = (InvalidTopicError, WrongPartitionError, InvalidMessageError, NotAllowedError, TooManyLogsError)
 # A fetch that meets a LogError, such as a segment file that cannot be opened, is answered with error -1: the bytes that
 # the broker was given are safe, and the next fetch may succeed.
-_FETCH_ERRORS = (BrokerError, InvalidTopicError, LogError, NotAllowedError)
+_FETCH_ERRORS = (BrokerError, InvalidTopicError, LogError)
+_MAX_TOLD = 1000
+"""Of how many topics a connection's refusals are logged."""
 
 
 class RefusedError(KafkaError):
@@ -126,12 +132,13 @@ class _FetchErrors:
 class Client:
     """What the handlers know of one connection: how its sets are checked, and why one of them was dropped, if any.
 
-    `refused_topics` are those of the request being handled that it may not use, and `name` says who it is.
+    `refused_topics` are those of the request being handled that it may not use, by the `rules` of that path; `name`
+    says who it is, and `told` which refusals the log has named.
     `wait_for` waits for bytes, for so many seconds at most, and returns False if the client goes meanwhile.
     `appended`, where there are replicas, is told of each log that was appended to for it, and of the offset after that.
     """
 
-    __slots__ = ("appended", "checker", "dropped", "name", "refused_topics", "wait_for")
+    __slots__ = ("appended", "checker", "dropped", "name", "refused_topics", "rules", "told", "wait_for")
 
     def __init__(
         self,
@@ -139,8 +146,11 @@ class Client:
         wait_for: Callable[[AwaitedBytes, float], bool] = lambda _awaited, _max_wait_s: True,
         name: str = "",
         appended: Callable[[Log, int], None] | None = None,
+        rules: str = "",
     ) -> None:
         self.appended = appended
+        self.rules = rules
+        self.told: set[str] = set()
         self.checker = checker
         self.name = name
         self.wait_for = wait_for
@@ -169,6 +179,8 @@ class RequestHandlers:
                 return None
             if isinstance(request, FetchRequest):
                 return self._fetch(request, client)
+            if isinstance(request, RefusalRequest):
+                return Reply((refusal.encode_answer(Refusal(client.name, client.rules)),))
             if isinstance(request, MultiFetchRequest):
                 return self._multifetch(request, client)
             if isinstance(request, MultiProduceRequest):
@@ -180,11 +192,21 @@ class RequestHandlers:
         except _REFUSED as error:
             raise RefusedError(str(error)) from error
 
-    def _check(self, client: Client, what: str, topic: str) -> None:
-        """Raise NotAllowedError unless a client may produce to a topic, or consume from it."""
+    def _check_may_produce(self, topic: str, client: Client) -> None:
+        """Raise NotAllowedError unless a client may produce to a topic."""
         if topic in client.refused_topics:
-            self.counts[f"not_allowed_{what}"] += 1
-            raise NotAllowedError(f"{client.name} may not {what}: topic {topic[:300]!r}")
+            self.counts[f"not_allowed_{PRODUCE}"] += 1
+            raise NotAllowedError(f"{client.name} may not produce: topic {topic[:300]!r}")
+
+    def _refuses(self, topic: str, client: Client) -> bool:
+        """Say whether a client may not consume from a topic; each connection is named once for each."""
+        if topic not in client.refused_topics:
+            return False
+        self.counts[f"not_allowed_{CONSUME}"] += 1
+        if topic not in client.told and len(client.told) < _MAX_TOLD:
+            client.told.add(topic)
+            logger.warning("%s may not consume: topic %r", client.name, topic[:300])
+        return True
 
     def produce_together(self, first: ProduceRequest, following: list[bytes], client: Client) -> None:
         """Do as `handle` does for a produce and, after it, for more sets for the same partition.
@@ -242,7 +264,7 @@ class RequestHandlers:
     def _produce(self, request: ProduceRequest, client: Client) -> None:
         counts = self.counts
         counts["produce"] += 1
-        self._check(client, PRODUCE, request.topic)
+        self._check_may_produce(request.topic, client)
         partition = request.partition
         if partition == ANY_PARTITION:
             partition = self._logs.choose_partition(request.topic)
@@ -274,7 +296,7 @@ class RequestHandlers:
             return None
         errors = _FetchErrors()
         try:
-            piece = self._read(request, MAX_INT32 - RESPONSE_HEADER_BYTES, client)
+            piece = self._read(request, MAX_INT32 - RESPONSE_HEADER_BYTES, client, is_ours=request.wait is not None)
         except _FETCH_ERRORS as error:
             header = self._error_header(error, request, errors)
             errors.log()
@@ -298,7 +320,7 @@ class RequestHandlers:
             for fetch in request.fetches:
                 client.checker.pause()  # there may be 32,767 of them
                 try:
-                    piece = self._read(fetch, limit_bytes - body_bytes, client)
+                    piece = self._read(fetch, limit_bytes - body_bytes, client, is_ours=request.wait is not None)
                 except _FETCH_ERRORS as error:
                     parts.append(self._error_header(error, fetch, errors))
                     continue
@@ -323,9 +345,16 @@ class RequestHandlers:
         awaited = missing_bytes(fetches, wait.min_bytes, self._logs, client.checker.pause)
         return awaited is None or client.wait_for(awaited, wait.max_ms / 1000)
 
-    def _read(self, request: FetchRequest, limit_bytes: int, client: Client) -> LogSlice | None:
-        """Return the piece of the log asked for, or None where an empty set is the answer."""
-        self._check(client, CONSUME, request.topic)
+    def _read(self, request: FetchRequest, limit_bytes: int, client: Client, *, is_ours: bool) -> LogSlice | None:
+        """Return the piece of the log asked for, or None where an empty set is the answer.
+
+        That is so for a topic which a client of 0.7 may not consume: an error would end its fetcher, which serves all
+        topics of this broker.
+        """
+        if self._refuses(request.topic, client):
+            if is_ours:
+                raise NotAllowedError(f"{client.name} may not consume")
+            return None
         log = self._logs.get(request.topic, request.partition)
         if log is None:
             return None
@@ -348,8 +377,10 @@ class RequestHandlers:
 
     def _offsets(self, request: OffsetsRequest, client: Client) -> Reply:
         self.counts["offsets"] += 1
-        self._check(client, CONSUME, request.topic)
-        log = self._logs.get(request.topic, request.partition)
+        is_refused = self._refuses(request.topic, client)
+        if is_refused and request.is_ours:
+            return Reply((encode_response_header(NotAllowedError.code, 0),))
+        log = None if is_refused else self._logs.get(request.topic, request.partition)
         if log is not None:
             if request.max_count < 0:
                 raise RefusedError(f"offsets of {request.topic}-{request.partition}: {request.max_count} is no number")

@@ -17,6 +17,7 @@ from kafka2011.wire.protocol import (
     MultiProduceRequest,
     OffsetsRequest,
     ProduceRequest,
+    RefusalRequest,
     decode_request,
 )
 
@@ -114,6 +115,8 @@ def refused_topics(request: Request, may_use: MayUse) -> frozenset[str]:
             what, topics = PRODUCE, {produce.topic for produce in request.produces}
         case FetchRequest() | OffsetsRequest():
             what, topics = CONSUME, {request.topic}
+        case RefusalRequest():
+            return frozenset()
         case MultiFetchRequest():
             what, topics = CONSUME, {fetch.topic for fetch in request.fetches}
     return frozenset(topic for topic in topics if not may_use(what, topic))

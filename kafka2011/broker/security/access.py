@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.broker.security.rules_file import RulesFile
-from kafka2011.errors import REGEX_ERRORS, KafkaError
+from kafka2011.errors import REGEX_ERRORS
 from kafka2011.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ CONSUME = "consume"
 EVERYBODY = "*"
 _REMEMBERED = 10_000
 """So many answers are remembered: a client may ask for any topic."""
-
-
-class NotAllowedError(KafkaError):
-    """A client asked for what it may not do."""
 
 
 class _Rule(NamedTuple):
