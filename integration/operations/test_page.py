@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 
+_EXPOSURE = 20
+"""Tenths that systemd may rate a unit at, of a hundred: below 3.0 it is well protected."""
 NOT_TYPED = {
     "apt-get": "installs packages (in the section on ZooKeeper, nothing happens in its place)",
     "adduser": "makes a user of this machine",
@@ -109,6 +111,14 @@ def test_systemd_reads_the_units(path: Path, tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+    rated = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", f"--threshold={_EXPOSURE}", "--no-pager", unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert rated.returncode == 0, rated.stdout + rated.stderr
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "systemd").iterdir()), ids=lambda path: path.name)
