@@ -46,6 +46,16 @@ def test_what_is_broken_is_found(tmp_path: Path) -> None:
         with connect(cluster.zk_connect) as client:
             OffsetRegistry(client).import_group("readers", {where: 9999})
             Nodes(client).create(paths.broker(7), b"no broker", ephemeral=True)
+            OffsetRegistry(client).import_group("strays", {where: 5})
+            Nodes(client).create(paths.consumer("strays", "strays_x"), b"[]", ephemeral=True)
+            strays = {what for place, what in found("--seconds", "0", *zookeeper) if place == "group strays"}
+            assert strays >= {
+                "has committed an offset of views/0-0 at which nobody can go on:"
+                " no message of views/0-0 starts at offset 5",
+                "member strays_x has registered '[]', which is no subscription",
+            }
+            Nodes(client).delete(paths.consumer("strays", "strays_x"))
+            OffsetRegistry(client).forget("strays", [where])
             odd = [what for place, what in found("--seconds", "0", *zookeeper) if place == "ZooKeeper"]
             assert len(odd) == 1
             assert paths.broker(7) in odd[0]

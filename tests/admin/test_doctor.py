@@ -137,6 +137,16 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         "broker 2",
         "refuses what it was asked to do with topic views: it is odd",
     ),
+    "an offset within a message": (
+        replace(HEALTHY, misplaced={"g": {WHERE: "no message of views/1-0 starts at offset 500"}}),
+        "group g",
+        "nobody can go on: no message of views/1-0 starts at offset 500",
+    ),
+    "a member that cannot be read": (
+        sick_group(members={**GROUP.members, "odd": MemberInfo("[]", NOW_MS)}),
+        "group g",
+        "member odd has registered '[]', which is no subscription",
+    ),
     "no broker": (sick(brokers={}, topics={}, groups={}), "brokers", "none is registered"),
     "a broker that does not answer": (
         sick(brokers={1: broker(1), 2: broker(2, error="refused")}),

@@ -225,6 +225,29 @@ def offsets_outside_the_log(checkup: Checkup) -> Iterator[Finding]:
                 )
 
 
+def offsets_within_messages(checkup: Checkup) -> Iterator[Finding]:
+    """Find committed offsets at which no message starts: whoever goes on there meets what is no message."""
+    for name, faults in checkup.misplaced.items():
+        for where, fault in faults.items():
+            yield Finding(
+                f"group {name}",
+                f"has committed an offset of {where} at which nobody can go on: {fault}",
+                "it was written by hand, or the log was made again: stop the members, and kafka2011 groups reset"
+                f" --group {name} --topic {where.topic} --to earliest",
+            )
+
+
+def members_that_cannot_be_read(checkup: Checkup) -> Iterator[Finding]:
+    """Find members whose registration makes no sense."""
+    for name, group in checkup.cluster.groups.items():
+        for member in group.malformed:
+            yield Finding(
+                f"group {name}",
+                f"member {member} has registered {group.members[member].subscription!r:.200}, which is no subscription",
+                "end its process. Members of this package leave it out; each member of 0.7 stalls on it",
+            )
+
+
 def lag_that_grows(before: ClusterSnapshot, now: ClusterSnapshot) -> Iterator[Finding]:
     """Find partitions of which a group with members has committed nothing while more has come."""
     for name, group in now.groups.items():
@@ -335,6 +358,8 @@ CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     partitions_without_an_owner,
     owners_without_a_member,
     offsets_outside_the_log,
+    offsets_within_messages,
+    members_that_cannot_be_read,
 )
 """Those of one moment."""
 

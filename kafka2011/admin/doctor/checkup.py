@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zk.broker_clocks import ComparedClock
+    from zk.cluster import TopicPartition
 
 
 class Finding(NamedTuple):
@@ -53,5 +54,7 @@ class Checkup:
     """What brokers were asked for and have not done."""
     clocks: Mapping[int, ComparedClock] = field(default_factory=dict)
     """Of brokers, by id; those of Kafka 0.7 note none."""
+    misplaced: Mapping[str, Mapping[TopicPartition, str]] = field(default_factory=dict)
+    """By group, why its members cannot go on at an offset that lies within the log."""
     open_nodes: Sequence[str] = ()
     """Znodes that anybody may change, where zk.connect names a user whose they should be."""

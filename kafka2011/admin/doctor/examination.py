@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from kazoo.hosts import collect_hosts
 
 from kafka2011.admin.doctor.checkup import Checkup, PendingRequest, ZooKeeperServer
+from kafka2011.admin.partitions import asking, fault_of_offset
 from kafka2011.admin.replicas import ReplicaChangeError, describe_broker
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.log_offsets import with_log_offsets
+from kafka2011.errors import KafkaError
 from kafka2011.replica.state import ReplicaStateError
 from zk.broker_clocks import BrokerClockRegistry
 from zk.clock import SYSTEM_CLOCK
@@ -25,9 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kafka2011.admin.replicas import BrokerReplicas
+    from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
     from zk.client import ZkClient
+    from zk.cluster import TopicPartition
 
 _ANSWER_TIMEOUT_S = 5.0
+_MOST_OFFSETS = 1000
 _FIELD = re.compile(r"([^:]+): (.*)")
 _FORBIDDEN = "is not in the whitelist"
 
@@ -46,8 +53,31 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
         malformed=(*reader.malformed, *requests.malformed.texts, *clocks.malformed.texts, *unreadable),
         requests=pending,
         clocks=compared,
+        misplaced=_misplaced(cluster),
         open_nodes=find_open(client) if client.default_acl else (),
     )
+
+
+def _misplaced(cluster: ClusterSnapshot) -> dict[str, dict[TopicPartition, str]]:
+    """Ask brokers whether a message starts where each group goes on within a log, of so many partitions at most."""
+    committed = {
+        (name, partition.where): partition.committed
+        for name in cluster.groups
+        for partition in cluster.group_partitions(name)
+        if partition.committed is not None
+        and partition.earliest is not None
+        and partition.end is not None
+        and partition.earliest < partition.committed < partition.end
+    }
+    found: dict[str, dict[TopicPartition, str]] = {}
+    by_broker = sorted(islice(committed.items(), _MOST_OFFSETS), key=lambda item: item[0][1].broker_id)
+    for number, its in groupby(by_broker, key=lambda item: item[0][1].broker_id):
+        with suppress(KafkaError), asking(cluster.brokers[number].broker) as consumer:  # who is away is found as well
+            for (name, where), offset in its:
+                fault = fault_of_offset(consumer, where.topic, where.partition, offset)
+                if fault is not None:
+                    found.setdefault(name, {})[where] = fault
+    return found
 
 
 def _replicas(client: ZkClient) -> tuple[dict[int, BrokerReplicas], list[str]]:
