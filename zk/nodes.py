@@ -386,19 +386,17 @@ class Nodes:
             self.delete_tree(paths.child(path, name))
         self.delete(path)
 
-    def acls_of_many(self, wanted: Iterable[str]) -> dict[str, list[Any]]:
-        """Read who may do what with many znodes, pipelined, as kazoo's ACLs. Absent ones are left out."""
+    def permissions_of_many(self, wanted: Iterable[str]) -> dict[str, tuple[list[Any], Any]]:
+        """Read who may do what with many znodes, pipelined, as kazoo's ACLs and stat. Absent ones are left out."""
         answers = self._pipelined(_Request(path, partial(self.client.get_acls_async, path)) for path in wanted)
         raise_first(answers.values(), but=NoNode)
-        return {path: answer[0] for path, answer in answers.items() if not isinstance(answer, NoNode)}
+        return {path: answer for path, answer in answers.items() if not isinstance(answer, NoNode)}
 
-    def set_acls(self, wanted: Iterable[str]) -> None:
-        """Give znodes the ACL of new ones, pipelined. Raises the first error once all were tried."""
-        if self.client.default_acl is None:
+    def set_acls(self, wanted: Iterable[str], acls: list[Any] | None) -> None:
+        """Give znodes these ACLs, pipelined. Raises the first error once all were tried, NotAllowed without ACLs."""
+        if acls is None:
             raise NotAllowed("/")
-        answers = self._pipelined(
-            _Request(path, partial(self.client.set_acls_async, path, self.client.default_acl)) for path in wanted
-        )
+        answers = self._pipelined(_Request(path, partial(self.client.set_acls_async, path, acls)) for path in wanted)
         raise_first(answers.values(), but=NoNode)
 
     def sync(self) -> None:

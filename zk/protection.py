@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from kazoo.security import ACL, Permissions
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
+from zk import paths
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zk.client import ZkClient
 
 _OF_ALL = Permissions.ALL & ~Permissions.READ
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """Who may change what: znodes that anybody may, and those that are the user's alone, by path, in order.
+
+    `strangers` are registrations of brokers and members that anybody may change: their processes live and have no
+    user, as all of 0.7. They go with their sessions, and are not among `open_nodes`.
+    """
+
+    open_nodes: Sequence[str] = ()
+    closed_nodes: Sequence[str] = ()
+    strangers: Sequence[str] = ()
+    shut_out: Mapping[str, str] = field(default_factory=dict)
+    """Strangers that need a znode which is the user's, and the first of those."""
 
 
 def is_open_to_all(acls: Iterable[ACL]) -> bool:
@@ -21,19 +38,51 @@ def is_open_to_all(acls: Iterable[ACL]) -> bool:
     return any(acl.id.scheme == "world" and acl.perms & _OF_ALL for acl in acls)
 
 
-def find_open(client: ZkClient) -> list[str]:
-    """Return the paths of all znodes, the chroot's own included, that anybody may change, in order."""
-    return [path for path, acls in Nodes(client).acls_of_many(_all_paths(client)).items() if is_open_to_all(acls)]
+def look(client: ZkClient) -> Protection:
+    """Read who may change what below the chroot, which is included."""
+    found = Nodes(client).permissions_of_many(_all_paths(client))
+    everybodys = [path for path, (acls, _) in found.items() if is_open_to_all(acls)]
+    strangers = [path for path in everybodys if found[path][1].ephemeralOwner and _is_registration(path)]
+    open_nodes = [path for path in everybodys if path not in strangers]
+    closed_nodes = [path for path, (acls, _) in found.items() if _is_ours(client, acls)]
+    shut_out = {}
+    for stranger in strangers:
+        first = next((path for path in closed_nodes if _needs(stranger, path)), None)
+        if first is not None:
+            shut_out[stranger] = first
+    return Protection(open_nodes, closed_nodes, strangers, shut_out)
 
 
-def protect(client: ZkClient) -> Sequence[str]:
-    """Give those that `find_open` finds the ACL of the client's user, and return their paths.
+def protect(client: ZkClient, open_paths: Sequence[str]) -> None:
+    """Give znodes the ACL of the client's user.
 
     Raises NotAllowed when the client has no user, and what one of them raised once all were tried.
     """
-    open_paths = find_open(client)
-    Nodes(client).set_acls(open_paths)
-    return open_paths
+    Nodes(client).set_acls(open_paths, client.default_acl)
+
+
+def undo(client: ZkClient, closed_paths: Sequence[str]) -> None:
+    """Let anybody change znodes again. Raises as `protect`."""
+    Nodes(client).set_acls(closed_paths, OPEN_ACL_UNSAFE)
+
+
+def _is_registration(path: str) -> bool:
+    return paths.parent(path) in {paths.BROKER_IDS, f"{paths.CONSUMERS}/{_group_of(path)}/ids"}
+
+
+def _group_of(path: str) -> str:
+    return path.split("/")[2] if path.startswith(f"{paths.CONSUMERS}/") else ""
+
+
+def _needs(stranger: str, path: str) -> bool:
+    """Say whether a broker or a member of 0.7 writes a znode, or makes some right below it."""
+    group = _group_of(stranger)
+    below = f"{paths.CONSUMERS}/{group}" if group else paths.BROKER_TOPICS
+    return path == below or path.startswith(f"{below}/")
+
+
+def _is_ours(client: ZkClient, acls: Sequence[Any]) -> bool:
+    return client.default_acl is not None and not is_open_to_all(acls)
 
 
 def _all_paths(client: ZkClient) -> list[str]:

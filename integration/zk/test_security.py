@@ -19,7 +19,7 @@ from zk.connecting import connect
 from zk.errors import NotAllowed, NotConnected
 from zk.local_zookeeper import LocalZooKeeper, ServerTls
 from zk.nodes import Nodes
-from zk.protection import find_open, is_open_to_all, protect
+from zk.protection import is_open_to_all, look, protect, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,12 +107,34 @@ def test_what_was_open_is_protected_afterwards(address_of: Callable[..., str]) -
         Nodes(before).upsert("/x/y", b"1")
         Nodes(before).create("/mine", b"", ephemeral=True)
         with pytest.raises(NotAllowed):
-            protect(before)
+            protect(before, ["/x"])
         with connect(address_of(of_all=user()), connection_timeout_ms=PATIENT_MS) as ours:
-            assert find_open(ours) == protect(ours) == ["/", "/mine", "/x", "/x/y"]
-            assert find_open(ours) == []
+            found = look(ours)
+            assert (found.open_nodes, found.closed_nodes) == (["/", "/mine", "/x", "/x/y"], [])
+            protect(ours, found.open_nodes)
+            found = look(ours)
+            assert (found.open_nodes, found.closed_nodes) == ([], ["/", "/mine", "/x", "/x/y"])
             with pytest.raises(NotAllowed):
                 Nodes(before).upsert("/x/y", b"2")
+            undo(ours, found.closed_nodes)
+            Nodes(before).upsert("/x/y", b"2")
+
+
+def test_who_has_no_user_and_lives_is_named_before_anything_is_closed(address_of: Callable[..., str]) -> None:
+    """Brokers and members as 0.7 registers them; and once their znodes are closed, which they need."""
+    with connect(address_of(), connection_timeout_ms=PATIENT_MS) as other:
+        theirs = Nodes(other)
+        for path in ("/brokers/ids", "/brokers/topics/t", "/consumers/g/ids", "/consumers/g/offsets/t"):
+            theirs.ensure_persistent(path)
+        strangers = ["/brokers/ids/1", "/consumers/g/ids/g_x"]
+        for path in strangers:
+            theirs.create(path, b"", ephemeral=True)
+        with connect(address_of(of_all=user()), connection_timeout_ms=PATIENT_MS) as ours:
+            Nodes(ours).create("/brokers/ids/2", b"", ephemeral=True)
+            found = look(ours)
+            assert (found.strangers, dict(found.shut_out)) == (strangers, {})
+            protect(ours, found.open_nodes)
+            assert look(ours).shut_out == {strangers[0]: "/brokers/topics", strangers[1]: "/consumers/g"}
 
 
 def test_without_a_user_znodes_are_open(zk_connect: str) -> None:

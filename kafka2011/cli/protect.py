@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kafka2011.cli.options import examples, zookeeper_option
@@ -9,7 +11,12 @@ from kafka2011.cli.output import counted
 from kafka2011.cli.session import open_session
 from kafka2011.errors import ConfigError
 from kafka2011.printable import printable
-from zk.protection import find_open, protect
+from zk.protection import look, protect, undo
+
+if TYPE_CHECKING:
+    from zk.protection import Protection
+
+_NAMED = 20
 
 
 @click.command(
@@ -21,16 +28,45 @@ from zk.protection import find_open, protect
 )
 @zookeeper_option
 @click.option("--dry-run", is_flag=True, help="Say which znodes those are, and change nothing.")
-def command(zk_connect: str, dry_run: bool) -> None:
+@click.option("--shut-out-0.7", "shuts_out", is_flag=True, help="Do it although brokers or members have no password.")
+@click.option("--undo", "is_undone", is_flag=True, help="Let everybody change the user's znodes again.")
+def command(zk_connect: str, dry_run: bool, shuts_out: bool, is_undone: bool) -> None:
     """Give znodes that anybody may change to the user that --zookeeper names.
 
     Those are what clients and brokers of 0.7 made, and what ours made before they were given a user; new ones are
-    made right. From then on nobody without the password changes them: stop 0.7's own processes first.
+    made right. From then on nobody without the password changes them. Brokers and members that are registered without
+    a user, as all of 0.7, could commit and register nothing any more: while there are any, nothing is changed.
     """
     with open_session(zk_connect) as client:
         if client.default_acl is None:
             raise ConfigError(f"{zk_connect} names no user: it does by ?security=FILE, see docs/security.md")
-        for path in find_open(client) if dry_run else protect(client):
+        found = look(client)
+        changed = found.closed_nodes if is_undone else found.open_nodes
+        if not dry_run:
+            if is_undone:
+                undo(client, changed)
+            else:
+                _check_strangers(found, shuts_out=shuts_out)
+                protect(client, changed)
+        for path in changed:
             click.echo(printable(path))
-        left = len(find_open(client))
-    click.echo(f"{counted(left, 'znode')} {'is' if left == 1 else 'are'} open to everybody", err=True)
+        left = look(client)
+    if dry_run and not is_undone and found.strangers:
+        click.echo(f"shut out would be {_listed(found)}", err=True)
+    open_nodes = len(left.open_nodes)
+    click.echo(f"{counted(open_nodes, 'znode')} {'is' if open_nodes == 1 else 'are'} open to everybody", err=True)
+
+
+def _check_strangers(found: Protection, *, shuts_out: bool) -> None:
+    if found.strangers and not shuts_out:
+        raise ConfigError(
+            f"nothing was changed: {_listed(found)} {'is' if len(found.strangers) == 1 else 'are'} registered without"
+            " this user, as all of Kafka 0.7, and would be shut out. Stop them or give them the password, or repeat it"
+            " with --shut-out-0.7"
+        )
+
+
+def _listed(found: Protection) -> str:
+    more = len(found.strangers) - _NAMED
+    names = ", ".join(printable(path) for path in found.strangers[:_NAMED])
+    return f"{names} and {more} more" if more > 0 else names

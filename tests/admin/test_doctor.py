@@ -30,6 +30,7 @@ from zk.broker_clocks import BrokerClock, ComparedClock
 from zk.cluster import Broker, TopicPartition
 from zk.offsets import CommittedOffset
 from zk.owners import Owner
+from zk.protection import Protection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +147,11 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         sick_group(members={**GROUP.members, "odd": MemberInfo("[]", NOW_MS)}),
         "group g",
         "member odd has registered '[]', which is no subscription",
+    ),
+    "a member that is shut out": (
+        replace(HEALTHY, protection=Protection(shut_out={"/consumers/g/ids/x": "/consumers/g/offsets"})),
+        "/consumers/g/ids/x",
+        "was registered without the user of zk.connect, and needs /consumers/g/offsets,",
     ),
     "no broker": (sick(brokers={}, topics={}, groups={}), "brokers", "none is registered"),
     "a broker that does not answer": (

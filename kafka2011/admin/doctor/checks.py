@@ -277,12 +277,24 @@ def nodes_that_cannot_be_read(checkup: Checkup) -> Iterator[Finding]:
 
 def nodes_that_are_open(checkup: Checkup) -> Iterator[Finding]:
     """Find znodes that need no password although there is one."""
-    if checkup.open_nodes:
-        number, first = len(checkup.open_nodes), checkup.open_nodes[0]
+    open_nodes = checkup.protection.open_nodes
+    if open_nodes:
+        number, first = len(open_nodes), open_nodes[0]
         yield Finding(
             "ZooKeeper",
             f"anybody may change {first}" + (f" and {number - 1} more znodes" if number > 1 else ""),
             "kafka2011 protect gives them to the user of zk.connect; 0.7's own clients and brokers are shut out then",
+        )
+
+
+def processes_that_are_shut_out(checkup: Checkup) -> Iterator[Finding]:
+    """Find brokers and members without a user that live and need znodes which are the user's."""
+    for stranger, path in checkup.protection.shut_out.items():
+        yield Finding(
+            stranger,
+            f"was registered without the user of zk.connect, and needs {path}, which only that user may change",
+            "give its process the password, or stop it; or kafka2011 protect --undo, if 0.7 is to be a part of this"
+            " cluster",
         )
 
 
@@ -348,6 +360,7 @@ CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     servers_that_do_not_serve,
     nodes_that_cannot_be_read,
     nodes_that_are_open,
+    processes_that_are_shut_out,
     brokers_that_do_not_answer,
     replicas_that_are_too_few,
     addresses_that_clash,

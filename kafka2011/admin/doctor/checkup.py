@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
+from zk.protection import Protection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,5 +57,5 @@ class Checkup:
     """Of brokers, by id; those of Kafka 0.7 note none."""
     misplaced: Mapping[str, Mapping[TopicPartition, str]] = field(default_factory=dict)
     """By group, why its members cannot go on at an offset that lies within the log."""
-    open_nodes: Sequence[str] = ()
-    """Znodes that anybody may change, where zk.connect names a user whose they should be."""
+    protection: Protection = field(default_factory=Protection)
+    """Who may change which znodes, where zk.connect names a user whose they should be."""

@@ -20,7 +20,7 @@ from kafka2011.replica.state import ReplicaStateError
 from zk.broker_clocks import BrokerClockRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.four_letters import ask
-from zk.protection import find_open
+from zk.protection import Protection, look
 from zk.replicas import replicated_brokers
 from zk.requests import RequestRegistry
 
@@ -54,7 +54,7 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
         requests=pending,
         clocks=compared,
         misplaced=_misplaced(cluster),
-        open_nodes=find_open(client) if client.default_acl else (),
+        protection=look(client) if client.default_acl else Protection(),
     )
 
 
