@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from integration.chaos.power_cut import note_all
@@ -42,7 +43,8 @@ class Copies:
         """Put the last copy in the place of a disk, of which a new copy is made; say whether that has been done."""
         earlier, disk_id = self._disks.pop(replica.name, None), replica.disk_id
         if disk_id is not None:
-            self._disks[replica.name] = _Copy(disk_id, self._copy(replica.logs))
+            with suppress(OSError):  # there is no room for a copy
+                self._disks[replica.name] = _Copy(disk_id, self._copy(replica.logs))
         if earlier is None:
             return False
         goes_back = earlier.disk_id == disk_id and self._is_told(earlier.logs)

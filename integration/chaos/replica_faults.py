@@ -167,7 +167,7 @@ class ReplicaFaults(Faults):
 
         def undo() -> None:
             replica.launch()
-            _wait(lambda: replica.name not in self._replicas.gone_back & self._replicas.in_sync())
+            _wait(lambda: replica.name not in self._replicas.gone_back & self._replicas.read_in_sync())
             with suppress(ZkUnavailable):
                 self._replicas.sound()
 
@@ -205,7 +205,7 @@ class ReplicaFaults(Faults):
         every = list(self._replicas.all.values())
         follower = next(each for each in every if each.name != leader)
         follower.kill()
-        _wait(lambda: follower.name not in self._replicas.in_sync())
+        _wait(lambda: follower.name not in self._replicas.read_in_sync())
         time.sleep(_ON_ITS_WAY_S)
         for each in every:
             each.kill()
@@ -313,7 +313,7 @@ class ReplicaFaults(Faults):
         if follower is None:
             return None
         cut = self._turn(f"clients to {leader.name}", Mode.CUT, tuple(Way), follower, only=follower)
-        _wait(lambda: follower.name not in self._replicas.in_sync())
+        _wait(lambda: follower.name not in self._replicas.read_in_sync())
         others = [each for each in self._replicas.all.values() if each is not follower]
         for each in others:
             each.kill()
@@ -359,7 +359,7 @@ class ReplicaFaults(Faults):
 
     def _are_well(self) -> bool:
         """Say whether nobody suffers anything, and all are in sync, perhaps soon."""
-        return not self.suffering and _wait(lambda: self._replicas.in_sync() == set(self._replicas.all))
+        return not self.suffering and _wait(lambda: self._replicas.read_in_sync() == set(self._replicas.all))
 
     # Choices -----------------------------------------------------------------------------------------------------
 

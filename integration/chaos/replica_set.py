@@ -219,8 +219,11 @@ class ReplicaSet:
         begin_replicas(self.client, BROKER_ID, leader, self.all[leader].logs, accept_loss=True)
 
     def sound(self) -> set[str]:
-        """Return who is in sync with a disk that has not gone back, and on which no byte was turned over."""
-        in_sync = self.in_sync()
+        """Return who is in sync with a disk that has not gone back, and on which no byte was turned over, if known."""
+        try:
+            in_sync = self.read_in_sync()
+        except ZkUnavailable:
+            return set()
         self.gone_back &= in_sync
         self.flips = {name: flip for name, flip in self.flips.items() if flip.is_there}
         return in_sync - self.gone_back - self.flips.keys()
@@ -242,7 +245,14 @@ class ReplicaSet:
         return self._leader
 
     def in_sync(self) -> set[str]:
-        """Return who is in sync, with the disk that it has now."""
+        """Return who is in sync, with the disk that it has now, if ZooKeeper answers."""
+        try:
+            return self.read_in_sync()
+        except ZkUnavailable:
+            return set()
+
+    def read_in_sync(self) -> set[str]:
+        """Return the same. Raises ZkUnavailable."""
         return {each.name for each in self.state().in_sync if self.all[each.name].disk_id == each.disk}
 
     def await_all(self, timeout_s: float = 60.0) -> None:
