@@ -14,6 +14,7 @@ from integration.ui.conftest import Shown, members
 from kafka2011 import SyncProducer
 from kafka2011.admin import Groups
 from kafka2011.errors import ConfigError
+from kafka2011.ui.doors import Doors
 from kafka2011.ui.serving import serve
 from tests.support.devtools import CHROMIUM, Browser
 from tests.support.waiting import TIMEOUT_S, eventually
@@ -29,6 +30,7 @@ WHERE = TopicPartition(TOPIC, 0, 0)
 MESSAGE_BYTES = 110
 PAGE = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
 TEXT = "document.getElementById('main').innerText"
+CHANGING = Doors(allow_changes=True)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,10 @@ def address(shown: Shown) -> Iterator[str]:
     groups = Groups(shown.client)
     eventually(lambda: TOPIC in _topics(shown), what="the topic")
     groups.import_offsets(GROUP, {TOPIC: {"0-0": MESSAGE_BYTES}})
-    with connect(shown.cluster.zk_connect) as client, serve(client, "127.0.0.1", 0, allow_changes=True) as served:
+    with (
+        connect(shown.cluster.zk_connect) as client,
+        serve(client, "127.0.0.1", 0, doors=CHANGING) as served,
+    ):
         yield served
 
 
@@ -193,7 +198,10 @@ def post_status(address: str, method: str) -> int:
 
 def test_nobody_elsewhere_may_change_without_a_certificate(shown: Shown, caplog: pytest.LogCaptureFixture) -> None:
     """A console that listens on all addresses is refused; one that only reads says who reaches it."""
-    with pytest.raises(ConfigError, match="--tls-ca"), serve(shown.client, "0.0.0.0", 0, allow_changes=True):
+    with (
+        pytest.raises(ConfigError, match="--tls-ca"),
+        serve(shown.client, "0.0.0.0", 0, doors=CHANGING),
+    ):
         pass
     with serve(shown.client, "0.0.0.0", 0):
         assert "whoever reaches the console" in caplog.text

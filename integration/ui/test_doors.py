@@ -15,9 +15,11 @@ import pytest
 
 from integration.ui.conftest import TOPIC
 from kafka2011.admin import Groups
+from kafka2011.broker.security.access import Access
 from kafka2011.broker.security.certificates import Certificates
 from kafka2011.broker.security.file_changes import LOOK_INTERVAL_S
 from kafka2011.certificates import Authority
+from kafka2011.ui.doors import Doors
 from kafka2011.ui.serving import serve
 from tests.support.devtools import CHROMIUM, Browser
 from tests.support.waiting import TIMEOUT_S, eventually
@@ -37,10 +39,13 @@ if TYPE_CHECKING:
 class Door:
     """A console by TLS, and who may knock."""
 
-    def __init__(self, address: str, ca: Path, client: Issued, stranger: Issued, server: Issued) -> None:
+    def __init__(
+        self, address: str, ca: Path, client: Issued, visitor: Issued, stranger: Issued, server: Issued
+    ) -> None:
         self.address = address
         self.ca = ca
         self.client = client
+        self.visitor = visitor
         self.stranger = stranger
         self.server = server
 
@@ -70,13 +75,18 @@ def door(shown: Shown, tmp_path: Path) -> Iterator[Door]:
     ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
     server = ours.issue("console", ["127.0.0.1"])
     certificates = Certificates(server.certificate, server.key, ours.ca, required=True, clock=SYSTEM_CLOCK)
+    rules = tmp_path / "allow.toml"
+    rules.write_text('[consume]\n".*" = ["operator"]\n')
+    access = Access(rules, SYSTEM_CLOCK)
     with (
         connect(shown.cluster.zk_connect) as client,
-        serve(client, "0.0.0.0", 0, certificates=certificates, allow_changes=True) as served,
+        serve(
+            client, "0.0.0.0", 0, is_always_on=True, doors=Doors(certificates, allow_changes=True, access=access)
+        ) as served,
     ):
         Groups(client).import_offsets(GROUP, {TOPIC: {"0-1": 0}})
         address = served.replace("0.0.0.0", "127.0.0.1")
-        yield Door(address, ours.ca, ours.issue("operator"), theirs.issue("operator"), server)
+        yield Door(address, ours.ca, ours.issue("operator"), ours.issue("visitor"), theirs.issue("operator"), server)
 
 
 def test_only_who_has_a_certificate_comes_in(door: Door) -> None:
@@ -133,9 +143,17 @@ def test_a_browser_sees_it_live_by_tls(shown: Shown, tmp_path: Path) -> None:
     certificates = Certificates(server.certificate, server.key, None, required=True, clock=SYSTEM_CLOCK)
     with (
         connect(shown.cluster.zk_connect) as client,
-        serve(client, "127.0.0.1", 0, certificates=certificates) as address,
+        serve(client, "127.0.0.1", 0, doors=Doors(certificates)) as address,
         Browser(tmp_path / "profile") as browser,
     ):
         browser.ask("Security.setIgnoreCertificateErrors", ignore=True)
         browser.open(address)
         eventually(lambda: browser.evaluate("document.getElementById('beat').innerText") == "live", what="news")
+
+
+def test_messages_are_shown_to_whom_may_consume_them(door: Door) -> None:
+    """As the brokers' allow.file says, by the browser's certificate; the rest of the page is for all who come in."""
+    messages, log = (f"/api/{name}?topic={TOPIC}&partition=0-0" for name in ("messages", "log"))
+    eventually(lambda: door.ask("GET", messages, door.client) == http.HTTPStatus.OK, what="a look at the cluster")
+    assert door.ask("GET", messages, door.visitor) == http.HTTPStatus.FORBIDDEN
+    assert door.ask("GET", log, door.visitor) == http.HTTPStatus.OK

@@ -65,6 +65,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     is_flag=True,
     help="Let the page move the offsets of groups. Elsewhere than on this machine that needs --tls-ca.",
 )
+@click.option(
+    "--allow",
+    "rules",
+    type=_FILE,
+    help="Show messages of a topic only to whom this file, the brokers' allow.file, lets consume it.",
+)
 @click.option("--warehouse", default="", metavar="PATH", help="Show how far the tables of this warehouse are loaded.")
 def command(
     zk_connect: str,
@@ -77,6 +83,7 @@ def command(
     tls_key: Path | None,
     tls_ca: Path | None,
     allow_changes: bool,
+    rules: Path | None,
     warehouse: str,
 ) -> None:
     """Show the cluster to browsers, live, until Ctrl-C.
@@ -84,7 +91,9 @@ def command(
     Without --allow-changes it only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without
     --always-on nothing at all while no browser looks. See docs/ui.md.
     """
+    from kafka2011.broker.security.access import Access
     from kafka2011.broker.security.certificates import Certificates
+    from kafka2011.ui.doors import Doors
     from kafka2011.ui.serving import serve
 
     if (tls_certificate is None) != (tls_key is None) or (tls_ca is not None and tls_certificate is None):
@@ -105,8 +114,7 @@ def command(
             retention_hours=retention_hours,
             warehouse=warehouse,
             names=names,
-            certificates=certificates,
-            allow_changes=allow_changes,
+            doors=Doors(certificates, allow_changes, None if rules is None else Access(rules, SYSTEM_CLOCK)),
         ) as address,
     ):
         click.echo(f"the cluster is shown at {address}; Ctrl-C stops it")

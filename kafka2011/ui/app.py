@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from kafka2011.errors import KafkaError
-from kafka2011.ui.doors import who_asks
+from kafka2011.ui.doors import principal_in, who_asks
 from kafka2011.ui.sampler import Focus, TooManyViewersError, Viewer
 from zk.cluster import TopicPartition
 from zk.errors import MalformedNode
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from kafka2011.ui.sampler import Sampler
 
     Ask = Callable[[Mapping[str, str]], dict[str, Any]]
+    MaySee = Callable[[str, str], bool]
+    """Says whether a principal may see the messages of a topic."""
     Change = Callable[[Mapping[str, Any], str], dict[str, Any]]
     """Takes what is asked for and who asks."""
 
@@ -48,6 +50,8 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
+MESSAGES = "messages"
+"""The question whose answer has messages in it."""
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _BEAT_S = 2.0
 """A page that hears nothing for longer knows that it shows what was."""
@@ -64,12 +68,13 @@ def make_app(
     clock_ms: Callable[[], int],
     names: Collection[str],
     changes: Mapping[str, Change],
+    may_see: MaySee,
 ) -> Starlette:
     """Return the application: the page, `/events`, and `/api/{name}` for each question in `asked` and in `changes`.
 
     `names` are those by which browsers may ask for it, beside addresses: any other may be a page of a stranger's that
     has its name point here. Questions are answered in threads, a few at a time; they raise KafkaError. Those of
-    `changes` are asked by POST, and by the page alone.
+    `changes` are asked by POST, and by the page alone. MESSAGES are answered only to those who `may_see` them.
     """
     answers = _Answers()
 
@@ -80,7 +85,10 @@ def make_app(
         routes=[
             *_pages(),
             Route("/events", events),
-            *(Route(f"/api/{name}", answers.to(ask)) for name, ask in asked.items()),
+            *(
+                Route(f"/api/{name}", answers.to(ask, may_see if name == MESSAGES else None))
+                for name, ask in asked.items()
+            ),
             *(Route(f"/api/{name}", answers.to_change(change), methods=["POST"]) for name, change in changes.items()),
         ],
         middleware=[Middleware(_Guard, names={"localhost", *names})],
@@ -93,10 +101,14 @@ class _Answers:
     def __init__(self) -> None:
         self._at_a_time = asyncio.Semaphore(4)
 
-    def to(self, ask: Ask) -> Callable[[Request], Awaitable[Response]]:
-        """Return what answers a question of anybody's."""
+    def to(self, ask: Ask, may_see: MaySee | None) -> Callable[[Request], Awaitable[Response]]:
+        """Return what answers a question of anybody's, or, with `may_see`, of those who may see the topic it names."""
 
         async def answer(request: Request) -> Response:
+            topic = request.query_params.get("topic", "")
+            if may_see is not None and not may_see(principal_in(request), topic):
+                error = f"{principal_in(request)} may not consume topic {topic!r}, and so may not see its messages"
+                return JSONResponse({"error": error}, HTTPStatus.FORBIDDEN)
             return await self._answered(lambda: ask(request.query_params))
 
         return answer

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kafka2011.broker.security.access import CONSUME
 from kafka2011.broker.security.certificates import NOBODY, principal_of
 
 if TYPE_CHECKING:
@@ -16,10 +18,24 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from kafka2011.broker.security.access import Access
     from kafka2011.broker.security.certificates import Certificates
 
 _RULE = re.compile("CN=([^,]+)")
 """Who somebody is, in the subject of a certificate: as brokers have it by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Who may come in, and what they may then do: by TLS with `certificates`, change things, see which messages."""
+
+    certificates: Certificates | None = None
+    allow_changes: bool = False
+    access: Access | None = None
+
+    def may_see(self, principal: str, topic: str) -> bool:
+        """Say whether somebody may see the messages of a topic."""
+        return self.access is None or self.access.may(principal, CONSUME, topic)
 
 
 class KnowingProtocol(H11Protocol):
@@ -43,10 +59,14 @@ def context_of(certificates: Certificates) -> ssl.SSLContext:
     return context
 
 
+def principal_in(request: Request) -> str:
+    """Return who asks, by the certificate; `anonymous` without one."""
+    return str(getattr(request.state, "principal", NOBODY))
+
+
 def who_asks(request: Request) -> str:
     """Say for the log who asks."""
-    principal = getattr(request.state, "principal", NOBODY)
-    return f"{principal} at {request.client.host if request.client else 'an unknown address'}"
+    return f"{principal_in(request)} at {request.client.host if request.client else 'an unknown address'}"
 
 
 def is_for_this_machine_only(address: str) -> bool:

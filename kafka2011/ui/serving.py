@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.ui.app import make_app
+from kafka2011.ui.app import MESSAGES, make_app
 from kafka2011.ui.changes import OffsetChanges
-from kafka2011.ui.doors import KnowingProtocol, context_of, is_for_this_machine_only
+from kafka2011.ui.doors import Doors, KnowingProtocol, context_of, is_for_this_machine_only
 from kafka2011.ui.pipeline import PipelineReads
 from kafka2011.ui.reading import PartitionReads
 from kafka2011.ui.sampler import Sampler
@@ -22,11 +22,11 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from kafka2011.broker.security.certificates import Certificates
     from zk.client import ZkClient
 
 logger = logging.getLogger(__name__)
 
+OPEN = Doors()
 MOST_CONNECTIONS = 128
 _START_TIMEOUT_S = 10.0
 _SLOW_S = 2
@@ -43,22 +43,23 @@ def serve(
     retention_hours: float = 168.0,
     warehouse: str = "",
     names: Collection[str] = (),
-    certificates: Certificates | None = None,
-    allow_changes: bool = False,
+    doors: Doors = OPEN,
 ) -> Iterator[str]:
     """Serve until the end of the block, and give the address of the page. Raises KafkaError when it is taken.
 
-    With `certificates` by TLS. Raises ConfigError for changes that whoever reaches the address could make.
+    Raises ConfigError for changes that whoever reaches the address could make.
     """
     with _listening(host, port) as listening, Sampler(client, is_always_on=is_always_on) as sampler:
         address = listening.getsockname()[:2]
-        _check_doors(address[0], certificates, allow_changes=allow_changes)
+        _check_doors(address[0], doors)
         reads = PartitionReads(sampler, client, retention_hours)
         pipeline = PipelineReads(sampler, client, warehouse)
-        asked = {"log": reads.log, "messages": reads.messages, "pipeline": pipeline.pipeline}
+        asked = {"log": reads.log, MESSAGES: reads.messages, "pipeline": pipeline.pipeline}
         offsets = OffsetChanges(client)
-        changes = {"preview": offsets.preview, "move": offsets.move} if allow_changes else {}
-        app = make_app(sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), [host, *names], changes)
+        changes = {"preview": offsets.preview, "move": offsets.move} if doors.allow_changes else {}
+        app = make_app(
+            sampler, asked, lambda: int(SYSTEM_CLOCK.wall_s() * 1000), [host, *names], changes, doors.may_see
+        )
         config = uvicorn.Config(
             app,
             http=KnowingProtocol,
@@ -71,24 +72,25 @@ def serve(
             log_config=None,
         )
         config.load()
-        if certificates is not None:
-            config.ssl = context_of(certificates)
+        if doors.certificates is not None:
+            config.ssl = context_of(doors.certificates)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), name="ui-http", daemon=True)
         thread.start()
         try:
             shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-            yield f"http{'' if certificates is None else 's'}://{shown}:{address[1]}/"
+            yield f"http{'' if doors.certificates is None else 's'}://{shown}:{address[1]}/"
         finally:
             server.should_exit = True
             thread.join()
 
 
-def _check_doors(address: str, certificates: Certificates | None, *, allow_changes: bool) -> None:
+def _check_doors(address: str, doors: Doors) -> None:
     """Warn of a console that anybody can reach. Raises ConfigError if they could change something, too."""
+    certificates = doors.certificates
     if is_for_this_machine_only(address) or (certificates is not None and certificates.are_required):
         return
-    if allow_changes:
+    if doors.allow_changes:
         raise ConfigError(
             f"at {address} whoever reaches the console could make changes: let in only those with a certificate"
             " (--tls-ca), or listen on 127.0.0.1"
