@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from contextlib import ExitStack
@@ -56,10 +57,47 @@ def audit(zk_connect: str, until_s: float, *tiers: str) -> int:
     return main(["audit", "--zookeeper", zk_connect, "--topic", TOPIC, "--tiers", ",".join(tiers), *until])
 
 
+def what_is_declared_is_missed(
+    live: str, offline: str, until_s: float, path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Check that what runs is declared by the command and then complete, and that one more source is missed by name.
+
+    Neither events nor reports of a source come that the mirror never reached, so that only a declaration tells.
+    """
+
+    def status(*options: str) -> int:
+        until = ("--until", f"@{int(until_s * 1000)}", "--grace", "0", "--topic", TOPIC)
+        return main(["audit", "--zookeeper", offline, *until, *options])
+
+    write = ("audit", "--zookeeper", offline, "--write-pipeline", str(path))
+    assert [main([*write]), main([*write]), main([*write, "--overwrite"])] == [0, 1, 0]
+    declared = ("--pipeline", str(path))
+    assert status(*declared) == 0
+    text = path.read_text()
+    assert f'zookeeper = "{live}"' in text
+    text = text.replace('clusters = ["dead-live"]', 'clusters = ["dead-live", "west"]')
+    west = "127.0.0.1:1"
+    path.write_text(f'{text}\n[clusters.west]\nzookeeper = "{west}"\n'.replace('origins = ["dead-live"]\n', ""))
+    capfd.readouterr()
+    assert status() == 0
+    assert capfd.readouterr().out.startswith("Only tiers and clusters that have reported can be judged")
+    assert status(*declared, "--json") == CANNOT_TELL
+    output, errors = capfd.readouterr()
+    said = json.loads(output)
+    assert (said["note"], said["pipeline"]) == (None, str(path))
+    assert [f"cluster west ({west})" in doubt["why"] for doubt in said["doubts"]] == [True, True]
+    assert f"no mirror says that it copies reports of cluster west ({west})" in errors
+    assert main(["doctor", "--zookeeper", offline, "--seconds", "0", *declared]) == 1
+    output = capfd.readouterr().out
+    assert f"cluster west ({west}): its ZooKeeper does not answer" in output
+    assert f"tier mirror: it has reported nothing on topic {TOPIC} in cluster west" in output
+
+
 def test_a_dead_mirror_proves_nothing(
-    zookeeper: LocalZooKeeper, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    zookeeper: LocalZooKeeper, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither events nor their reports come by it, so nothing is missing; and nobody can tell."""
+    monkeypatch.setenv("KAFKA2011_ZK_CONNECTIONTIMEOUT_MS", "1000")  # one of the declared clusters is nowhere
     with ExitStack() as stack:
         live, offline = (
             stack.enter_context(
@@ -75,6 +113,7 @@ def test_a_dead_mirror_proves_nothing(
         with Admin(offline.zk_connect) as admin:
             eventually(lambda: TOPIC in admin.topics() and AUDIT_TOPIC in admin.topics(), WAIT_S)
         eventually(lambda: audit(offline.zk_connect, until_s, "producer", "mirror") == 0, WAIT_S)
+        what_is_declared_is_missed(live.zk_connect, offline.zk_connect, until_s, tmp_path / "pipeline.toml", capfd)
         mirror.kill()
         later_s = publish(live.zk_connect, 100) + WINDOW_S
         capfd.readouterr()

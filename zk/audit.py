@@ -32,15 +32,20 @@ class AuditNodes:
 
     def cluster_id(self) -> str:
         """Return the id of the cluster, which is made up when it is first asked for. Raises MalformedNode."""
-        node = self._nodes.get(paths.AUDIT_CLUSTER)
-        if node is not None:
-            return text_from(node.path, node.data)
+        known = self.known_cluster_id()
+        if known is not None:
+            return known
         try:
             made = str(uuid.uuid4())
             self._nodes.create_with_parents(paths.AUDIT_CLUSTER, made.encode())
         except NodeExists:
             return self.cluster_id()
         return made
+
+    def known_cluster_id(self) -> str | None:
+        """Return the id of the cluster; None if nobody has asked for it yet. Raises MalformedNode."""
+        node = self._nodes.get(paths.AUDIT_CLUSTER)
+        return None if node is None else text_from(node.path, node.data)
 
     def clock_ms(self) -> int:
         """Return ZooKeeper's time now, in ms since 1970. It takes a write, since only that has a time."""

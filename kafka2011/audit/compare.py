@@ -8,6 +8,7 @@ counter that dies loses its last counts, and that is not a loss of messages.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -18,7 +19,7 @@ from kafka2011.audit.windows import DEFAULT_GRACE_MS, Windows
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -143,18 +144,27 @@ class Ledger:
         """How many windows, over all topics, cannot be judged yet."""
         return sum(not self._is_closed(start_ms, now_ms) for _, start_ms in self._entries)
 
-    def accounts(self, now_ms: float, tiers: Sequence[str] | None = None) -> Iterator[WindowAccount]:
+    def accounts(
+        self,
+        now_ms: float,
+        tiers: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        sources: Collection[str] = (),
+    ) -> Iterator[WindowAccount]:
         """Yield an account of every window that is closed by now, sorted by topic and time.
 
-        With `tiers`, each of them is expected to have counted every topic; without, only those that counted the topic,
-        in the order of the property `tiers`.
+        With `tiers`, each of them is expected to have counted every topic; by topic, other topics are left out.
+        Without, only those that counted the topic, in the order of the property `tiers`. Of several `sources` none
+        misses what another one published, and the next tier is compared with all of them together.
         """
         for topic, start_ms in sorted(self._entries):
-            if not self._is_closed(start_ms, now_ms):
+            if not self._is_closed(start_ms, now_ms) or (isinstance(tiers, Mapping) and topic not in tiers):
                 continue
-            chosen = tiers if tiers is not None else [t for t in self.tiers if t in self._tiers_of[topic]]
+            if isinstance(tiers, Mapping):
+                chosen = tiers[topic]
+            else:
+                chosen = tiers if tiers is not None else [t for t in self.tiers if t in self._tiers_of[topic]]
             counted = self._read(self._entries[topic, start_ms])
-            yield WindowAccount(topic, start_ms, tuple(_counts(chosen, counted)))
+            yield WindowAccount(topic, start_ms, tuple(_counts(chosen, counted, sources)))
 
     def missing(self, topic: str, tier: str, until_ms: int) -> Iterator[tuple[int, int]]:
         """Yield each window of a topic that ends by a time, in order, and how many messages a tier misses in it.
@@ -225,11 +235,15 @@ def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int
 _NOTHING = _Tier(0, np.empty(0, ID_TYPE))
 
 
-def _counts(tiers: Iterable[str], counted: dict[str, _Tier]) -> Iterator[TierCount]:
+def _counts(tiers: Iterable[str], counted: dict[str, _Tier], sources: Collection[str]) -> Iterator[TierCount]:
     before: _Tier | None = None
     first: _Tier | None = None
     for tier in tiers:
         here = counted.get(tier, _NOTHING)
+        if before is not None and tier in sources:
+            yield TierCount(tier, here.total, here.ids.size, 0, 0)
+            before = first = _Tier(0, np.union1d(before.ids, here.ids))
+            continue
         first = here if first is None else first
         both = here.ids.size if before is None else np.intersect1d(before.ids, here.ids, assume_unique=True).size
         missing = 0 if before is None else before.ids.size - both

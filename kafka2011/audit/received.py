@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafka2011.audit.instance_reports import InstanceReports, ReportedOffsets
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafka2011.audit.progress_report import Ends
     from zk.cluster import TopicPartition
@@ -72,6 +72,26 @@ class Rules:
 DEFAULT_RULES = Rules()
 
 
+class Expected(Protocol):
+    """What should report, as far as it is declared; `expected.ExpectedReports` is one."""
+
+    @property
+    def sources(self) -> Collection[str]:
+        """The names of the tiers that publish events, and read none."""
+
+    def topics(self, chosen: Collection[str], received: ReceivedReports) -> list[str]:
+        """Return the declared topics among those chosen or, if there are none, those that exist or are reported on."""
+
+    def tiers_of(self, topic: str) -> list[str]:
+        """Return the names of the tiers that a topic passes, in order."""
+
+    def unmatched(self, topics: Collection[str]) -> list[str]:
+        """Return the patterns that none of the topics matches."""
+
+    def unknowns(self, topic: str, received: ReceivedReports) -> Iterable[Unknown]:
+        """Return what is declared for a topic and has not reported."""
+
+
 @dataclass(slots=True)
 class _Reader:
     """A tier's progress reports about the partitions of one topic in one cluster."""
@@ -80,9 +100,13 @@ class _Reader:
 
 
 class ReceivedReports:
-    """The numbers of all reports, all progress and acceptances; `add` them in any order, repeatedly too."""
+    """The numbers of all reports, all progress and acceptances; `add` them in any order, repeatedly too.
 
-    def __init__(self) -> None:
+    Without `expected`, only who has reported is judged.
+    """
+
+    def __init__(self, expected: Expected | None = None) -> None:
+        self.expected = expected
         self._instances: dict[str, dict[tuple[str, str], InstanceReports]] = defaultdict(
             dict
         )  # by topic; tier and instance
@@ -119,10 +143,39 @@ class ReceivedReports:
         """Return the tiers that reported on a topic, sorted."""
         return sorted({reports.tier for reports in self._of(topic)})
 
+    @property
+    def homes(self) -> set[str]:
+        """The ids of the clusters that reports were published to first."""
+        return {reports.home for every in self._instances.values() for reports in every.values()}
+
+    @property
+    def copied(self) -> dict[str, set[str]]:
+        """The names that mirrors give to the clusters whose reports they copy, by their ids."""
+        return {
+            home: {progress.cluster for progress in reader.progress_reports.values()}
+            for home, reader in self._copies.items()
+        }
+
+    def sources_of(self, topic: str) -> set[tuple[str, str]]:
+        """Return the tiers that publish a topic, each with the id of a cluster that it reports to."""
+        return {(reports.tier, reports.home) for reports in self._of(topic) if reports.is_source}
+
+    def readers_of(self, topic: str) -> dict[str, set[tuple[str, str]]]:
+        """Return the tiers that read a topic: the name that each gives to a cluster, and the id of where it reports."""
+        return {
+            tier: {
+                (cluster, progress.home)
+                for cluster, reader in readers.items()
+                for progress in reader.progress_reports.values()
+            }
+            for (name, tier), readers in self._readers.items()
+            if name == topic
+        }
+
     def names(self) -> set[str]:
         """Return the names that may be accepted: instances, partitions, and clusters whose reports come by a mirror."""
         instances = {reports.instance for every in self._instances.values() for reports in every.values()}
-        homes = {reports.home for every in self._instances.values() for reports in every.values()} | self._copies.keys()
+        homes = self.homes | self._copies.keys()
         readers = [reader for by_cluster in self._readers.values() for reader in by_cluster.values()] + list(
             self._copies.values()
         )
@@ -157,7 +210,13 @@ class ReceivedReports:
             *self._of_scan(scan, from_ms, rules),
             *self._of_copies(topic, scan, rules),
             *self._of_sources(topic, scan, from_ms, rules),
-            *(unknown for tier in tiers for unknown in self.unknowns_of_tier(topic, tier, rules)),
+            *(
+                unknown
+                for tier in tiers
+                if self.expected is None or tier in self.tiers_of(topic)  # else that is said with its cluster
+                for unknown in self.unknowns_of_tier(topic, tier, rules)
+            ),
+            *(() if self.expected is None else self.expected.unknowns(topic, self)),
         ]
 
     # Inside ----------------------------------------------------------------------------------------------------------

@@ -7,14 +7,20 @@ import tempfile
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kafka2011.audit.compare import Ledger
+from kafka2011.audit.expected import ExpectedReports
 from kafka2011.audit.reader import AuditReader
 from kafka2011.audit.received import AGAIN_MS, ReceivedReports, Rules
+from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.audit.state import KEEP_MS, AuditState, AuditStateError, ReadPlace, until_when
 from kafka2011.audit.verdict import Verdict, judge
+from zk.audit import AuditNodes
+from zk.brokers import BrokerRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafka2011.audit.expected import Heard
+    from kafka2011.audit.pipeline import Pipeline
     from kafka2011.audit.received import AuditScan
     from kafka2011.config import SimpleConsumerConfig
     from zk.client import ZkClient
@@ -32,35 +38,51 @@ def judgeable_until_ms(rules: Rules, now_ms: int) -> int:
 
 
 class Scope(NamedTuple):
-    """What to judge: topics, or all if there are none; tiers, or those that report; and which windows."""
+    """What to judge: topics, or all if there are none; tiers, or those that report; and which windows.
+
+    With a declared `pipeline`, its topics in its tiers; the cluster that is read is at `zk_connect`.
+    """
 
     topics: tuple[str, ...]
     tiers: tuple[str, ...] | None
     from_ms: int | None
     until_ms: int
     rules: Rules
+    pipeline: Pipeline | None = None
+    zk_connect: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The digest of what is declared; empty if nothing is."""
+        return "" if self.pipeline is None else self.pipeline.digest
 
 
 class Outcome(NamedTuple):
-    """The verdict, how many windows cannot be judged yet, their length, and how many reports were not readable."""
+    """The verdict, how many windows cannot be judged yet, their length, and how many reports were not readable.
+
+    `undeclared` is what was heard of beside what is declared, and `heard` what was heard of that.
+    """
 
     verdict: Verdict
     open_windows: int
     window_ms: int
     unreadable: int
+    undeclared: tuple[str, ...] = ()
+    heard: frozenset[Heard] = frozenset()
 
 
 def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, path: Path | None = None) -> Outcome:
     """Judge a scope. With a state file at `path`, go on where the last run ended, and save how far this one got.
 
-    A state needs a scope with tiers. Raises KafkaError, and AuditStateError if the state is of something else.
+    A state needs a scope with tiers, or with a pipeline. Raises KafkaError, and AuditStateError if the state is of
+    something else.
     """
     if path is None:
         return _run(client, config, scope, None)[0]
-    assert scope.tiers is not None
-    state = AuditState.load(path, scope.tiers, scope.topics, scope.from_ms)
+    state = AuditState.load(path, scope.tiers or (), scope.topics, scope.from_ms, scope.digest)
     outcome, reader = _run(client, config, scope, state)
-    if state is not None and (late := reader.late & set(state.tiers)):
+    tiers = scope.tiers or () if scope.pipeline is None else [tier.name for tier in scope.pipeline.tiers]
+    if state is not None and (late := reader.late & set(tiers)):
         logger.warning("tier %s has reported on windows that were judged for good: all is read again", min(late))
         state = None
         outcome, reader = _run(client, config, scope, None)
@@ -74,7 +96,14 @@ def _run(
     from_ms = scope.from_ms
     if state is not None and state.until_ms is not None:
         from_ms = state.until_ms if from_ms is None else max(from_ms, state.until_ms)
-    reader, received = AuditReader(config, place=None if state is None else state.place), ReceivedReports()
+    expected = None
+    if scope.pipeline is not None:
+        expected = expect(client, scope.pipeline, scope.zk_connect)
+        # Who reported on windows that were judged for good is remembered; without a state nothing is.
+        expected.heard |= frozenset() if state is None else state.heard
+        expected.is_partial = state is None and from_ms is not None
+    reader = AuditReader(config, place=None if state is None else state.place)
+    received = ReceivedReports(expected)
     with tempfile.TemporaryFile() as file:
         ledger = Ledger(cast("BinaryIO", file), 0)
         for report in reader.read(client, scope.topics, from_ms, received):
@@ -93,7 +122,19 @@ def _run(
             state=None if state is None else state.ended_by(scope.until_ms),
         )
         window_ms = ledger.window_ms if ledger.topics or state is None else state.window_ms
-        return Outcome(verdict, ledger.open_windows(scope.until_ms), window_ms, reader.unreadable), reader
+        outcome = Outcome(verdict, ledger.open_windows(scope.until_ms), window_ms, reader.unreadable)
+        if expected is not None:
+            others = tuple(expected.undeclared(expected.topics(scope.topics, received), received))
+            outcome = outcome._replace(undeclared=others, heard=frozenset(expected.heard))
+        return outcome, reader
+
+
+def expect(client: ZkClient, pipeline: Pipeline, zk_connect: str) -> ExpectedReports:
+    """Return what a pipeline lets expect of the cluster at a zk.connect. Raises PipelineError, ZkError."""
+    home = AuditNodes(client).cluster_id()
+    existing = [topic for topic in BrokerRegistry(client).topics() if topic != AUDIT_TOPIC]
+    here = pipeline.cluster_here(zk_connect, home)
+    return ExpectedReports(pipeline=pipeline, here=here, home=home, existing=existing)
 
 
 def check(state: AuditState, scan: AuditScan, ledger: Ledger) -> None:
@@ -119,10 +160,9 @@ def keep(
     if until_ms is not None:
         new = [account for account in verdict.accounts if account not in windows and account.start_ms < until_ms]
         windows |= {account: account in gaps for account in new}
-    assert scope.tiers is not None
     return AuditState(
         home=home,
-        tiers=scope.tiers,
+        tiers=scope.tiers or (),
         topics=tuple(sorted(scope.topics)),
         from_ms=scope.from_ms,
         window_ms=window_ms,
@@ -131,4 +171,6 @@ def keep(
         windows={
             account: is_gap for account, is_gap in windows.items() if account.start_ms >= scope.until_ms - KEEP_MS
         },
+        pipeline=scope.digest,
+        heard=outcome.heard,
     )

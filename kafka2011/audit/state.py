@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka2011.audit.compare import TierCount, WindowAccount
+from kafka2011.audit.expected import Heard
 from kafka2011.audit.received import AGAIN_MS
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError
@@ -45,7 +46,8 @@ class AuditState:
     """All windows of a cluster before `until_ms` (None: nothing is judged yet), and whether each has a gap.
 
     They were compared in these tiers, for these topics or, if there are none, all, and from a time on or ever. Reading
-    goes on at `place`.
+    goes on at `place`. With the digest of a declared `pipeline` there are no `tiers`, each topic has its own, and
+    `heard` says which of them have reported, and where.
     """
 
     home: str
@@ -56,6 +58,8 @@ class AuditState:
     until_ms: int | None
     place: ReadPlace
     windows: Mapping[WindowAccount, bool] = field(default_factory=dict)
+    pipeline: str = ""
+    heard: frozenset[Heard] = frozenset()
 
     def ended_by(self, until_ms: int) -> AuditState:
         """Return the same with only those windows that end by a time."""
@@ -65,8 +69,13 @@ class AuditState:
         )
 
     @classmethod
-    def load(cls, path: Path, tiers: Iterable[str], topics: Iterable[str], from_ms: int | None) -> Self | None:
-        """Read the file; None if there is none. Raises AuditStateError, also when other windows were compared."""
+    def load(
+        cls, path: Path, tiers: Iterable[str], topics: Iterable[str], from_ms: int | None, pipeline: str = ""
+    ) -> Self | None:
+        """Read the file; None if there is none. Raises AuditStateError, also when other windows were compared.
+
+        `pipeline` is the digest of what is declared; empty if nothing is.
+        """
         try:
             text = path.read_bytes()
         except FileNotFoundError:
@@ -74,6 +83,12 @@ class AuditState:
         except OSError as error:
             raise AuditStateError(f"cannot read {path}: {error}") from error
         state = read_document(text, cls._of, AuditStateError, f"{path} is no state of an audit", version=_VERSION)
+        if state.pipeline != pipeline:
+            of_what = "another declared pipeline" if state.pipeline and pipeline else "no declared pipeline"
+            of_what = of_what if pipeline else "a declared pipeline"
+            raise AuditStateError(
+                f"{path} is of {of_what}: remove it to judge all windows by this one, or name another file"
+            )
         if (state.tiers, state.topics, state.from_ms) != (tuple(tiers), tuple(sorted(topics)), from_ms):
             since = "" if state.from_ms is None else f", from @{state.from_ms} on"
             raise AuditStateError(
@@ -103,17 +118,20 @@ class AuditState:
             "starts": [[*where, offset] for where, offset in sorted(self.place.starts.items())],
             "ends": [[*where, offset] for where, offset in sorted(self.place.ends.items())],
             "windows": [
-                [account.topic, account.start_ms, is_gap, [count[1:] for count in account.tiers]]
+                [account.topic, account.start_ms, is_gap, [count[not self.pipeline :] for count in account.tiers]]
                 for account, is_gap in self.windows.items()
             ],
+            **({"pipeline": self.pipeline, "heard": sorted(self.heard)} if self.pipeline else {}),
         }
 
     @classmethod
     def _of(cls, document: dict[str, Any]) -> Self:
         tiers = tuple(str(tier) for tier in document["tiers"])
+        pipeline = str(document.get("pipeline", ""))
         windows: dict[WindowAccount, bool] = {}
         for topic, start_ms, is_gap, every in document["windows"]:
-            counts = (TierCount(tier, *map(int, count)) for tier, count in zip(tiers, every, strict=True))
+            named = ((str(count[0]), count[1:]) for count in every) if pipeline else zip(tiers, every, strict=True)
+            counts = (TierCount(tier, *map(int, count)) for tier, count in named)
             windows[WindowAccount(str(topic), int(start_ms), tuple(counts))] = bool(is_gap)
         starts, ends = (
             {(int(broker_id), int(partition)): int(offset) for broker_id, partition, offset in document[name]}
@@ -128,6 +146,8 @@ class AuditState:
             until_ms=_number(document["until_ms"]),
             place=ReadPlace(_number(document["read_from_ms"]), starts, ends),
             windows=windows,
+            pipeline=pipeline,
+            heard=frozenset(Heard(*map(str, heard)) for heard in document.get("heard", ())),
         )
 
 

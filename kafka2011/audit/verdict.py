@@ -43,18 +43,31 @@ def judge(
 ) -> Verdict:
     """Judge all windows that end by a time, for these topics, or for all if none are given.
 
-    With `tiers`, each of them is expected to have counted every topic; without, only those that reported on it.
-    The ledger and `from_ms` begin where `state` ends, whose windows count as they were judged.
+    With `tiers`, each of them is expected to have counted every topic; without, only those that reported on it. If
+    something is declared (`received.expected`), its topics are judged, in its tiers. The ledger and `from_ms` begin
+    where `state` ends, whose windows count as they were judged.
     """
     earlier: Mapping[WindowAccount, bool] = {} if state is None else state.windows
-    accounts = list(ledger.accounts(until_ms, tiers))
-    chosen = sorted(topics or received.topics)
-    end_ms = ledger.window_of(until_ms)
+    expected = received.expected
     unknowns: list[tuple[str, Unknown]] = []
+    if expected is None:
+        chosen = sorted(topics or received.topics)
+        accounts = list(ledger.accounts(until_ms, tiers))
+    else:
+        chosen = expected.topics(topics, received)
+        accounts = list(
+            ledger.accounts(until_ms, {topic: expected.tiers_of(topic) for topic in chosen}, expected.sources)
+        )
+        silent = () if topics else expected.unmatched(chosen)
+        unknowns += [(pattern, Unknown(None, "no topic matches this declared pattern")) for pattern in silent]
+    end_ms = ledger.window_of(until_ms)
     lost_reports = 0
     read_until: dict[tuple[str, str], int | None] = {}
     for topic in chosen:
-        named = list(tiers) if tiers is not None else received.tiers_of(topic)
+        if expected is not None:
+            named = expected.tiers_of(topic)
+        else:
+            named = received.tiers_of(topic) if tiers is None else list(tiers)
         of_topic = received.unknowns(topic, named, scan, from_ms, rules)
         if not received.is_counted(topic):
             of_topic.append(Unknown(None, "no producer has said anything of it"))

@@ -13,6 +13,7 @@ import click
 from kafka2011.cli.app import EXIT_CANNOT_TELL
 from kafka2011.cli.options import examples, read_time_ms, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_json, show_table
+from kafka2011.cli.pipelines import audited_zookeeper, pipeline_option, read_pipeline, write_pipeline
 from kafka2011.cli.session import open_session
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kafka2011.audit.compare import TierCount, WindowAccount
+    from kafka2011.audit.pipeline import Pipeline
     from kafka2011.audit.received import Unknown
-    from kafka2011.audit.run import Outcome
+    from kafka2011.audit.run import Outcome, Scope
     from zk.client import ZkClient
 
 _Command = TypeVar("_Command", bound="Callable[..., object]")
 
+UNDECLARED = (
+    "Only tiers and clusters that have reported can be judged: --pipeline declares what should"
+    " (kafka2011 audit --write-pipeline FILE)"
+)
 _COLUMNS = ("tier", "total", "distinct", "missing", "missing_since_first", "repeated", "never_counted")
 
 
@@ -47,6 +53,8 @@ def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
     "audit",
     epilog=examples(
         "kafka2011 audit",
+        "kafka2011 audit --write-pipeline pipeline.toml",
+        "kafka2011 audit --pipeline pipeline.toml --state audit.json",
         "kafka2011 audit --tiers producer,live,mirror --from 2011-06-12T10:00Z --strict",
         "kafka2011 audit --topic views --all --plot views.png",
         "kafka2011 audit --accept web1-4711-0c0ffee0",
@@ -57,6 +65,10 @@ def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
 @tiers_option(
     "The tiers to compare, in order; each is expected to count every topic. Default: those that count a topic at all,"
     " producers first, and the others in the order in which they first report."
+)
+@pipeline_option(
+    "Compare what this file declares, in place of --tiers: whatever is declared and silent cannot be judged. Without"
+    " --zookeeper, in the cluster that the last tier reads."
 )
 @click.option(
     "--from",
@@ -103,8 +115,16 @@ def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Go on where the last run with this file ended: it keeps a line for each window that is beyond doubt, for a"
-    " week. Needs --tiers, and is for the same tiers, topics and --from.",
+    " week. Needs --pipeline or --tiers, and is for the same ones, the same topics and --from.",
 )
+@click.option(
+    "--write-pipeline",
+    "written_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a declaration of all that has reported, to be corrected, and end.",
+)
+@click.option("--overwrite", is_flag=True, help="Let --write-pipeline replace a file.")
 @click.option("--all", "is_all", is_flag=True, help="Show every window, not only those with a gap.")
 @click.option(
     "--strict",
@@ -124,12 +144,15 @@ def command(
     zk_connect: str,
     topics: tuple[str, ...],
     tiers: tuple[str, ...] | None,
+    pipeline_path: Path | None,
     from_ms: int | None,
     until_ms: int | None,
     grace_s: float,
     dead_after_s: float,
     accepted: tuple[str, ...],
     state_path: Path | None,
+    written_path: Path | None,
+    overwrite: bool,
     is_all: bool,
     strict: bool,
     plot_path: Path | None,
@@ -141,64 +164,41 @@ def command(
     this one has; missing since first is what only the first tier has. A window with missing messages is a gap, and the
     exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
     """
-    from kafka2011.audit.days import by_day
     from kafka2011.audit.received import Rules
     from kafka2011.audit.run import Scope, judgeable_until_ms, run
 
     rules = Rules(margin_ms=int(grace_s * 1000), dead_after_ms=int(dead_after_s * 1000))
+    if tiers is not None and pipeline_path is not None:
+        raise click.UsageError("--tiers and --pipeline exclude one another: the file names the tiers")
+    if state_path is not None and tiers is None and pipeline_path is None:
+        raise click.UsageError("--state needs --pipeline or --tiers: what is kept is compared in their order")
+    pipeline = read_pipeline(pipeline_path)
+    zk_connect = audited_zookeeper(context, zk_connect, pipeline)
     if accepted:
         _accept(zk_connect, accepted)
         return
-    if state_path is not None and tiers is None:
-        raise click.UsageError("--state needs --tiers: what is kept is compared in their order")
-    now_ms = int(time.time() * 1000)
-    scope = Scope(topics, tiers, from_ms, judgeable_until_ms(rules, now_ms) if until_ms is None else until_ms, rules)
     with open_session(zk_connect) as client:
-        result, open_windows, window_ms, unreadable = run(client, _consumer_config(), scope, state_path)
-    accounts = result.accounts
+        if written_path is not None:
+            write_pipeline(client, zk_connect, _consumer_config(), written_path, overwrite=overwrite)
+            return
+        until_ms = judgeable_until_ms(rules, int(time.time() * 1000)) if until_ms is None else until_ms
+        scope = Scope(topics, tiers, from_ms, until_ms, rules, pipeline, zk_connect)
+        outcome = run(client, _consumer_config(), scope, state_path)
+    result = outcome.verdict
     lossy = set(result.gaps)
-    bad = [account for account in accounts if account in lossy or (strict and not account.is_exact)]
+    bad = [account for account in result.accounts if account in lossy or (strict and not account.is_exact)]
     if plot_path is not None:
         from kafka2011.audit.plot import plot
 
-        plot(accounts, window_ms, plot_path)
-    totals = list(_totals(accounts))
-    shown = list(_rows(accounts if is_all else bad))
-    if as_json:
-        totals_json = [dict(zip(("topic", "windows", *_COLUMNS), row, strict=True)) for row in totals]
-        windows_json = [dict(zip(("topic", "window", *_COLUMNS), row, strict=True)) for row in shown]
-        show_json(
-            {
-                "totals": totals_json,
-                "windows": windows_json,
-                "open_windows": open_windows,
-                "unreadable_reports": unreadable,
-                "gaps": len(result.gaps),
-                "lost_reports": result.lost_reports,
-                "doubts": [_unknown_json(topic, unknown) for topic, unknown in result.unknowns],
-                "until_ms": scope.until_ms,
-                "days": [day.to_json() for day in by_day(result, scope.until_ms)],
-            }
-        )
-    else:
-        show_table(("topic", "windows", *_COLUMNS), totals, as_json=False)
-        if shown:
-            click.echo()
-            show_table(("topic", "window", *_COLUMNS), shown, as_json=False)
-        if result.unknowns:
-            click.echo()
-            rows = [
-                (topic, "ever" if unknown.since_ms is None else _time(unknown.since_ms), unknown.why, unknown.accept)
-                for topic, unknown in result.unknowns
-            ]
-            show_table(("topic", "cannot tell since", "because", "or accept"), rows, as_json=False)
-        not_read = f", {counted(unreadable, 'report')} not readable" if unreadable else ""
-        not_read += f", {counted(result.lost_reports, 'report')} lost" if result.lost_reports else ""
-        click.echo(f"\n{counted(len(accounts), 'window')} compared, {open_windows} open{not_read}")
+        plot(result.accounts, outcome.window_ms, plot_path)
+    show = _show_json if as_json else _show
+    show(outcome, scope, result.accounts if is_all else bad)
+    for name in outcome.undeclared:
+        click.echo(f"{context.command_path}: {printable(name)} has reported, and is not declared", err=True)
     if bad:
         raise KafkaError(_verdict(bad))
-    if unreadable and strict:
-        raise KafkaError(f"{counted(unreadable, 'report')} could not be read")
+    if outcome.unreadable and strict:
+        raise KafkaError(f"{counted(outcome.unreadable, 'report')} could not be read")
     if result.unknowns:
         topic, unknown = result.unknowns[0]
         since = "" if unknown.since_ms is None else f" of what was published since {_time(unknown.since_ms)}"
@@ -207,13 +207,64 @@ def command(
         context.exit(EXIT_CANNOT_TELL)
 
 
-def audit_now(client: ZkClient, tiers: tuple[str, ...], state_path: Path | None) -> Outcome:
+def _show_json(outcome: Outcome, scope: Scope, shown: list[WindowAccount]) -> None:
+    from kafka2011.audit.days import by_day
+
+    result = outcome.verdict
+    totals = [dict(zip(("topic", "windows", *_COLUMNS), row, strict=True)) for row in _totals(result.accounts)]
+    windows = [dict(zip(("topic", "window", *_COLUMNS), row, strict=True)) for row in _rows(shown)]
+    show_json(
+        {
+            "pipeline": None if scope.pipeline is None else scope.pipeline.path,
+            "note": UNDECLARED if scope.pipeline is None else None,
+            "totals": totals,
+            "windows": windows,
+            "open_windows": outcome.open_windows,
+            "unreadable_reports": outcome.unreadable,
+            "gaps": len(result.gaps),
+            "lost_reports": result.lost_reports,
+            "doubts": [_unknown_json(topic, unknown) for topic, unknown in result.unknowns],
+            "undeclared": list(outcome.undeclared),
+            "until_ms": scope.until_ms,
+            "days": [day.to_json() for day in by_day(result, scope.until_ms)],
+        }
+    )
+
+
+def _show(outcome: Outcome, scope: Scope, shown: list[WindowAccount]) -> None:
+    result = outcome.verdict
+    if scope.pipeline is None:
+        click.echo(f"{UNDECLARED}\n")
+    show_table(("topic", "windows", *_COLUMNS), _totals(result.accounts), as_json=False)
+    if shown:
+        click.echo()
+        show_table(("topic", "window", *_COLUMNS), _rows(shown), as_json=False)
+    if result.unknowns:
+        click.echo()
+        rows = [
+            (topic, "ever" if unknown.since_ms is None else _time(unknown.since_ms), unknown.why, unknown.accept)
+            for topic, unknown in result.unknowns
+        ]
+        show_table(("topic", "cannot tell since", "because", "or accept"), rows, as_json=False)
+    not_read = f", {counted(outcome.unreadable, 'report')} not readable" if outcome.unreadable else ""
+    not_read += f", {counted(result.lost_reports, 'report')} lost" if result.lost_reports else ""
+    click.echo(f"\n{counted(len(result.accounts), 'window')} compared, {outcome.open_windows} open{not_read}")
+
+
+def audit_now(
+    client: ZkClient,
+    tiers: tuple[str, ...] | None,
+    state_path: Path | None,
+    pipeline: Pipeline | None = None,
+    zk_connect: str = "",
+) -> Outcome:
     """Audit all topics up to when that is possible, as the command does unless it is told otherwise."""
     from kafka2011.audit.received import DEFAULT_RULES
     from kafka2011.audit.run import Scope, judgeable_until_ms, run
 
     until_ms = judgeable_until_ms(DEFAULT_RULES, int(time.time() * 1000))
-    return run(client, _consumer_config(), Scope((), tiers, None, until_ms, DEFAULT_RULES), state_path)
+    scope = Scope((), tiers, None, until_ms, DEFAULT_RULES, pipeline, zk_connect)
+    return run(client, _consumer_config(), scope, state_path)
 
 
 def _accept(zk_connect: str, names: tuple[str, ...]) -> None:

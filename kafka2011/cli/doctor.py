@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,10 @@ from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.log_offsets import with_log_offsets
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_json_list
+from kafka2011.cli.pipelines import pipeline_option, read_pipeline
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.config import BrokerConfig
+from kafka2011.config import BrokerConfig, SimpleConsumerConfig
 from kafka2011.errors import KafkaError
 from kafka2011.printable import printable
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         "kafka2011 doctor",
         "kafka2011 doctor --seconds 0 --json",
         "kafka2011 doctor --config server.properties --zookeeper-data /var/lib/zookeeper",
+        "kafka2011 doctor --pipeline pipeline.toml",
     ),
 )
 @zookeeper_option
@@ -63,18 +66,26 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="On a ZooKeeper's machine: look at its snapshots too.",
 )
+@pipeline_option("Look at the clusters and topics that this file declares too, and which tiers are silent.")
 @json_option
-def command(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: Path | None, as_json: bool) -> None:
+def command(
+    zk_connect: str,
+    seconds: float,
+    file: Path | None,
+    zookeeper_data: Path | None,
+    pipeline_path: Path | None,
+    as_json: bool,
+) -> None:
     """Look for what is wrong with a cluster, and say what to do about it.
 
     It looks at ZooKeeper's servers, at brokers that do not answer or whose addresses clash, clocks that are apart,
     brokers that do not delete by age, replicas that are too few, topics without a broker or on some of them only,
     requests that no broker acts on, partitions without an owner, owners without a member, offsets that are not in the
     log, and lag that grows; with files of this machine, also at settings that do not fit together, the disk against
-    retention, times of segments, damage that the broker has found in them, and ZooKeeper's snapshots. It changes
-    nothing. Fails when it finds something.
+    retention, times of segments, damage that the broker has found in them, and ZooKeeper's snapshots; with a declared
+    pipeline, at its clusters, and at silent groups and mirrors. It changes nothing. Fails when it finds something.
     """
-    findings = list(_findings(zk_connect, seconds, file, zookeeper_data))
+    findings = [*_findings(zk_connect, seconds, file, zookeeper_data), *_of_pipeline(zk_connect, pipeline_path)]
     if as_json:
         show_json_list(finding._asdict() for finding in findings)
     else:
@@ -105,3 +116,14 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         yield from damage_in_logs(config)
     if zookeeper_data is not None:
         yield from snapshots_that_pile_up(zookeeper_data)
+
+
+def _of_pipeline(zk_connect: str, path: Path | None) -> Iterator[Finding]:
+    pipeline = read_pipeline(path)
+    if pipeline is None:
+        return
+    from kafka2011.audit.pipeline_checkup import examine_pipeline
+
+    config = SimpleConsumerConfig.from_sources(environ=os.environ)
+    with open_session(zk_connect) as client:
+        yield from examine_pipeline(client, zk_connect, pipeline, open_session, config, int(time.time() * 1000))

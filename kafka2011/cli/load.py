@@ -10,6 +10,7 @@ import click
 
 from kafka2011.cli.options import examples, pairs_of, zookeeper_option
 from kafka2011.cli.output import raise_failed, show_json_line
+from kafka2011.cli.pipelines import pipeline_option, read_pipeline
 from kafka2011.cli.progress import told_progress
 from kafka2011.cli.sections import SectionedCommand, config_option
 from kafka2011.cli.shown_metrics import metrics_address_option, metrics_port_option, show_metrics
@@ -25,6 +26,8 @@ from kafka2011.cli.table_options import (
 from kafka2011.errors import missing_extra
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kafka2011.cli.table_options import Tables
     from kafka2011.metrics.loads import LoadProgress
     from kafka2011.warehouse.loading.engine import Engine
@@ -64,6 +67,9 @@ _turn = threading.Lock()
 )
 @click.option("--group", default="", help="Commit what was loaded to this consumer group, for monitoring only.")
 @audit_option
+@pipeline_option(
+    "Up to when a topic is complete is told by what this file declares: silence of a tier or cluster holds it."
+)
 @click.option(
     "--follow",
     is_flag=True,
@@ -114,6 +120,7 @@ def command(
     restart_replaced: bool,
     group: str,
     tier: str,
+    pipeline_path: Path | None,
     follow: bool,
     interval_s: float | None,
     upkeep_percent: float,
@@ -130,12 +137,8 @@ def command(
     Each topic is committed on its own, rows and offsets in one step; if anything dies before that, the next load begins
     where this one did. Prints one line of JSON for each load of all topics. `kafka2011 tables` maintains the tables.
     """
-    tables.check_named()
-    if interval_s is not None and not follow:
-        raise click.UsageError("--interval needs --follow")
     warehouse, topics, pattern = tables
-    if rebuild != bool(into) or (rebuild and len(topics) != 1):
-        raise click.UsageError("--rebuild, --into and one --topic go together")
+    _check_call(tables, has_interval=interval_s is not None, follow=follow, rebuild=rebuild, into=into)
     try:
         from kafka2011.metrics.loads import LOAD_METRICS, LoadProgress
         from kafka2011.warehouse.loading.load_settings import LoadSettings
@@ -152,6 +155,7 @@ def command(
         target_file_bytes=target_file_mb * MB,
         group=group,
         tier=tier,
+        pipeline=read_pipeline(pipeline_path),
         begin_at=_begin_offsets(topics[0], begin) if rebuild else {},
         source=pairs_of(source_options, "--option"),
     )
@@ -166,6 +170,14 @@ def command(
     ):
         done = _run(engine, loader, stop, progress, (interval_s or _FOLLOW_INTERVAL_S) if follow else None)
     raise_failed(done.failed, "topic", "loaded")
+
+
+def _check_call(tables: Tables, *, has_interval: bool, follow: bool, rebuild: bool, into: str | None) -> None:
+    tables.check_named()
+    if has_interval and not follow:
+        raise click.UsageError("--interval needs --follow")
+    if rebuild != bool(into) or (rebuild and len(tables.topics) != 1):
+        raise click.UsageError("--rebuild, --into and one --topic go together")
 
 
 def _begin_offsets(topic: str, begin: str) -> dict[TopicPartition, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from kafka2011.admin.snapshot.lag_history import LagHistory
 from kafka2011.cli.audit import audit_now, tiers_option
 from kafka2011.cli.monitor_metrics import MONITOR_METRICS, PollCounts, audit_samples, group_samples, poll_samples
 from kafka2011.cli.options import examples, zookeeper_option
+from kafka2011.cli.pipelines import pipeline_option, read_pipeline
 from kafka2011.cli.session import open_session
 from kafka2011.cli.shown_metrics import metrics_address_option, show_metrics
 from kafka2011.cli.stopping import stop_signals
@@ -41,6 +43,7 @@ _PATIENCE = 3
     epilog=examples(
         "kafka2011 monitor",
         "kafka2011 monitor --tiers producer,mirror,warehouse --state audit.json",
+        "kafka2011 monitor --pipeline pipeline.toml --state audit.json",
     ),
 )
 @zookeeper_option
@@ -69,12 +72,13 @@ _PATIENCE = 3
     help="With more partitions of groups than this none is shown by itself.",
 )
 @tiers_option("The tiers of an audit to run too, in order.")
+@pipeline_option("What an audit to run too should find, in place of --tiers.")
 @click.option(
     "--state",
     "state_path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where the audit keeps its place, so that it does not read all reports each time; needs --tiers.",
+    help="Where the audit keeps its place, so that it need not read all reports again; needs --tiers or --pipeline.",
 )
 @click.option(
     "--audit-interval",
@@ -92,25 +96,20 @@ def command(
     interval_s: float,
     max_partitions: int,
     tiers: tuple[str, ...] | None,
+    pipeline_path: Path | None,
     state_path: Path | None,
     audit_interval_s: float,
 ) -> None:
     """Show Prometheus how all groups stand, and what an audit says, until Ctrl-C.
 
-    Lag in bytes and about in seconds, owners and members of every group, those of 0.7's clients too; with --tiers gaps
-    and doubts, and the time before which all is accounted for. See docs/metrics.md.
+    Lag in bytes and about in seconds, owners and members of every group, those of 0.7's clients too; with --tiers or
+    --pipeline gaps and doubts, and the time before which all is accounted for. See docs/metrics.md.
     """
-    if state_path is not None and tiers is None:
-        raise click.UsageError("--state needs --tiers")
-    if tiers is not None:
-        import kafka2011.audit.run  # noqa: F401  # a missing extra is told now, and not by the thread
+    audit = _audit_of(tiers, pipeline_path, state_path, zk_connect)
     with open_session(zk_connect) as client, stop_signals() as stop:
         polls = [_Poll(_GroupMetrics(client, max_partitions), "groups", interval_s)]
-        if tiers is not None:
-            audit = _Poll(
-                lambda: audit_samples(audit_now(client, tiers, state_path).verdict), "audit", audit_interval_s
-            )
-            polls.append(audit)
+        if audit is not None:
+            polls.append(_Poll(partial(audit, client), "audit", audit_interval_s))
 
         def take() -> Samples:
             samples = dict(poll_samples({poll.at: poll.counts for poll in polls}))
@@ -131,6 +130,22 @@ def command(
                 stop.set()
                 for thread in threads:
                     thread.join()
+
+
+def _audit_of(
+    tiers: tuple[str, ...] | None, pipeline_path: Path | None, state_path: Path | None, zk_connect: str
+) -> Callable[[ZkClient], Samples] | None:
+    """Return what audits once, if anything is to be audited. Raises UsageError, PipelineError, MissingExtraError."""
+    if tiers is not None and pipeline_path is not None:
+        raise click.UsageError("--tiers and --pipeline exclude one another: the file names the tiers")
+    if tiers is None and pipeline_path is None:
+        if state_path is not None:
+            raise click.UsageError("--state needs --tiers or --pipeline")
+        return None
+    import kafka2011.audit.run  # noqa: F401  # a missing extra is told now, and not by the thread
+
+    pipeline = read_pipeline(pipeline_path)
+    return lambda client: audit_samples(audit_now(client, tiers, state_path, pipeline, zk_connect).verdict)
 
 
 class _Poll:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka2011.audit.compare import TierCount, WindowAccount
+from kafka2011.audit.expected import Heard
 from kafka2011.audit.received import AGAIN_MS
 from kafka2011.audit.state import AuditState, AuditStateError, ReadPlace, until_when
 
@@ -110,3 +111,25 @@ def test_windows_are_judged_for_good_half_an_hour_later() -> None:
     assert until_when(AGAIN_MS + 50, 40) == 50
     assert until_when(AGAIN_MS + 50, 60) == 60
     assert until_when(None, 60) == 60
+
+
+def test_a_state_is_of_one_declaration(tmp_path: Path) -> None:
+    """Each topic has tiers of its own there. Another declaration begins with a file of its own, and so does none."""
+    path = tmp_path / "audit.json"
+    clicks = WindowAccount("clicks", 10, (TierCount("collect", 3, 3, 0, 0),))
+    state = replace(
+        STATE,
+        tiers=(),
+        windows={**STATE.windows, clicks: True},
+        pipeline="one",
+        heard=frozenset({Heard("a", "b", "c")}),
+    )
+    state.save(path)
+    assert AuditState.load(path, (), ["views"], None, "one") == state
+    with pytest.raises(AuditStateError, match="is of another declared pipeline: remove it"):
+        AuditState.load(path, (), ["views"], None, "two")
+    with pytest.raises(AuditStateError, match="is of a declared pipeline: remove it"):
+        AuditState.load(path, TIERS, ["views"], None)
+    STATE.save(path)
+    with pytest.raises(AuditStateError, match="is of no declared pipeline: remove it"):
+        AuditState.load(path, (), ["views"], None, "one")

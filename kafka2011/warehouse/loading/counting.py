@@ -21,6 +21,7 @@ from kafka2011.audit.publishing import open_publisher
 from kafka2011.audit.reader import AuditReader, has_audit
 from kafka2011.audit.received import AGAIN_MS, ReceivedReports
 from kafka2011.audit.report import AuditReport
+from kafka2011.audit.run import expect
 from kafka2011.audit.unpublished import FOREVER_S, UnpublishedReports
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
@@ -30,6 +31,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kafka2011.audit.pipeline import Pipeline
     from kafka2011.audit.progress_report import ProgressReport
     from kafka2011.audit.publishing import ReportPublisher
     from kafka2011.audit.received import AuditScan
@@ -58,8 +60,10 @@ class LoadAudit:
         zk_connect: str,
         windows: Windows | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        pipeline: Pipeline | None = None,
     ) -> None:
         self.topic = topic
+        self.pipeline = pipeline
         self.tier = tier
         self.zk_connect = zk_connect
         self.reader = AuditReader()
@@ -132,6 +136,10 @@ class LoadAccount:
             with connect(audit.zk_connect) as client:
                 if not has_audit(client):
                     return
+                if audit.pipeline is not None:
+                    expected = expect(client, audit.pipeline, audit.zk_connect)
+                    expected.asking, expected.is_partial = audit.tier, before_ms is not None
+                    self._received.expected = expected
                 for report in audit.reader.read(client, [audit.topic], _again_from(before_ms), self._received):
                     if report.tier != audit.tier or is_before(report, stored):
                         self._ledger.add(report)

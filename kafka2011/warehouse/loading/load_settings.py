@@ -12,6 +12,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafka2011.audit.pipeline import Pipeline
     from zk.client import ZkClient
     from zk.cluster import TopicPartition
 
@@ -41,8 +42,8 @@ class LoadSettings:
 
     `restart_replaced`: load partitions whose log is not the one that was loaded from its beginning, instead of
     refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of the
-    audit; none for no counting. `begin_at`: where a new table begins, other partitions than these at their first
-    message. `source` holds more options of the Spark source, such as `fetch.size`.
+    audit; none for no counting. `pipeline`: what that audit should find. `begin_at`: where a new table begins, other
+    partitions than these at their first message. `source` holds more options of the Spark source, such as `fetch.size`.
     """
 
     zk_connect: str
@@ -51,6 +52,7 @@ class LoadSettings:
     target_file_bytes: int = TARGET_FILE_BYTES
     group: str = ""
     tier: str = ""
+    pipeline: Pipeline | None = None
     begin_at: Mapping[TopicPartition, int] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -58,6 +60,10 @@ class LoadSettings:
         for key in self.source:
             if key.lower() in _CHOSEN:
                 raise ConfigError(f"a load chooses {key} of the source itself")
+        if self.pipeline is not None and self.tier not in [tier.name for tier in self.pipeline.tiers]:
+            raise ConfigError(
+                f"{self.pipeline.path} does not declare the tier of this load, {self.tier!r}: see --audit"
+            )
         if self.target_file_bytes < 1:
             raise ConfigError(f"files of {self.target_file_bytes} bytes cannot be written")
 

@@ -188,7 +188,9 @@ class Loader(Closing):
         if not self._settings.tier:
             return None
         if topic not in self._audits:
-            self._audits[topic] = LoadAudit(topic, self._settings.tier, self._settings.zk_connect)
+            self._audits[topic] = LoadAudit(
+                topic, self._settings.tier, self._settings.zk_connect, pipeline=self._settings.pipeline
+            )
         return self._audits[topic]
 
     def _open(self, topic: str) -> tuple[TopicTable, Quarantine]:
