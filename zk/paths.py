@@ -10,6 +10,7 @@
     /consumers/{group}/offsets/{topic}/{id}-{partition} persistent  next offset to consume
     /schemas/fingerprints/{fingerprint}                 persistent  the schema that events of this fingerprint have
     /schemas/topics/{topic}/{number}                    persistent  a schema of the topic's events, numbered from 1
+    /schemas/compatibility/{topic}                      persistent  how far its next schema must go with these
     /audit/cluster                                      persistent  the id of the cluster in the audit's reports
     /audit/brokers/{id}                                 persistent  a broker that may hold reports
     /audit/clock                                        persistent  written to learn ZooKeeper's time
@@ -39,6 +40,7 @@ BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 SCHEMA_FINGERPRINTS = "/schemas/fingerprints"
 SCHEMA_TOPICS = "/schemas/topics"
+SCHEMA_COMPATIBILITY = "/schemas/compatibility"
 AUDIT_CLUSTER = "/audit/cluster"
 AUDIT_BROKERS = "/audit/brokers"
 AUDIT_CLOCK = "/audit/clock"
@@ -151,6 +153,11 @@ def schema_fingerprint(fingerprint: str) -> str:
 def schema_topic(topic_name: str) -> str:
     """Return the parent of a topic's numbered schemas."""
     return f"{SCHEMA_TOPICS}/{component(topic_name, 'topic')}"
+
+
+def schema_compatibility(topic_name: str) -> str:
+    """Return where it stands how far a topic's next schema must go with those before it."""
+    return f"{SCHEMA_COMPATIBILITY}/{component(topic_name, 'topic')}"
 
 
 def schema_number(topic_name: str, number: int) -> str:

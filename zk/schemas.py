@@ -1,4 +1,7 @@
-"""The znodes of schemas: one for each fingerprint, and a numbered list for each topic. Schemas are plain text here."""
+"""The znodes of schemas: one for each fingerprint, and for each topic a numbered list and a level of compatibility.
+
+Both are plain text here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class SchemaNodes:
-    """Reads and writes /schemas. Nothing there is ever changed or deleted: a name is taken once, by whoever creates it.
+    """Reads and writes /schemas. No schema is ever changed or deleted: a name is taken once, by whoever creates it.
 
     So each text is read once, and asking again costs a list of names. Every method raises ZkUnavailable when ZooKeeper
     does not answer.
@@ -69,6 +72,19 @@ class SchemaNodes:
     def add(self, topic: str, number: int, text: str) -> None:
         """Write one of a topic's schemas. Raises NodeExists when the number is taken."""
         self._nodes.create_with_parents(paths.schema_number(topic, number), text.encode())
+
+    def compatibility(self, topic: str) -> str | None:
+        """Return the level that was set for a topic, None for the default. Raises MalformedNode."""
+        node = self._nodes.get(paths.schema_compatibility(topic))
+        return None if node is None else text_from(node.path, node.data)
+
+    def set_compatibility(self, topic: str, level: str | None) -> None:
+        """Set a topic's level; None removes what was set."""
+        path = paths.schema_compatibility(topic)
+        if level is None:
+            self._nodes.delete(path)
+        else:
+            self._nodes.upsert(path, level.encode())
 
     def _read_new(self, parent: str) -> dict[str, Node | None]:
         """Return the znodes under a path, by path and in order of their names; None for those whose text is known."""

@@ -15,6 +15,11 @@ from kafka2011.message.topic import validate_topic
 if TYPE_CHECKING:
     from kafka2011.events.schemas import EventSchema
 
+LEVELS = (
+    *("default", "none", "backward", "backward_transitive", "forward", "forward_transitive"),
+    *("full", "full_transitive"),
+)
+"""What may be given as a level: those of `Compatibility`, which is imported late, and the one that there is without."""
 file_argument = click.argument("file", type=click.File("rb"))
 
 
@@ -83,7 +88,8 @@ def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: st
 def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: bool) -> None:
     """Add a schema to a topic's list. One that is already there keeps its number.
 
-    Refused unless it is compatible with all before it, both ways: a field that is added or removed needs a default.
+    Refused unless it goes with those before it as the topic's level of compatibility asks. By default it must read the
+    events of all of them, and they its own: a field that is added or removed needs a default.
     """
     from kafka2011.events.schema_registry import SchemaRegistry
 
@@ -101,19 +107,45 @@ def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: 
 @zookeeper_option
 def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
     """Check whether a schema could be registered, without registering it; exit status 1 if it could not."""
+    from kafka2011.events.compatibility import check_compatible
     from kafka2011.events.schema_registry import SchemaRegistry
-    from kafka2011.events.schemas import check_compatible
 
     validate_topic(topic)
     schema = _read(file)
     with open_session(zk_connect) as client:
-        known = SchemaRegistry(client).schemas(topic)
+        registry = SchemaRegistry(client)
+        known, level = registry.schemas(topic), registry.compatibility(topic)
     for number, registered in known:
         if registered == schema:
             click.echo(f"{schema.name} {schema.fingerprint} is schema {number} of {topic} already")
             return
-    check_compatible(schema, known, topic)
+    check_compatible(schema, known, topic, level)
     click.echo(f"{schema.name} {schema.fingerprint} goes with {counted(len(known), 'schema')} of {topic}")
+
+
+@command.command(
+    "compatibility",
+    epilog=examples("kafka2011 schemas compatibility views", "kafka2011 schemas compatibility views backward"),
+)
+@click.argument("topic")
+@click.argument("level", required=False, type=click.Choice(LEVELS))
+@zookeeper_option
+def compatibility(topic: str, level: str | None, zk_connect: str) -> None:
+    """Show or set what is asked of a topic's next schema.
+
+    backward: it reads the events of the newest one, so consumers are replaced first. forward: the newest one reads its
+    events, so producers are. full: both. With _transitive, this holds for all of the topic's schemas. none: anything
+    goes. default: full_transitive. With backward, a type may become wider: int, long, float, double.
+    """
+    from kafka2011.events.compatibility import Compatibility
+    from kafka2011.events.schema_registry import SchemaRegistry
+
+    validate_topic(topic)
+    with open_session(zk_connect) as client:
+        registry = SchemaRegistry(client)
+        if level is not None:
+            registry.set_compatibility(topic, None if level == "default" else Compatibility(level))
+        click.echo(registry.compatibility(topic))
 
 
 def _read(file: BinaryIO) -> EventSchema:

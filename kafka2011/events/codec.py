@@ -121,6 +121,16 @@ class EventEncoder:
         return writing
 
 
+class Resolver(Protocol):
+    """Says how events of each schema are read, for readers whose fields are those of many."""
+
+    def resolved(self, writer: EventSchema) -> tuple[Any, Any]:
+        """Return the parsed schemas of what was written, and of what is wanted: None for all of it.
+
+        Raises UndecodableEventError where no event of that schema can be read.
+        """
+
+
 class _Reading(NamedTuple):
     """How events of one schema are read."""
 
@@ -136,12 +146,15 @@ class _Reading(NamedTuple):
 class EventDecoder:
     """Decodes events, each with the schema it names; with `reader`, into that schema's fields.
 
-    May be shared by threads.
+    A `resolver` says instead for each schema how its events are read. May be shared by threads.
     """
 
-    def __init__(self, schemas: Schemas, reader: EventSchema | None = None) -> None:
+    def __init__(
+        self, schemas: Schemas, reader: EventSchema | None = None, *, resolver: Resolver | None = None
+    ) -> None:
         self._schemas = schemas
         self._reader = reader
+        self._resolver = resolver
         self._known: dict[bytes, _Reading] = {}
 
     def decode(self, message: Message) -> Event:
@@ -193,15 +206,21 @@ class EventDecoder:
             raise UndecodableEventError("the schema is not registered", fingerprint) from error
         except (InvalidSchemaError, MalformedNode) as error:
             raise UndecodableEventError(f"the schema cannot be used: {error}", fingerprint) from error
-        depth = depth_check(schema.reader)
-        if self._reader is None or self._reader == schema:
-            reading = _Reading(schema, schema.reader, None, [], depth, is_read_first=False)
+        written, wanted = self._resolved(schema)
+        depth = depth_check(written)
+        if wanted is None:
+            reading = _Reading(schema, written, None, [], depth, is_read_first=False)
         else:
-            wanted = self._reader.reader_of(schema)
-            has_items = any(isinstance(part, dict) and part["type"] in {"array", "map"} for part in walk(schema.reader))
-            reading = _Reading(schema, schema.reader, wanted, shared_defaults(wanted), depth, has_items)
+            has_items = any(isinstance(part, dict) and part["type"] in {"array", "map"} for part in walk(written))
+            reading = _Reading(schema, written, wanted, shared_defaults(wanted), depth, has_items)
         self._known[payload[:HEADER_BYTES]] = reading
         return reading
+
+    def _resolved(self, schema: EventSchema) -> tuple[Any, Any]:
+        if self._resolver is not None:
+            return self._resolver.resolved(schema)
+        is_as_written = self._reader is None or self._reader == schema
+        return schema.reader, None if is_as_written or self._reader is None else self._reader.reader_of(schema)
 
 
 def fingerprint_of(payload: bytes) -> str:

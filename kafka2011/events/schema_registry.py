@@ -11,11 +11,13 @@ import logging
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.events.compatibility import DEFAULT, Compatibility, check_compatible
 from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, SchemaError, UnknownSchemaError
-from kafka2011.events.schemas import EventSchema, KnownSchemas, check_compatible
+from kafka2011.events.schemas import EventSchema, KnownSchemas
 from kafka2011.message.topic import validate_topic
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import MalformedNode, NodeExists
+from zk.paths import schema_compatibility
 from zk.schemas import SchemaNodes
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class SchemaRegistry:
     def register(self, topic: str, schema: EventSchema | str, *, force: bool = False) -> NumberedSchema:
         """Add a schema to a topic's list, and return it with its number; one already there is left as it is.
 
-        Raises IncompatibleSchemaError unless it can read the events of all earlier ones and they its own, or `force` is
+        Raises IncompatibleSchemaError unless it goes with the others as the topic's `compatibility` asks, or `force` is
         set; InvalidSchemaError; InvalidTopicError.
         """
         validate_topic(topic)
@@ -67,7 +69,7 @@ class SchemaRegistry:
                 if numbered.schema == schema:
                     return numbered
             if not force:
-                check_compatible(schema, known, topic)
+                check_compatible(schema, known, topic, self.compatibility(topic))
             number = known[-1].number + 1 if known else 1
             try:
                 self._nodes.add(topic, number, schema.text)
@@ -77,6 +79,20 @@ class SchemaRegistry:
             with self._lock:
                 self._newest.pop(topic, None)
             return NumberedSchema(number, schema)
+
+    def compatibility(self, topic: str) -> Compatibility:
+        """Read what is asked of a topic's next schema. Raises MalformedNode for what is no level."""
+        text = self._nodes.compatibility(topic)
+        try:
+            return DEFAULT if text is None else Compatibility(text)
+        except ValueError as error:
+            levels = ", ".join(Compatibility)
+            raise MalformedNode(schema_compatibility(topic), text, f"not one of {levels}") from error
+
+    def set_compatibility(self, topic: str, level: Compatibility | None) -> None:
+        """Set what is asked of a topic's next schema; None for the default. Raises InvalidTopicError."""
+        validate_topic(topic)
+        self._nodes.set_compatibility(topic, level)
 
     def schema_of(self, fingerprint: str) -> EventSchema:
         """Return the schema that events of a fingerprint were written with.
@@ -122,9 +138,11 @@ class SchemaRegistry:
         A znode that holds no valid schema is left out and logged; so is a topic whose newest schema is not valid.
         """
         newest: dict[str, EventSchema] = {}
+        stored: dict[str, list[NumberedSchema]] = {}
         for topic in topics or self.topics():
             try:
                 newest[topic] = self._read_newest(topic)
+                stored[topic] = self._valid(topic)
             except UnknownSchemaError:
                 continue
             except (InvalidSchemaError, MalformedNode) as error:
@@ -135,7 +153,17 @@ class SchemaRegistry:
                 others.append(self._parse(text))
             except InvalidSchemaError as error:
                 logger.warning("The schema of fingerprint %s cannot be used: %s", fingerprint, error)
-        return KnownSchemas(newest, others)
+        return KnownSchemas(newest, others, stored)
+
+    def _valid(self, topic: str) -> list[NumberedSchema]:
+        """Return the schemas of a topic that can be used; the others are logged."""
+        valid = []
+        for number, text in self._nodes.numbered(topic).items():
+            try:
+                valid.append(NumberedSchema(number, self._parse(text)))
+            except InvalidSchemaError as error:
+                logger.warning("Schema %d of topic %s cannot be used: %s", number, topic, error)
+        return valid
 
     def _look_up(self, fingerprint: str) -> EventSchema:
         text = self._nodes.text_of(fingerprint)

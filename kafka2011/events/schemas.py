@@ -1,4 +1,4 @@
-"""Event schemas: parsing, fingerprints and compatibility.
+"""Event schemas: parsing, fingerprints, and which of them reads whose events.
 
 Schemas are Avro's. Every event's record begins with the same four fields, the paper's header, so that whoever counts
 events need not know the rest:
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import missing_extra
 from kafka2011.events.depth import check_document
-from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, UnknownSchemaError
+from kafka2011.events.errors import InvalidSchemaError, UnknownSchemaError
 from kafka2011.events.resolution import for_reading, for_writing, has_weightless_items, inexact_union, repeated_alias
+from kafka2011.events.schema_walk import walk
 
 try:
     import avro.compatibility
@@ -31,7 +32,7 @@ except ImportError as error:
     raise missing_extra(error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 HEADER: tuple[dict[str, Any], ...] = (
     {"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
@@ -128,9 +129,15 @@ def _unpickled(text: str) -> EventSchema:
 class KnownSchemas:
     """Schemas in memory: a registry's snapshot, for processes without ZooKeeper, as Spark's executors. Pickles."""
 
-    def __init__(self, newest: Mapping[str, EventSchema], others: Iterable[EventSchema] = ()) -> None:
-        """Take the newest schema of each topic, and any others."""
+    def __init__(
+        self,
+        newest: Mapping[str, EventSchema],
+        others: Iterable[EventSchema] = (),
+        stored: Mapping[str, Sequence[tuple[int, EventSchema]]] | None = None,
+    ) -> None:
+        """Take the newest schema of each topic, any others, and of topics all that are registered, by number."""
         self._newest = dict(newest)
+        self._stored = {topic: tuple(numbered) for topic, numbered in (stored or {}).items()}
         self._by_fingerprint = {schema.fingerprint: schema for schema in (*newest.values(), *others)}
 
     def schema_of(self, fingerprint: str) -> EventSchema:
@@ -146,6 +153,13 @@ class KnownSchemas:
         if schema is None:
             raise UnknownSchemaError.of_topic(topic)
         return schema
+
+    def stored(self, topic: str) -> Sequence[tuple[int, EventSchema]]:
+        """Return all schemas of a topic that are known, with their numbers, the newest last.
+
+        Raises UnknownSchemaError where there is none.
+        """
+        return self._stored.get(topic) or ((1, self.newest(topic)),)
 
 
 def event_schema(name: str, *fields: dict[str, Any], doc: str = "", namespace: str = "kafka2011") -> EventSchema:
@@ -168,22 +182,33 @@ def why_unreadable(reader: EventSchema, writer: EventSchema) -> str | None:
     return f"{kinds}: {'; '.join(sorted(result.messages))} at {', '.join(sorted(result.locations))}"
 
 
-def check_compatible(new: EventSchema, known: Iterable[tuple[int, EventSchema]], topic: str) -> None:
-    """Check that the new schema can read a topic's events of every known schema, and the other way round.
+def reads(reader: Any, writer: Any) -> bool:
+    """Say whether values of one type can be read with another; both are JSON, and need no other types."""
+    checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
+    ours, theirs = (avro.schema.parse(json.dumps(part)) for part in (reader, writer))
+    result = checker.get_compatibility(ours, theirs)
+    return result.compatibility is avro.compatibility.SchemaCompatibilityType.compatible
 
-    Raises IncompatibleSchemaError, which names the number of the first incompatible one.
+
+def other_unit(new: EventSchema, old: EventSchema) -> str | None:
+    """Return a field whose times have another unit in the other schema, or whose decimals another scale; None without.
+
+    Avro takes them for the same types, so a reader would take a value of the one for one of the other.
     """
-    for number, old in known:
-        why = why_unreadable(new, old)
-        if why is not None:
-            raise IncompatibleSchemaError(
-                f"topic {topic}: with the new schema, events of schema {number} could not be read: {why}"
-            )
-        why = why_unreadable(old, new)
-        if why is not None:
-            raise IncompatibleSchemaError(
-                f"topic {topic}: with schema {number}, events of the new one could not be read: {why}"
-            )
+    kinds = [{field["name"]: field["type"] for field in schema.document["fields"]} for schema in (new, old)]
+    for name, kind in kinds[0].items():
+        units = [[unit for part in walk(kind) if (unit := _unit(part))] for kind in (kind, kinds[1].get(name, kind))]
+        if units[0] != units[1] and len(units[0]) == len(units[1]):
+            return str(name)
+    return None
+
+
+def _unit(part: Any) -> str:
+    """Return the unit of a time or the scale of a decimal, empty for what is neither."""
+    logical = str(part.get("logicalType", "")) if isinstance(part, dict) else ""
+    if logical == "decimal":
+        return f"scale {part.get('scale', 0)}"
+    return logical if logical.endswith(("-millis", "-micros")) else ""
 
 
 def _text_bytes(text: str) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from kafka2011.cli import schemas
 from kafka2011.cli.app import main
+from kafka2011.events.compatibility import Compatibility
 from kafka2011.events.schemas import EventSchema, event_schema
 from tests.support.zk_in_memory import ZkClientInMemory
 
@@ -127,3 +128,22 @@ def test_commands_import_fastavro_only_when_they_need_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_topics_level_is_shown_and_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wider type is refused until the level allows it, by `check` too."""
+    main(["schemas", "register", "views", written(tmp_path, event_schema("View", {"name": "n", "type": "int"}))])
+    wider = written(tmp_path, event_schema("View", {"name": "n", "type": "long"}))
+    assert main(["schemas", "check", "views", wider]) == 1
+    assert "kafka2011 schemas compatibility views" in capsys.readouterr().err
+    assert main(["schemas", "compatibility", "views", "backward"]) == 0
+    assert main(["schemas", "check", "views", wider]) == 0
+    assert main(["schemas", "register", "views", wider]) == 0
+    capsys.readouterr()
+    assert main(["schemas", "compatibility", "views"]) == 0
+    assert main(["schemas", "compatibility", "views", "default"]) == 0
+    assert capsys.readouterr().out.split() == ["backward", "full_transitive"]
+
+
+def test_every_level_can_be_given() -> None:
+    assert sorted(schemas.LEVELS) == sorted(["default", *Compatibility])

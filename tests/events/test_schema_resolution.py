@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from kafka2011.events.codec import EventDecoder, EventEncoder
+from kafka2011.events.compatibility import check_compatible
 from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, UndecodableEventError
-from kafka2011.events.schemas import HEADER, EventSchema, KnownSchemas, check_compatible, event_schema, why_unreadable
+from kafka2011.events.schemas import HEADER, EventSchema, KnownSchemas, event_schema, why_unreadable
 
 HEADER_VALUES: dict[str, Any] = {"time": 1, "published_at": 2, "server": "web-1", "id": "0"}
 WIDER = {
